@@ -1,0 +1,98 @@
+# A room is one static library, peal_ROOM, with a private include root src/ROOM/include that only its declared dependents see.
+# The floors, from the ground up; layers.toml says the same in words and tools/check_layers.py holds the two together.
+set(PEAL_ROOMS
+  base
+  net vendor topology schedule reduce
+  discovery transport bootstrap tuning
+  executor sim
+  comm training
+  parallel
+  api nccl_api torch_api mpi_api cli)
+
+set(PEAL_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers)
+
+# peal_options(TARGET): warnings and sanitizers for a target of our own.
+function(peal_options target)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PEAL_WARNINGS}>)
+  if(PEAL_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${PEAL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    target_link_options(${target} PUBLIC -fsanitize=${PEAL_SANITIZE})
+  endif()
+  if(PEAL_BUILD_FUZZ)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC -fsanitize=address,undefined)
+  endif()
+endfunction()
+
+# peal_room(NAME [USES room...] [LIBRARIES target...] [PRIVATE_LIBRARIES target...])
+# USES: rooms whose words appear in this room; LIBRARIES: outside libraries that its headers name; PRIVATE_LIBRARIES: those only its sources name.
+function(peal_room name)
+  cmake_parse_arguments(ARG "" "" "USES;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  add_library(peal_${name} STATIC ${sources})
+  target_include_directories(peal_${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/include)
+  list(TRANSFORM ARG_USES PREPEND peal_)
+  target_link_libraries(peal_${name} PUBLIC ${ARG_USES} ${ARG_LIBRARIES} PRIVATE ${ARG_PRIVATE_LIBRARIES})
+  peal_options(peal_${name})
+  # libpeal.so is made of the rooms' objects and needs what they need (cmake/PealInstall.cmake).
+  set_property(GLOBAL APPEND PROPERTY PEAL_BUILT_ROOMS ${name})
+  set_property(GLOBAL APPEND PROPERTY PEAL_OUTSIDE_LIBRARIES_${name} ${ARG_LIBRARIES} ${ARG_PRIVATE_LIBRARIES})
+endfunction()
+
+# peal_test(NAME [ROOMS room...] [LIBRARIES target...] [LABELS label...] [TIMEOUT s])
+# One GoogleTest program of every *_test.cpp in the current folder, run as one ctest test. LABELS: quick (unless said) or full.
+# Its cases are written to test-results/NAME.json, from which tools/count_tests.py counts them.
+function(peal_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "ROOMS;LIBRARIES;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  if(PEAL_SANITIZE)
+    math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 5")
+  endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS quick)
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  foreach(room IN LISTS ARG_ROOMS)
+    if(NOT TARGET peal_${room})
+      message(STATUS "test ${name} is not built: the room ${room} is not")
+      return()
+    endif()
+  endforeach()
+  add_executable(test_${name} ${sources})
+  list(TRANSFORM ARG_ROOMS PREPEND peal_)
+  target_link_libraries(test_${name} PRIVATE ${ARG_ROOMS} ${ARG_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_definitions(test_${name} PRIVATE
+    PEAL_SOURCE_DIR="${CMAKE_SOURCE_DIR}" PEAL_TOOL="$<TARGET_FILE_DIR:test_${name}>/peal" PEAL_FIXTURES="${CMAKE_SOURCE_DIR}/tests/fixtures")
+  peal_options(test_${name})
+  add_test(NAME ${name} COMMAND test_${name} --gtest_output=json:${CMAKE_BINARY_DIR}/test-results/${name}.json)
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+# peal_fuzz(NAME [ROOMS room...] [LIBRARIES target...])
+# The fuzz target fuzz_NAME of fuzz_NAME.cpp. In the fuzz preset it is a libFuzzer program;
+# elsewhere it replays its corpus (corpus/NAME), and is a test.
+function(peal_fuzz name)
+  cmake_parse_arguments(ARG "" "" "ROOMS;LIBRARIES" ${ARGN})
+  foreach(room IN LISTS ARG_ROOMS)
+    if(NOT TARGET peal_${room})
+      return()
+    endif()
+  endforeach()
+  add_executable(fuzz_${name} fuzz_${name}.cpp)
+  list(TRANSFORM ARG_ROOMS PREPEND peal_)
+  target_link_libraries(fuzz_${name} PRIVATE ${ARG_ROOMS} ${ARG_LIBRARIES})
+  peal_options(fuzz_${name})
+  if(PEAL_BUILD_FUZZ)
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    set_property(GLOBAL APPEND PROPERTY PEAL_FUZZ_TARGETS ${name})
+  else()
+    target_sources(fuzz_${name} PRIVATE replay.cpp)
+    add_test(NAME fuzz_corpus_${name} COMMAND fuzz_${name} ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
+    set_tests_properties(fuzz_corpus_${name} PROPERTIES LABELS quick TIMEOUT 60)
+  endif()
+endfunction()

@@ -1,0 +1,40 @@
+// Stable text names of the public enumerations, and the way back.
+#pragma once
+
+#include <base/result.hpp>
+#include <peal/types.hpp>
+#include <string_view>
+
+namespace peal {
+
+std::string_view name_of(DataType type) noexcept;    ///< "f32"
+std::string_view name_of(ReduceOp op) noexcept;      ///< "sum"
+std::string_view name_of(Collective kind) noexcept;  ///< "all_reduce"
+
+/// Parsers accept the names above (nccl-tests' and MPI's common spellings too: "float", "half", "allreduce"),
+/// and fail with the list of what can be typed and the nearest match.
+Result<DataType> parse_data_type(std::string_view text);
+Result<ReduceOp> parse_reduce_op(std::string_view text);
+Result<Collective> parse_collective(std::string_view text);
+
+/// The nearest of `choices` to `text` by edit distance, or empty when none is close.
+std::string_view nearest(std::string_view text, const std::string_view* choices, std::size_t count);
+
+constexpr bool is_floating(DataType t) noexcept {
+  return t == DataType::f64 || t == DataType::f32 || t == DataType::f16 || t == DataType::bf16;
+}
+/// False for the pairs that Peal refuses: bit operators on floating types; avg and premul_sum on booleans (sum is or, prod is and).
+constexpr bool is_supported(DataType t, ReduceOp op) noexcept {
+  const bool bits = op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
+  if (bits) return !is_floating(t);
+  if (t == DataType::boolean) return op == ReduceOp::sum || op == ReduceOp::min || op == ReduceOp::max || op == ReduceOp::prod;
+  return true;
+}
+constexpr bool has_root(Collective c) noexcept {
+  return c == Collective::broadcast || c == Collective::reduce || c == Collective::gather || c == Collective::scatter;
+}
+constexpr bool has_reduction(Collective c) noexcept {
+  return c == Collective::all_reduce || c == Collective::reduce || c == Collective::reduce_scatter || c == Collective::reduce_scatter_v;
+}
+
+}  // namespace peal

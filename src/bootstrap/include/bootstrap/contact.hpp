@@ -1,0 +1,38 @@
+// What every rank tells the others about itself.
+#pragma once
+
+#include <base/result.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace peal::bootstrap {
+
+inline constexpr std::size_t kMaxContactText = 255;  ///< bytes of each text below
+
+struct Contact {
+  int rank = 0;
+  std::int32_t pid = 0;
+  std::uint64_t pid_start_time = 0;  ///< field 22 of /proc/PID/stat: tells a process from a later one with the same pid
+  std::uint32_t uid = 0;
+  std::string host_name;
+  std::string host_identity;  ///< equal for ranks of the same boot and network namespace (PEAL_HOST_ID overrides)
+  std::string data_address;   ///< "ip:port" of the rank's data listener, or empty
+  std::string unix_name;      ///< abstract Unix name where the rank can be reached, or empty
+  bool operator==(const Contact&) const = default;
+};
+
+/// This process as `rank`; data_address and unix_name are left to the caller.
+Contact local_contact(int rank);
+std::uint64_t process_start_time(std::int32_t pid);  ///< 0 when there is no such process
+std::string local_host_identity();
+
+std::string encode(const Contact& contact);
+Result<Contact> parse_contact(std::string_view bytes);
+/// A table of exactly `size` contacts in rank order.
+std::string encode(const std::vector<Contact>& table);
+Result<std::vector<Contact>> parse_contacts(std::string_view bytes, int size);
+
+}  // namespace peal::bootstrap

@@ -1,0 +1,217 @@
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <base/clock.hpp>
+#include <base/settings.hpp>
+#include <comm/core.hpp>
+#include <comm/host_environment.hpp>
+#include <net/descriptor_passing.hpp>
+#include <thread>
+#include <transport/shm.hpp>
+#include <transport/tcp.hpp>
+
+namespace peal::comm {
+
+namespace {
+
+constexpr int kChannels = 2;  // 0 inside a node, 1 between nodes: what schedules may name
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kMemoryTimeout = 30 * kSecond;
+constexpr std::uint64_t kWorldId = 1;
+
+std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t h = a * 0x9e3779b97f4a7c15ull ^ (b + 0x7f4a7c15u) * 0xbf58476d1ce4e5b9ull;
+  h ^= h >> 31;
+  return h * 0x94d049bb133111ebull | 1;
+}
+
+}  // namespace
+
+Scratch::~Scratch() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+}
+
+Status Scratch::grow(std::size_t bytes) {
+  if (bytes <= bytes_) return {};
+  const std::size_t rounded = (bytes + (std::size_t{1} << 21) - 1) >> 21 << 21;
+  void* memory = ::mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return fail(ErrorCode::system, "no memory for {} bytes of scratch: {}", bytes, errno_text(errno));
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+  data_ = static_cast<std::byte*>(memory);
+  bytes_ = rounded;
+  return {};
+}
+
+Result<CoreOptions> complete(CoreOptions options) {
+  if (options.timeout_ns <= 0) {
+    PEAL_ASSIGN(const std::int64_t seconds, integer_setting("PEAL_TIMEOUT", 1, 10'000'000));
+    options.timeout_ns = seconds * kSecond;
+  }
+  if (options.wishes.algorithm.empty()) options.wishes.algorithm = setting("PEAL_ALGORITHM");
+  if (options.wishes.protocol.empty()) options.wishes.protocol = setting("PEAL_PROTOCOL");
+  return options;
+}
+
+// Every rank says how its part went, so that one failure ends the creation everywhere with the same sentence.
+static Status agree(World& world, const Status& mine) {
+  PEAL_ASSIGN(const auto said, world.rendezvous().all_gather(mine ? std::string() : mine.error().message));
+  if (!mine) return mine;
+  for (std::size_t r = 0; r < said.size(); ++r)
+    if (!said[r].empty()) return fail(ErrorCode::unreachable, "{} could not join: {}", world.describe(static_cast<int>(r)), said[r]);
+  return {};
+}
+
+Result<std::shared_ptr<Core>> Core::world(const bootstrap::Job& job, CoreOptions options) {
+  PEAL_ASSIGN(options, complete(std::move(options)));
+  PEAL_ASSIGN(auto world, World::join(job, options.transport));
+  std::vector<int> members(static_cast<std::size_t>(world->size()));
+  for (int r = 0; r < world->size(); ++r) members[static_cast<std::size_t>(r)] = r;
+  PEAL_ASSIGN(tuning::Environment environment, agreed_environment(*world));
+  auto made = make(world, kWorldId, std::move(members), world->rank(), std::move(environment), options);
+  PEAL_TRY(agree(*world, made ? Status{} : Status(pass_on(made.error()))));
+  PEAL_TRY(world->start_watch());
+  return made;
+}
+
+Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint64_t id, std::vector<int> members, int rank,
+                                         tuning::Environment environment, const CoreOptions& options) {
+  std::shared_ptr<Core> core(new Core());
+  core->world_ = std::move(world);
+  core->id_ = id;
+  core->members_ = std::move(members);
+  core->rank_ = rank;
+  core->options_ = options;
+  for (int r = 0; r < core->size(); ++r) {
+    if (!core->world_->is_local(core->members_[static_cast<std::size_t>(r)])) continue;
+    if (r == rank) core->local_rank_ = static_cast<int>(core->locals_.size());
+    core->locals_.push_back(r);
+  }
+  PEAL_TRY(core->open_memory());
+  PEAL_TRY(core->open_routes());
+  // The same on every rank, whatever the number of ranks on its host.
+  const std::uint64_t message_bytes = transport::ShmLayout::of(core->size(), kChannels).slot_bytes;
+  core->plans_ = std::make_unique<Plans>(std::move(environment), rank, message_bytes, options.wishes);
+  core->execution_ = std::make_unique<executor::Execution>(*core->routes_, rank, core->size(), kChannels);
+  core->wait_policy_ = executor::WaitPolicy::for_ranks(static_cast<int>(core->locals_.size()),
+                                                       static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  core->world_->add(core.get());
+  return core;
+}
+
+// One segment a host: the fault board and, where shared memory carries data, the rings of every pair. Its size is reserved for the
+// whole communicator's ranks on this host; memory comes with first use.
+Status Core::open_memory() {
+  const auto locals = static_cast<int>(locals_.size());
+  const transport::ShmLayout layout = transport::ShmLayout::of(locals, kChannels, executor::FaultBoard::bytes_for(size()));
+  PEAL_ASSIGN(segment_, share_on_host(layout.total_bytes(), 0, "peal-communicator"));
+  PEAL_TRY(segment_.allocate(0, layout.head_bytes()));
+  board_ = executor::FaultBoard(segment_.data(), size());
+  return {};
+}
+
+Status Core::open_routes() {
+  routes_ = std::make_unique<Routes>(size());
+  const auto locals = static_cast<int>(locals_.size());
+  const bool tcp_everywhere = world_->choice() == TransportChoice::tcp;
+  if (locals > 1 && !tcp_everywhere) {
+    const transport::ShmLayout layout = transport::ShmLayout::of(locals, kChannels, executor::FaultBoard::bytes_for(size()));
+    PEAL_ASSIGN(auto shm, transport::ShmTransport::open(segment_, layout, local_rank_));
+    for (int i = 0; i < locals; ++i)
+      if (i != local_rank_) routes_->route(locals_[static_cast<std::size_t>(i)], shm.get(), i);
+    routes_->own(std::move(shm));
+  }
+  if (world_->listener() == nullptr || size() == (tcp_everywhere ? 1 : locals)) return {};
+  return open_tcp(*routes_);
+}
+
+// TCP to every rank that shared memory does not reach.
+Status Core::open_tcp(Routes& routes) {
+  std::vector<net::Address> peers;
+  for (int r = 0; r < size(); ++r) {
+    PEAL_ASSIGN(net::Address address, net::Address::parse(contact(r).data_address));
+    peers.push_back(std::move(address));
+  }
+  transport::TcpOptions options;
+  options.channels = kChannels;
+  PEAL_ASSIGN(auto tcp, transport::TcpTransport::open(*world_->listener(), id_, rank_, std::move(peers), options));
+  for (int r = 0; r < size(); ++r)
+    if (r != rank_ && routes.is_unrouted(r)) routes.route(r, tcp.get(), r);
+  routes.own(std::move(tcp));
+  return {};
+}
+
+Result<transport::SharedSegment> Core::share_on_host(std::size_t bytes, std::uint64_t tag, const char* label) {
+  if (locals_.size() == 1) return transport::SharedSegment::create(bytes, label);
+  const int leader = locals_.front();
+  const std::string name =
+      fmt::format("peal-{:016x}-{:016x}-{}-{}", world_->session(), id_, tag, members_[static_cast<std::size_t>(leader)]);
+  const std::int64_t deadline = now_ns() + kMemoryTimeout;
+  if (rank_ != leader) {
+    PEAL_ASSIGN(FileDescriptor fd, net::take_descriptor(name, deadline));
+    return transport::SharedSegment::map(std::move(fd), bytes);
+  }
+  PEAL_ASSIGN(transport::SharedSegment segment, transport::SharedSegment::create(bytes, label));
+  PEAL_TRY(net::offer_descriptor(name, segment.descriptor(), static_cast<int>(locals_.size()) - 1, deadline));
+  return segment;
+}
+
+Result<transport::SharedSegment> Core::share_segment(std::size_t bytes, const char* label) {
+  if (static_cast<int>(locals_.size()) != size())
+    return fail(ErrorCode::unsupported, "a window needs ranks of one host, but this communicator has {} of its {} ranks elsewhere; split it by host first",
+                size() - static_cast<int>(locals_.size()), size());
+  auto segment = share_on_host(bytes, ++segments_, label);
+  if (segment) {
+    if (Status allocated = segment->allocate(0, bytes); !allocated) segment = pass_on(allocated.error());
+  }
+  std::uint8_t mine = segment ? 0 : 1;
+  std::vector<std::uint8_t> all(static_cast<std::size_t>(size()));
+  Call call{Collective::all_gather, &mine, all.data(), 1, DataType::u8};
+  PEAL_TRY(run(call));
+  if (!segment) return segment;
+  for (std::size_t r = 0; r < all.size(); ++r)
+    if (all[r] != 0) return fail(ErrorCode::system, "rank {} could not map {} bytes of shared memory", r, bytes);
+  return segment;
+}
+
+Result<std::shared_ptr<Core>> Core::split(int color, int key) {
+  struct Wish {
+    std::int32_t color, key;
+  };
+  const Wish mine{color, key};
+  std::vector<Wish> wishes(static_cast<std::size_t>(size()));
+  Call call{Collective::all_gather, &mine, wishes.data(), sizeof mine, DataType::u8};
+  PEAL_TRY(run(call));
+  const std::uint32_t number = ++splits_;
+  if (color < 0) return std::shared_ptr<Core>();
+  std::vector<int> order;
+  for (int r = 0; r < size(); ++r)
+    if (wishes[static_cast<std::size_t>(r)].color == color) order.push_back(r);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return wishes[static_cast<std::size_t>(a)].key < wishes[static_cast<std::size_t>(b)].key;
+  });
+  std::vector<int> members;
+  for (const int r : order) members.push_back(members_[static_cast<std::size_t>(r)]);
+  const int rank = static_cast<int>(std::find(order.begin(), order.end(), rank_) - order.begin());
+  const std::uint64_t id = mixed(mixed(id_, number), static_cast<std::uint64_t>(color));
+  return make(world_, id, std::move(members), rank, restrict_to(plans_->environment(), order), options_);
+}
+
+const bootstrap::Contact& Core::contact(int rank) const {
+  return world_->contacts()[static_cast<std::size_t>(members_[static_cast<std::size_t>(rank)])];
+}
+
+Core::~Core() {
+  if (progress_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+    }
+    changed_.notify_all();
+    progress_.join();
+  }
+  if (world_ == nullptr) return;
+  world_->remove(this);
+  if (segment_.data() != nullptr) board_.depart(rank_);
+}
+
+}  // namespace peal::comm

@@ -1,0 +1,104 @@
+// Faults: how a rank learns of one, and how it makes one known. The first recorded fault wins and everybody reports it.
+#include <base/clock.hpp>
+#include <base/names.hpp>
+#include <comm/core.hpp>
+
+namespace peal::comm {
+
+namespace {
+// A lost connection is often the echo of a fault whose news is on its way: wait so long for the cause.
+constexpr std::int64_t kNewsGraceNs = 400'000'000;
+constexpr std::int64_t kDepartureNs = 20'000'000;
+constexpr std::int64_t kSecond = 1'000'000'000;
+}  // namespace
+
+Status Core::fault() const {
+  if (!board_.is_set()) return {};
+  return pass_on(executor::to_failure(board_.first()));
+}
+
+Status Core::look_around(std::int64_t& waiting_since) {
+  if (board_.is_set()) return fault();
+  const std::int64_t now = now_ns();
+  if (waiting_since == 0) waiting_since = now;
+  if (Status health = routes_->health(); !health) {
+    const std::int64_t until = now_ns() + kNewsGraceNs;
+    while (now_ns() < until && !board_.is_set()) sched_yield();
+    return conclude(health.error());
+  }
+  if (now - waiting_since > kDepartureNs) {
+    const int departed = departed_peer();
+    // Its last messages may have come in just before it left: look at the channels once more.
+    if (departed >= 0 && ++departed_looks_ > 2) {
+      const std::string who = world_->describe(members_[static_cast<std::size_t>(departed)]);
+      return conclude({ErrorCode::rank_dead, fmt::format("{} has left the communicator while others still wait for it", who), departed, departed, {}});
+    }
+    if (departed < 0) departed_looks_ = 0;
+  }
+  if (now - waiting_since > options_.timeout_ns) return conclude(timeout_failure());
+  return {};
+}
+
+int Core::departed_peer() const {
+  for (const int peer : execution_->awaited_peers())
+    if (world_->is_local(members_[static_cast<std::size_t>(peer)]) && board_.has_departed(peer)) return peer;
+  return -1;
+}
+
+Failure Core::timeout_failure() const {
+  const executor::CallState mine = board_.state_of(rank_);
+  std::string missing;
+  int first = -1;
+  for (const int r : locals_) {
+    if (r == rank_ || board_.state_of(r).calls >= mine.calls) continue;
+    if (first < 0) first = r;
+    missing += (missing.empty() ? "" : ", ") + world_->describe(members_[static_cast<std::size_t>(r)]);
+  }
+  if (!missing.empty()) missing += " did not call it";
+  for (const int r : execution_->awaited_peers()) {
+    if (!missing.empty()) break;
+    first = r;
+    missing = "nothing came from " + world_->describe(members_[static_cast<std::size_t>(r)]);
+  }
+  return {ErrorCode::timeout,
+          fmt::format("{} did not finish within {:.0f} s: {}; raise PEAL_TIMEOUT if it may take longer", executor::describe(mine.call),
+                      static_cast<double>(options_.timeout_ns) / kSecond, missing.empty() ? std::string("its peers are slow") : missing),
+          first, first, std::string(name_of(mine.call.collective))};
+}
+
+// Records what this rank saw; whoever was first is reported. Always a failure.
+Status Core::conclude(Failure failure) {
+  if (failure.operation.empty()) failure.operation = std::string(name_of(board_.state_of(rank_).call.collective));
+  const executor::FaultRecord record = executor::to_record(failure, rank_);
+  if (board_.record(record)) world_->tell(id_, record);
+  return fault();
+}
+
+void Core::abort(const std::string& why) {
+  const std::string text = fmt::format("{} aborted the communicator{}{}", world_->describe(members_[static_cast<std::size_t>(rank_)]),
+                                       why.empty() ? "" : ": ", why);
+  const executor::FaultRecord record = executor::to_record({ErrorCode::aborted, text, rank_, -1, "abort"}, rank_);
+  if (board_.record(record)) world_->tell(id_, record);
+}
+
+void Core::on_rank_fault(int world_rank, ErrorCode code, const std::string& cause) {
+  for (int r = 0; r < size(); ++r) {
+    if (members_[static_cast<std::size_t>(r)] != world_rank) continue;
+    const executor::CallState state = board_.state_of(r);
+    std::string operation(state.calls == 0 ? "start" : name_of(state.call.collective));
+    const std::string doing = state.calls == 0 ? "before its first call"
+                              : state.inside   ? "inside " + executor::describe(state.call)
+                                               : "after " + executor::describe(state.call);
+    board_.record(executor::to_record({code, fmt::format("{} {} ({})", world_->describe(world_rank), cause, doing), r, r, std::move(operation)}, rank_));
+  }
+}
+
+void Core::on_remote_fault(const executor::FaultRecord& fault) { board_.record(fault); }
+
+bool Core::has_left(int world_rank) const {
+  for (int r = 0; r < size(); ++r)
+    if (members_[static_cast<std::size_t>(r)] == world_rank) return board_.has_departed(r);
+  return true;
+}
+
+}  // namespace peal::comm

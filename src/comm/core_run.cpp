@@ -1,0 +1,304 @@
+// Calls: from the user's arguments to a finished execution, blocking or queued.
+#include <algorithm>
+#include <base/clock.hpp>
+#include <base/names.hpp>
+#include <comm/core.hpp>
+#include <cstring>
+#include <schedule/registry.hpp>
+
+namespace peal::comm {
+
+namespace {
+
+// Results larger than this are written past the caches: nobody reads them before they would be evicted.
+constexpr std::uint64_t kStreamingBytes = 4u << 20;
+constexpr int kPollsALock = 64;
+
+executor::Shape shape_of(const Call& call, int rank) {
+  executor::Shape shape;
+  shape.count = call.count;
+  shape.element_bytes = size_of(call.type);
+  const auto own = static_cast<std::size_t>(rank);
+  if (call.collective == Collective::all_gather_v) shape.count = call.receive_counts[own];
+  if (call.collective == Collective::reduce_scatter_v) shape.count = call.send_counts[own];
+  shape.input_counts = call.send_counts;
+  shape.input_displs = call.send_displs;
+  shape.output_counts = call.receive_counts;
+  shape.output_displs = call.receive_displs;
+  return shape;
+}
+
+bool varies(Collective c) {
+  return c == Collective::all_gather_v || c == Collective::reduce_scatter_v || c == Collective::all_to_all_v;
+}
+
+// The spans of an asynchronous call must not name the caller's arrays.
+void keep_counts(executor::Shape& shape, std::vector<std::uint64_t>& kept) {
+  std::span<const std::uint64_t>* spans[] = {&shape.input_counts, &shape.input_displs, &shape.output_counts, &shape.output_displs};
+  std::size_t total = 0;
+  for (const auto* span : spans) total += span->size();
+  kept.reserve(total);
+  for (auto* span : spans) {
+    const std::size_t at = kept.size();
+    kept.insert(kept.end(), span->begin(), span->end());
+    *span = {kept.data() + at, span->size()};
+  }
+}
+
+}  // namespace
+
+Status Core::prepare(const Call& call, Pending& pending) {
+  PEAL_TRY(check(call, rank_, size()));
+  if (board_.is_set()) return fault();
+  const std::uint64_t bytes = size_in_bytes(call, size());
+  PlanKey key;
+  key.collective = call.collective;
+  key.type = call.type;
+  key.op = has_reduction(call.collective) ? call.op : ReduceOp::sum;
+  key.size_class = size_class_of(bytes);
+  key.in_place = is_in_place(call, rank_, size());
+  key.root = has_root(call.collective) ? call.root : -1;
+  PEAL_ASSIGN(pending.plan, plans_->find(key));
+  pending.shape = shape_of(call, rank_);
+  executor::Operands& operands = pending.operands;
+  operands.input = static_cast<const std::byte*>(call.send);
+  operands.output = static_cast<std::byte*>(call.receive);
+  operands.type = call.type;
+  operands.op = key.op;
+  operands.premul = call.premul;
+  operands.stores = bytes >= kStreamingBytes ? reduce::Stores::streaming : reduce::Stores::cached;
+  executor::CallSignature& signature = pending.call;
+  signature.collective = call.collective;
+  signature.type = call.type;
+  signature.op = key.op;
+  signature.root = key.root;
+  signature.count = varies(call.collective) ? 0 : call.count;
+  signature.sequence = ++sequence_;
+  signature.plan = pending.plan->plan.hash;
+  return {};
+}
+
+Status Core::begin(Pending& pending) {
+  if (board_.is_set()) return fault();
+  CachedPlan& cached = *pending.plan;
+  if (pending.own_plan == nullptr) cached.binding.bind(cached.plan, pending.shape);
+  PEAL_TRY(scratch_.grow(cached.binding.scratch_bytes()));
+  pending.operands.scratch = scratch_.data();
+  board_.enter(rank_, pending.call);
+  execution_->start(cached.plan, cached.binding, pending.operands, pending.call);
+  return {};
+}
+
+Status Core::drive_to_end() {
+  executor::Backoff backoff(wait_policy_);
+  std::int64_t waiting_since = 0;
+  for (;;) {
+    const bool moved = execution_->progress();
+    if (execution_->done()) return {};
+    if (execution_->failed()) return conclude(execution_->failure());
+    if (moved) {
+      backoff.reset();
+      waiting_since = 0;
+      continue;
+    }
+    const auto next = backoff.pause();
+    if (next == executor::Backoff::Next::polled) continue;
+    PEAL_TRY(look_around(waiting_since));
+    if (next == executor::Backoff::Next::sleep) routes_->sleep(wait_policy_.sleep_us);
+  }
+}
+
+Status Core::run_prepared() {
+  PEAL_TRY(begin(current_));
+  last_plan_ = &current_.plan->plan;
+  Status status = drive_to_end();
+  board_.leave(rank_);
+  return status;
+}
+
+Status Core::run(const Call& call) {
+  if (!is_queued_) {
+    PEAL_TRY(prepare(call, current_));
+    return run_prepared();
+  }
+  PEAL_ASSIGN(const auto work, start(call));
+  wait(*work, 0);
+  if (work->state.load(std::memory_order_acquire) == WorkState::kFailed) return pass_on(work->failure);
+  return {};
+}
+
+Result<std::shared_ptr<WorkState>> Core::start(const Call& call) {
+  Pending pending;
+  {
+    const std::lock_guard lock(mutex_);
+    PEAL_TRY(prepare(call, pending));
+  }
+  if (varies(call.collective)) keep_counts(pending.shape, pending.counts);
+  return enqueue(std::move(pending));
+}
+
+// A group: what a rank sends to itself is copied at once; the rest becomes a program of its own.
+Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& pending) {
+  if (board_.is_set()) return fault();
+  std::vector<const PairTransfer*> own_sends, own_receives, sends, receives;
+  for (const PairTransfer& t : transfers) {
+    if (t.peer < 0 || t.peer >= size())
+      return fail(ErrorCode::invalid_argument, "{}: rank {} is not a rank of a communicator of {}; give 0 to {}", t.is_send ? "send" : "receive",
+                  t.peer, size(), size() - 1);
+    if (t.count > 0 && (t.is_send ? t.send == nullptr : t.receive == nullptr))
+      return fail(ErrorCode::invalid_argument, "{}: the buffer is null but {} elements are asked for", t.is_send ? "send" : "receive", t.count);
+    if (t.peer == rank_) (t.is_send ? own_sends : own_receives).push_back(&t);
+    else (t.is_send ? sends : receives).push_back(&t);
+  }
+  if (own_sends.size() != own_receives.size())
+    return fail(ErrorCode::invalid_argument, "rank {} sends itself {} messages but receives {}; put both into one group", rank_, own_sends.size(),
+                own_receives.size());
+  for (std::size_t i = 0; i < own_sends.size(); ++i) {
+    if (own_sends[i]->count != own_receives[i]->count || own_sends[i]->type != own_receives[i]->type)
+      return fail(ErrorCode::mismatch, "rank {} sends itself {} {} but receives {} {}", rank_, own_sends[i]->count, name_of(own_sends[i]->type),
+                  own_receives[i]->count, name_of(own_receives[i]->type));
+    if (own_sends[i]->count > 0) std::memmove(own_receives[i]->receive, own_sends[i]->send, own_sends[i]->count * size_of(own_sends[i]->type));
+  }
+  pending.own_plan = std::make_unique<CachedPlan>();
+  pending.plan = pending.own_plan.get();
+  executor::Plan& plan = pending.plan->plan;
+  plan.algorithm = "direct";
+  plan.pieced = false;
+  plan.message_bytes = plans_->message_bytes();
+  std::vector<schedule::Transfer> to, from;
+  std::vector<std::uint64_t> bytes;
+  pending.operands = {};
+  for (const auto* list : {&sends, &receives}) {
+    for (const PairTransfer* t : *list) {
+      (t->is_send ? to : from).push_back({t->peer});
+      bytes.push_back(t->count * size_of(t->type));
+      pending.operands.user.push_back(t->is_send ? const_cast<std::byte*>(static_cast<const std::byte*>(t->send)) : static_cast<std::byte*>(t->receive));
+      pending.operands.user_types.push_back(t->type);
+    }
+  }
+  plan.program = schedule::group_program(rank_, size(), to, from);
+  pending.plan->binding.bind_user(bytes);
+  pending.call = {};
+  pending.call.collective = Collective::send_recv;
+  return {};
+}
+
+Status Core::run_group(const std::vector<PairTransfer>& transfers) {
+  if (!is_queued_) {
+    PEAL_TRY(prepare_group(transfers, current_));
+    Status status = run_prepared();
+    last_plan_ = nullptr;
+    current_ = {};
+    return status;
+  }
+  PEAL_ASSIGN(const auto work, start_group(transfers));
+  wait(*work, 0);
+  if (work->state.load(std::memory_order_acquire) == WorkState::kFailed) return pass_on(work->failure);
+  return {};
+}
+
+Result<std::shared_ptr<WorkState>> Core::start_group(const std::vector<PairTransfer>& transfers) {
+  Pending pending;
+  PEAL_TRY(prepare_group(transfers, pending));
+  return enqueue(std::move(pending));
+}
+
+std::shared_ptr<WorkState> Core::enqueue(Pending pending) {
+  auto work = std::make_shared<WorkState>();
+  pending.work = work;
+  {
+    const std::lock_guard lock(mutex_);
+    is_queued_ = true;
+    queue_.push_back(std::move(pending));
+    if (options_.progress_thread && !progress_.joinable()) progress_ = std::thread([this] { progress_loop(); });
+    drive_queue();  // the caller makes the first progress itself
+  }
+  changed_.notify_one();
+  return work;
+}
+
+// With the mutex held: advances the call at the front. True when anything moved.
+bool Core::drive_queue() {
+  bool moved = false;
+  for (int poll = 0; poll < kPollsALock && !queue_.empty(); ++poll) {
+    if (!front_began_) {
+      front_waiting_since_ = 0;
+      if (Status status = begin(queue_.front()); !status) {
+        settle_front(status);
+        moved = true;
+        continue;
+      }
+      front_began_ = true;
+    }
+    if (execution_->progress()) {
+      moved = true;
+      front_waiting_since_ = 0;
+    }
+    if (execution_->done()) settle_front({});
+    else if (execution_->failed()) settle_front(conclude(execution_->failure()));
+    else if (!moved) return false;
+  }
+  return moved;
+}
+
+void Core::settle_front(const Status& result) {
+  board_.leave(rank_);
+  front_began_ = false;
+  const std::shared_ptr<WorkState> work = queue_.front().work;
+  queue_.pop_front();
+  if (!result) work->failure = result.error();
+  work->state.store(result ? WorkState::kDone : WorkState::kFailed, std::memory_order_release);
+  changed_.notify_all();
+}
+
+void Core::progress_loop() {
+  executor::Backoff backoff(wait_policy_);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return ending_ || !queue_.empty(); });
+    if (queue_.empty()) return;  // ending, and nothing is left to do
+    if (drive_queue()) {
+      backoff.reset();
+    } else {
+      const auto next = backoff.pause();
+      if (next != executor::Backoff::Next::polled) {
+        if (Status status = look_around(front_waiting_since_); !status) settle_front(status);
+      }
+      if (next == executor::Backoff::Next::sleep) {
+        lock.unlock();
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        lock.lock();
+      }
+    }
+    lock.unlock();  // let the caller in
+    lock.lock();
+  }
+}
+
+bool Core::wait(WorkState& work, std::int64_t deadline_ns) {
+  executor::Backoff backoff(wait_policy_);
+  while (work.state.load(std::memory_order_acquire) == WorkState::kPending) {
+    bool moved = false;
+    auto next = executor::Backoff::Next::polled;
+    {
+      const std::unique_lock lock(mutex_, std::try_to_lock);
+      if (lock.owns_lock()) {
+        moved = drive_queue();
+        if (!moved && !queue_.empty()) {
+          next = backoff.pause();
+          if (next != executor::Backoff::Next::polled) {
+            if (Status status = look_around(front_waiting_since_); !status) settle_front(status);
+          }
+        }
+      } else {
+        next = backoff.pause();
+      }
+    }
+    if (moved) backoff.reset();
+    if (deadline_ns != 0 && now_ns() >= deadline_ns) return work.state.load(std::memory_order_acquire) != WorkState::kPending;
+    if (next == executor::Backoff::Next::sleep) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return true;
+}
+
+}  // namespace peal::comm

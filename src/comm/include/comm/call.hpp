@@ -1,0 +1,34 @@
+// One call of the user, before anything is known about how it will be done.
+#pragma once
+
+#include <base/result.hpp>
+#include <cstdint>
+#include <peal/types.hpp>
+#include <span>
+#include <vector>
+
+namespace peal::comm {
+
+/// Counts in elements; meaning by collective as in <peal/communicator.hpp>.
+struct Call {
+  Collective collective = Collective::barrier;
+  const void* send = nullptr;
+  void* receive = nullptr;
+  std::uint64_t count = 0;
+  DataType type = DataType::u8;
+  ReduceOp op = ReduceOp::sum;
+  int root = -1;
+  double premul = 1.0;
+  std::span<const std::uint64_t> send_counts, send_displs, receive_counts, receive_displs;  ///< v-collectives
+};
+
+/// Checks what one rank alone can check; the message says what to give instead. `ranks` and `rank` of the communicator.
+Status check(const Call& call, int rank, int ranks);
+
+/// True when the buffers lie as the collective's in-place form has them.
+bool is_in_place(const Call& call, int rank, int ranks);
+
+/// Size of the call in bytes as nccl-tests counts it; 0 for barrier and all_to_all_v.
+std::uint64_t size_in_bytes(const Call& call, int ranks);
+
+}  // namespace peal::comm

@@ -1,0 +1,201 @@
+// The communicator inside: members, memory, plans, the call at hand, asynchronous work, faults. The C++ surface and every other front
+// end stand on it; errors are Results here.
+//
+// One thread of the user's at a time; the progress thread (only once there is asynchronous work) shares the queue under a mutex.
+#pragma once
+
+#include <atomic>
+#include <base/result.hpp>
+#include <comm/call.hpp>
+#include <comm/plans.hpp>
+#include <comm/routes.hpp>
+#include <comm/world.hpp>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <executor/execution.hpp>
+#include <executor/fault_board.hpp>
+#include <executor/waiting.hpp>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <transport/shared_segment.hpp>
+#include <vector>
+
+namespace peal::comm {
+
+struct CoreOptions {
+  std::int64_t timeout_ns = 0;  ///< longest wait without any movement in one call
+  PlanWishes wishes;
+  TransportChoice transport = TransportChoice::automatic;
+  bool progress_thread = true;
+};
+
+/// Reads what is empty or zero in `options` from the settings.
+Result<CoreOptions> complete(CoreOptions options);
+
+/// The state of one asynchronous call, shared between its Work and the communicator.
+struct WorkState {
+  enum : int { kPending, kDone, kFailed };
+  std::atomic<int> state{kPending};
+  Failure failure;  ///< written before state becomes kFailed
+};
+
+/// One end of a grouped point-to-point transfer.
+struct PairTransfer {
+  const void* send = nullptr;  ///< exactly one of send and receive is used
+  void* receive = nullptr;
+  bool is_send = false;
+  std::uint64_t count = 0;
+  DataType type = DataType::u8;
+  int peer = -1;
+};
+
+/// Page-aligned private memory that grows.
+class Scratch {
+ public:
+  Scratch() = default;
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch();
+  Status grow(std::size_t bytes);
+  std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+class Core final : public FaultListener {
+ public:
+  /// The communicator of all ranks. Collective.
+  static Result<std::shared_ptr<Core>> world(const bootstrap::Job& job, CoreOptions options);
+  ~Core() override;
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(members_.size()); }
+  /// Ranks of this communicator on this host, ascending.
+  const std::vector<int>& locals() const { return locals_; }
+  /// This rank's position in locals().
+  int local_rank() const { return local_rank_; }
+  const bootstrap::Contact& contact(int rank) const;
+  World& job() { return *world_; }
+  Plans& plans() { return *plans_; }
+  const Routes& routes() const { return *routes_; }
+  std::int64_t timeout_ns() const { return options_.timeout_ns; }
+
+  /// Blocking.
+  Status run(const Call& call);
+  /// Asynchronous; calls start in the order in which they were given.
+  Result<std::shared_ptr<WorkState>> start(const Call& call);
+  /// All transfers of a group at once.
+  Status run_group(const std::vector<PairTransfer>& transfers);
+  Result<std::shared_ptr<WorkState>> start_group(const std::vector<PairTransfer>& transfers);
+  /// Makes progress until `work` is decided or `deadline_ns` (monotonic, 0: none) is over. False: not yet decided.
+  bool wait(WorkState& work, std::int64_t deadline_ns);
+
+  /// Collective. Null for color < 0.
+  Result<std::shared_ptr<Core>> split(int color, int key);
+  /// Collective: a segment that all ranks of the communicator map; they must be on one host.
+  Result<transport::SharedSegment> share_segment(std::size_t bytes, const char* label);
+
+  /// Records the fault for everybody. Any thread.
+  void abort(const std::string& why);
+  /// Ok, or the first fault.
+  Status fault() const;
+  /// Waits for `condition` with this communicator's way of waiting; ends with the fault or timeout otherwise. For windows.
+  template <class Condition>
+  Status wait_until(Condition&& condition, const char* operation);
+  /// The algorithm, protocol and predicted time that the last blocking call used. Empty before the first.
+  const executor::Plan* last_plan() const { return last_plan_; }
+
+  // FaultListener
+  std::uint64_t id() const override { return id_; }
+  void on_rank_fault(int world_rank, ErrorCode code, const std::string& cause) override;
+  void on_remote_fault(const executor::FaultRecord& fault) override;
+  bool has_left(int world_rank) const override;
+
+ private:
+  /// A call on its way: what it needs, and nothing of the caller's stack.
+  struct Pending {
+    CachedPlan* plan = nullptr;
+    std::unique_ptr<CachedPlan> own_plan;  // of a group
+    executor::Shape shape;
+    std::vector<std::uint64_t> counts;  // what the spans of `shape` name, when asynchronous
+    executor::Operands operands;
+    executor::CallSignature call;
+    std::shared_ptr<WorkState> work;
+  };
+  Core() = default;
+  static Result<std::shared_ptr<Core>> make(std::shared_ptr<World> world, std::uint64_t id, std::vector<int> members, int rank,
+                                            tuning::Environment environment, const CoreOptions& options);
+  Status open_memory();
+  Status open_routes();
+  Status open_tcp(Routes& routes);
+  Result<transport::SharedSegment> share_on_host(std::size_t bytes, std::uint64_t tag, const char* label);
+
+  Status prepare(const Call& call, Pending& pending);
+  Status prepare_group(const std::vector<PairTransfer>& transfers, Pending& pending);
+  Status begin(Pending& pending);
+  Status run_prepared();
+  std::shared_ptr<WorkState> enqueue(Pending pending);
+  Status drive_to_end();
+  bool drive_queue();
+  void settle_front(const Status& result);
+  void progress_loop();
+
+  Status look_around(std::int64_t& waiting_since);
+  Status conclude(Failure failure);
+  Failure timeout_failure() const;
+  int departed_peer() const;
+
+  std::shared_ptr<World> world_;
+  std::uint64_t id_ = 0;
+  std::vector<int> members_;  // world rank of each rank
+  std::vector<int> locals_;
+  int rank_ = 0;
+  int local_rank_ = 0;
+  CoreOptions options_;
+  transport::SharedSegment segment_;
+  executor::FaultBoard board_;
+  std::unique_ptr<Routes> routes_;
+  std::unique_ptr<Plans> plans_;
+  std::unique_ptr<executor::Execution> execution_;
+  executor::WaitPolicy wait_policy_;
+  std::uint32_t sequence_ = 0;
+  std::uint32_t splits_ = 0;
+  std::uint32_t segments_ = 0;
+  Pending current_;  // of blocking calls
+  const executor::Plan* last_plan_ = nullptr;
+  Scratch scratch_;
+  int departed_looks_ = 0;
+
+  std::mutex mutex_;  // guards the queue and everything that drives it, once is_queued_
+  std::condition_variable changed_;
+  std::deque<Pending> queue_;
+  bool is_queued_ = false;  // asynchronous work has been seen
+  bool front_began_ = false;
+  std::int64_t front_waiting_since_ = 0;
+  bool ending_ = false;
+  std::thread progress_;
+};
+
+template <class Condition>
+Status Core::wait_until(Condition&& condition, const char* operation) {
+  executor::Backoff backoff(wait_policy_);
+  std::int64_t since = 0;
+  while (!condition()) {
+    const auto next = backoff.pause();
+    if (next == executor::Backoff::Next::polled) continue;
+    if (Status status = look_around(since); !status) {
+      Failure failure = status.error();
+      if (failure.operation.empty()) failure.operation = operation;
+      return pass_on(std::move(failure));
+    }
+    if (next == executor::Backoff::Next::sleep) routes_->sleep(wait_policy_.sleep_us);
+  }
+  return {};
+}
+
+}  // namespace peal::comm

@@ -1,0 +1,72 @@
+// The plans of one communicator, found by a plain key: no pointer, no exact size, no string in it.
+#pragma once
+
+#include <base/result.hpp>
+#include <cstdint>
+#include <executor/plan.hpp>
+#include <memory>
+#include <peal/types.hpp>
+#include <string>
+#include <tuning/environment.hpp>
+#include <unordered_map>
+#include <vector>
+
+namespace peal::comm {
+
+struct PlanKey {
+  Collective collective = Collective::barrier;
+  DataType type = DataType::u8;
+  ReduceOp op = ReduceOp::sum;
+  std::uint8_t size_class = 0;  ///< sizes in (2^(k-1), 2^k] bytes are class k; 0: up to one byte
+  bool in_place = false;
+  std::int32_t root = -1;
+  bool operator==(const PlanKey&) const = default;
+};
+
+/// Class of a size in bytes.
+std::uint8_t size_class_of(std::uint64_t bytes);
+
+struct CachedPlan {
+  PlanKey key;
+  executor::Plan plan;
+  executor::Binding binding;
+};
+
+struct PlanWishes {
+  bool deterministic = false;
+  std::string algorithm;
+  std::string protocol;
+};
+
+class Plans {
+ public:
+  /// `message_bytes`: what every transport of the communicator can carry in one message.
+  Plans(tuning::Environment environment, int rank, std::uint64_t message_bytes, PlanWishes wishes);
+
+  /// The plan for a key; chosen and lowered when it is first asked for. Stays where it is.
+  Result<CachedPlan*> find(const PlanKey& key) {
+    if (last_ != nullptr && last_->key == key) return last_;
+    return look_up(key);
+  }
+  const tuning::Environment& environment() const { return environment_; }
+  std::uint64_t message_bytes() const { return message_bytes_; }
+
+ private:
+  struct Hash {
+    std::size_t operator()(const PlanKey& key) const;
+  };
+  Result<CachedPlan*> look_up(const PlanKey& key);
+  Result<std::unique_ptr<CachedPlan>> make(const PlanKey& key) const;
+
+  tuning::Environment environment_;
+  int rank_;
+  std::uint64_t message_bytes_;
+  PlanWishes wishes_;
+  CachedPlan* last_ = nullptr;
+  std::unordered_map<PlanKey, std::unique_ptr<CachedPlan>, Hash> plans_;
+};
+
+/// The environment of some ranks of a larger one, in the order of `members`.
+tuning::Environment restrict_to(const tuning::Environment& whole, const std::vector<int>& members);
+
+}  // namespace peal::comm

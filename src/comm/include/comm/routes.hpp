@@ -1,0 +1,53 @@
+// The transport of one communicator: shared memory to ranks on this host, TCP to the others (or TCP to all, when asked for).
+#pragma once
+
+#include <memory>
+#include <transport/channel.hpp>
+#include <vector>
+
+namespace peal::comm {
+
+/// Sends each peer over the transport and under the number that was routed for it.
+class Routes final : public transport::Transport {
+ public:
+  explicit Routes(int ranks) : routes_(static_cast<std::size_t>(ranks)) {}
+
+  /// `through` is shared by all its peers; `number` is the peer's number on that transport.
+  void route(int peer, transport::Transport* through, int number) { routes_[static_cast<std::size_t>(peer)] = {through, number}; }
+  bool is_unrouted(int peer) const { return routes_[static_cast<std::size_t>(peer)].through == nullptr; }
+  /// Takes ownership of a transport that routes may name.
+  void own(std::unique_ptr<transport::Transport> transport) { owned_.push_back(std::move(transport)); }
+
+  const char* name() const override { return owned_.empty() ? "none" : owned_.size() > 1 ? "shm+tcp" : owned_[0]->name(); }
+  transport::Sender* sender(int peer, int channel) override {
+    const Route& route = routes_[static_cast<std::size_t>(peer)];
+    return route.through == nullptr ? nullptr : route.through->sender(route.number, channel);
+  }
+  transport::Receiver* receiver(int peer, int channel) override {
+    const Route& route = routes_[static_cast<std::size_t>(peer)];
+    return route.through == nullptr ? nullptr : route.through->receiver(route.number, channel);
+  }
+  Status health() override {
+    for (const auto& transport : owned_) PEAL_TRY(transport->health());
+    return {};
+  }
+  /// The last owned transport sleeps (a poll on sockets where there are any); with several, only briefly.
+  void sleep(std::int64_t timeout_us) override {
+    if (!owned_.empty()) owned_.back()->sleep(owned_.size() > 1 ? timeout_us / 4 + 1 : timeout_us);
+  }
+  /// Name of the transport that reaches `peer`, or "none".
+  const char* name_of(int peer) const {
+    const Route& route = routes_[static_cast<std::size_t>(peer)];
+    return route.through == nullptr ? "none" : route.through->name();
+  }
+
+ private:
+  struct Route {
+    transport::Transport* through = nullptr;
+    int number = -1;
+  };
+  std::vector<Route> routes_;
+  std::vector<std::unique_ptr<transport::Transport>> owned_;
+};
+
+}  // namespace peal::comm

@@ -1,0 +1,94 @@
+// The world: one rank's hold on its job. Contacts of all ranks, the control star, the data listener, and the watch thread that learns
+// of deaths, stops and faults elsewhere. All communicators of the rank share it.
+#pragma once
+
+#include <base/result.hpp>
+#include <bootstrap/job.hpp>
+#include <bootstrap/rendezvous.hpp>
+#include <cstdint>
+#include <executor/fault_board.hpp>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <transport/tcp.hpp>
+#include <vector>
+
+namespace peal::comm {
+
+/// What the watch tells the communicators. Called on the watch thread; must not block.
+class FaultListener {
+ public:
+  virtual ~FaultListener() = default;
+  virtual std::uint64_t id() const = 0;
+  /// A rank of the world ended or stopped.
+  virtual void on_rank_fault(int world_rank, ErrorCode code, const std::string& cause) = 0;
+  /// A fault that a rank on another host recorded in this communicator.
+  virtual void on_remote_fault(const executor::FaultRecord& fault) = 0;
+  /// True when this communicator needs to know about `world_rank` no more (it has left in order).
+  virtual bool has_left(int world_rank) const = 0;
+};
+
+enum class TransportChoice : std::uint8_t { automatic, shm, tcp };
+
+class World {
+ public:
+  /// Collective over the job. Opens a data listener when ranks are on several hosts or `choice` is tcp.
+  static Result<std::shared_ptr<World>> join(const bootstrap::Job& job, TransportChoice choice);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(contacts_.size()); }
+  const std::vector<bootstrap::Contact>& contacts() const { return contacts_; }
+  bool is_local(int world_rank) const;
+  bool spans_hosts() const { return spans_hosts_; }
+  TransportChoice choice() const { return choice_; }
+  /// Null where no TCP is needed.
+  transport::TcpListener* listener() const { return listener_.get(); }
+  /// For blobs while the world is being made, before the watch starts.
+  bootstrap::Rendezvous& rendezvous() { return *rendezvous_; }
+  /// Differs from job to job and start to start.
+  std::uint64_t session() const { return rendezvous_->session_id(); }
+  /// "rank 3 (pid 4711 on node7)".
+  std::string describe(int world_rank) const;
+
+  /// Starts the watch; no rendezvous call after it.
+  Status start_watch();
+  void add(FaultListener* listener);
+  void remove(FaultListener* listener);
+  /// Tells the ranks on other hosts of a fault in communicator `id`.
+  void tell(std::uint64_t id, const executor::FaultRecord& fault);
+
+ private:
+  struct Watched {
+    int world_rank = -1;
+    FileDescriptor pidfd;
+    int stopped_looks = 0;
+    bool reported = false;
+  };
+
+  World() = default;
+  void watch();
+  void watch_ranks();
+  void look_for_stopped();
+  void read_control(int fd, int neighbour);
+  void report(int world_rank, ErrorCode code, const std::string& cause);
+
+  int rank_ = 0;
+  std::vector<bootstrap::Contact> contacts_;
+  bool spans_hosts_ = false;
+  TransportChoice choice_ = TransportChoice::automatic;
+  std::unique_ptr<bootstrap::Rendezvous> rendezvous_;
+  std::unique_ptr<transport::TcpListener> listener_;
+  std::mutex mutex_;  // guards listeners_
+  std::vector<FaultListener*> listeners_;
+  std::vector<Watched> watched_;
+  std::vector<bootstrap::ControlLink> links_;
+  FileDescriptor wake_;
+  std::atomic<bool> ending_{false};
+  std::thread thread_;
+};
+
+}  // namespace peal::comm

@@ -1,0 +1,86 @@
+#include <algorithm>
+#include <bit>
+#include <comm/plans.hpp>
+#include <map>
+#include <schedule/registry.hpp>
+#include <tuning/placement.hpp>
+#include <tuning/select.hpp>
+
+namespace peal::comm {
+
+std::uint8_t size_class_of(std::uint64_t bytes) { return static_cast<std::uint8_t>(bytes <= 1 ? 0 : std::bit_width(bytes - 1)); }
+
+std::size_t Plans::Hash::operator()(const PlanKey& key) const {
+  std::uint64_t h = static_cast<std::uint64_t>(key.collective) | static_cast<std::uint64_t>(key.type) << 8 |
+                    static_cast<std::uint64_t>(key.op) << 16 | static_cast<std::uint64_t>(key.size_class) << 24 |
+                    static_cast<std::uint64_t>(key.in_place) << 31 | static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.root)) << 32;
+  h *= 0x9e3779b97f4a7c15ull;
+  return static_cast<std::size_t>(h ^ h >> 29);
+}
+
+Plans::Plans(tuning::Environment environment, int rank, std::uint64_t message_bytes, PlanWishes wishes)
+    : environment_(std::move(environment)), rank_(rank), message_bytes_(message_bytes), wishes_(std::move(wishes)) {}
+
+Result<CachedPlan*> Plans::look_up(const PlanKey& key) {
+  const auto found = plans_.find(key);
+  if (found != plans_.end()) return last_ = found->second.get();
+  PEAL_ASSIGN(auto made, make(key));
+  last_ = made.get();
+  plans_.emplace(key, std::move(made));
+  return last_;
+}
+
+// The choice must not depend on what may differ from rank to rank: it is made for the upper end of the size class and out of place;
+// only this rank's program then knows that its buffers overlap.
+Result<std::unique_ptr<CachedPlan>> Plans::make(const PlanKey& key) const {
+  tuning::Question question;
+  question.call.collective = key.collective;
+  question.call.bytes = {key.collective == Collective::barrier ? 0 : std::uint64_t{1} << key.size_class};
+  question.call.type = key.type;
+  question.call.root = std::max(0, key.root);
+  question.is_deterministic = wishes_.deterministic;
+  question.algorithm = wishes_.algorithm;
+  question.protocol = wishes_.protocol;
+  PEAL_ASSIGN(const tuning::Selection selection, tuning::select(environment_, question));
+  const tuning::Candidate& chosen = selection.chosen();
+
+  schedule::Request request = tuning::request_of(environment_, question.call);
+  request.in_place = key.in_place;
+  PEAL_ASSIGN(const schedule::Schedule schedule, schedule::make_schedule(*chosen.algorithm, request));
+  auto made = std::make_unique<CachedPlan>();
+  made->key = key;
+  executor::Plan& plan = made->plan;
+  plan.algorithm = std::string(chosen.algorithm->name);
+  plan.protocol = chosen.protocol;
+  plan.layouts = schedule.layouts;
+  plan.pieced = schedule.pieced;
+  plan.message_bytes = std::min(message_bytes_, chosen.message_bytes);
+  plan.hash = executor::plan_hash(plan.algorithm, plan.protocol, plan.message_bytes);
+  plan.predicted_ns = chosen.prediction.time.value;
+  plan.canonical = chosen.is_canonical;
+  plan.program = schedule::program_for(schedule, rank_);
+  return made;
+}
+
+tuning::Environment restrict_to(const tuning::Environment& whole, const std::vector<int>& members) {
+  tuning::Environment part = whole;
+  part.ranks = static_cast<int>(members.size());
+  std::vector<int> groups;
+  std::map<std::int32_t, std::int32_t> cores;  // numbered anew from 0
+  part.core_of.clear();
+  for (const int member : members) {
+    const auto m = static_cast<std::size_t>(member);
+    groups.push_back(whole.placement.group.empty() ? 0 : whole.placement.group[m]);
+    if (!whole.core_of.empty()) part.core_of.push_back(cores.emplace(whole.core_of[m], static_cast<std::int32_t>(cores.size())).first->second);
+  }
+  part.placement = tuning::place_groups(groups);
+  std::vector<int> seen = groups;
+  std::sort(seen.begin(), seen.end());
+  const auto distinct = static_cast<int>(std::unique(seen.begin(), seen.end()) - seen.begin());
+  part.nodes = distinct;
+  part.level[0].is_used = whole.level[0].is_used && distinct < part.ranks;
+  part.level[1].is_used = whole.level[1].is_used && distinct > 1;
+  return part;
+}
+
+}  // namespace peal::comm

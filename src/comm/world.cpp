@@ -1,0 +1,185 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <base/settings.hpp>
+#include <comm/world.hpp>
+#include <cstring>
+#include <net/interfaces.hpp>
+
+namespace peal::comm {
+
+namespace {
+
+constexpr int kLookEveryMs = 1000;
+constexpr int kStoppedLooks = 2;      // so a rank that a debugger touches for a moment is not given up
+constexpr std::size_t kMostWatched = 16;  // neighbours that one rank watches on its host: the fault board tells the others
+
+// The news of a fault as it crosses the control star.
+struct FaultNews {
+  std::uint64_t communicator;  // 0: a rank of the world ended or stopped
+  executor::FaultRecord fault;
+};
+
+// 'R', 'S', 'T', ... or 0 when there is no such process.
+char process_state(int pid) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  const FileDescriptor file(::open(path, O_RDONLY | O_CLOEXEC));
+  if (!file) return 0;
+  char text[512];
+  const ssize_t got = ::read(file.get(), text, sizeof text - 1);
+  if (got <= 0) return 0;
+  text[got] = 0;
+  const char* end = std::strrchr(text, ')');  // the name may hold anything
+  return end != nullptr && end[1] == ' ' ? end[2] : '\0';
+}
+
+}  // namespace
+
+bool World::is_local(int world_rank) const {
+  return contacts_[static_cast<std::size_t>(world_rank)].host_identity == contacts_[static_cast<std::size_t>(rank_)].host_identity;
+}
+
+std::string World::describe(int world_rank) const {
+  const bootstrap::Contact& contact = contacts_[static_cast<std::size_t>(world_rank)];
+  return fmt::format("rank {} (pid {} on {})", world_rank, contact.pid, contact.host_name);
+}
+
+Status World::start_watch() {
+  if (size() == 1) return {};
+  wake_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) return fail(ErrorCode::system, "no eventfd for the watch thread: {}", errno_text(errno));
+  links_ = rendezvous_->control_links();
+  watch_ranks();
+  thread_ = std::thread([this] { watch(); });
+  return {};
+}
+
+// The next ranks on this host, counted around: every rank has watchers as long as not all of its neighbours end at once.
+void World::watch_ranks() {
+  const int own_pid = contacts_[static_cast<std::size_t>(rank_)].pid;
+  for (int step = 1; step < size() && watched_.size() < kMostWatched; ++step) {
+    const int other = (rank_ + step) % size();
+    const bootstrap::Contact& contact = contacts_[static_cast<std::size_t>(other)];
+    if (!is_local(other) || contact.pid == own_pid) continue;  // a thread of this process cannot die alone
+    Watched watched;
+    watched.world_rank = other;
+    watched.pidfd = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, contact.pid, 0)));
+    if (watched.pidfd && bootstrap::process_start_time(contact.pid) != contact.pid_start_time) watched.pidfd.reset();
+    watched_.push_back(std::move(watched));
+  }
+}
+
+void World::watch() {
+  while (!ending_.load(std::memory_order_acquire)) {
+    std::vector<pollfd> polls{{wake_.get(), POLLIN, 0}};
+    for (const Watched& w : watched_) polls.push_back({w.reported ? -1 : w.pidfd.get(), POLLIN, 0});
+    for (const auto& link : links_) polls.push_back({link.fd, POLLIN, 0});
+    // A rank that was gone before it could be watched has no descriptor: that is a death, too.
+    for (Watched& w : watched_) {
+      if (w.pidfd || w.reported) continue;
+      w.reported = true;
+      report(w.world_rank, ErrorCode::rank_dead, "ended");
+    }
+    ::poll(polls.data(), polls.size(), kLookEveryMs);
+    if (ending_.load(std::memory_order_acquire)) return;
+    std::size_t at = 1;
+    for (Watched& w : watched_) {
+      if ((polls[at++].revents & POLLIN) == 0 || w.reported) continue;
+      w.reported = true;
+      report(w.world_rank, ErrorCode::rank_dead, "ended");
+    }
+    const auto links = links_;
+    for (const auto& link : links)
+      if ((polls[at++].revents & (POLLIN | POLLHUP | POLLERR)) != 0) read_control(link.fd, link.rank);
+    look_for_stopped();
+  }
+}
+
+void World::look_for_stopped() {
+  for (Watched& w : watched_) {
+    if (w.reported) continue;
+    const char state = process_state(contacts_[static_cast<std::size_t>(w.world_rank)].pid);
+    if (state == 'Z' || state == 'X') {
+      w.reported = true;
+      report(w.world_rank, ErrorCode::rank_dead, "ended");
+      continue;
+    }
+    w.stopped_looks = state == 'T' || state == 't' ? w.stopped_looks + 1 : 0;
+    if (w.stopped_looks < kStoppedLooks) continue;
+    w.reported = true;
+    report(w.world_rank, ErrorCode::rank_stopped, "is stopped (SIGSTOP or a debugger; `kill -CONT` lets it go on, but its job is over)");
+  }
+}
+
+// Tells every communicator that the rank belongs to, unless it has left that one in order; and the other hosts.
+void World::report(int world_rank, ErrorCode code, const std::string& cause) {
+  bool is_news = false;
+  {
+    const std::lock_guard lock(mutex_);
+    for (FaultListener* listener : listeners_) {
+      if (listener->has_left(world_rank)) continue;
+      listener->on_rank_fault(world_rank, code, cause);
+      is_news = true;
+    }
+  }
+  if (!is_news || !spans_hosts_) return;
+  FaultNews news{0, executor::to_record({code, cause, world_rank, -1, {}}, rank_)};
+  (void)rendezvous_->broadcast_control({reinterpret_cast<const char*>(&news), sizeof news});
+}
+
+void World::read_control(int fd, int neighbour) {
+  for (;;) {
+    auto event = rendezvous_->receive_control(fd);
+    const bool is_over = !event || event->kind == bootstrap::ControlEvent::Kind::closed || event->kind == bootstrap::ControlEvent::Kind::goodbye;
+    if (is_over) {
+      std::erase_if(links_, [fd](const auto& link) { return link.fd == fd; });
+      if (event && event->kind == bootstrap::ControlEvent::Kind::goodbye) return;
+      // On this host the process itself is watched; the link adds what happens elsewhere.
+      if (!is_local(neighbour)) report(neighbour, ErrorCode::rank_dead, "ended or cannot be reached any more (its control connection closed)");
+      return;
+    }
+    if (event->kind == bootstrap::ControlEvent::Kind::none) return;
+    if (event->bytes.size() != sizeof(FaultNews)) continue;
+    FaultNews news;
+    std::memcpy(&news, event->bytes.data(), sizeof news);
+    const std::lock_guard lock(mutex_);
+    for (FaultListener* listener : listeners_) {
+      if (news.communicator == listener->id()) listener->on_remote_fault(news.fault);
+      if (news.communicator != 0) continue;
+      const Failure failure = executor::to_failure(news.fault);
+      if (failure.rank >= 0 && failure.rank < size()) listener->on_rank_fault(failure.rank, failure.code, failure.message);
+    }
+  }
+}
+
+void World::tell(std::uint64_t id, const executor::FaultRecord& fault) {
+  if (!spans_hosts_) return;
+  const FaultNews news{id, fault};
+  (void)rendezvous_->broadcast_control({reinterpret_cast<const char*>(&news), sizeof news});
+}
+
+void World::add(FaultListener* listener) {
+  const std::lock_guard lock(mutex_);
+  listeners_.push_back(listener);
+}
+
+void World::remove(FaultListener* listener) {
+  const std::lock_guard lock(mutex_);
+  std::erase(listeners_, listener);
+}
+
+World::~World() {
+  if (thread_.joinable()) {
+    ending_.store(true, std::memory_order_release);
+    const std::uint64_t one = 1;
+    (void)!::write(wake_.get(), &one, sizeof one);
+    thread_.join();
+  }
+  if (rendezvous_ != nullptr) rendezvous_->goodbye();
+}
+
+}  // namespace peal::comm

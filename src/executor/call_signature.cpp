@@ -1,0 +1,46 @@
+#include <base/names.hpp>
+#include <executor/call_signature.hpp>
+
+namespace peal::executor {
+
+transport::Tag to_tag(const CallSignature& call) {
+  transport::Tag tag;
+  tag.words[0] = call.count;
+  tag.words[1] = static_cast<std::uint64_t>(call.sequence) << 32 | static_cast<std::uint32_t>(call.root);
+  tag.words[2] = static_cast<std::uint64_t>(call.plan) << 32 | static_cast<std::uint64_t>(call.collective) << 16 |
+                 static_cast<std::uint64_t>(call.type) << 8 | static_cast<std::uint64_t>(call.op);
+  return tag;
+}
+
+CallSignature from_tag(const transport::Tag& tag) {
+  CallSignature call;
+  call.count = tag.words[0];
+  call.sequence = static_cast<std::uint32_t>(tag.words[1] >> 32);
+  call.root = static_cast<std::int32_t>(tag.words[1] & 0xffffffffu);
+  call.plan = static_cast<std::uint32_t>(tag.words[2] >> 32);
+  call.collective = static_cast<Collective>((tag.words[2] >> 16 & 0xff) % kCollectiveCount);
+  call.type = static_cast<DataType>((tag.words[2] >> 8 & 0xff) % kDataTypeCount);
+  call.op = static_cast<ReduceOp>((tag.words[2] & 0xff) % kReduceOpCount);
+  return call;
+}
+
+std::string describe(const CallSignature& call) {
+  if (call.collective == Collective::barrier) return fmt::format("barrier, call {}", call.sequence);
+  std::string text = fmt::format("{} of {} {}", name_of(call.collective), call.count, name_of(call.type));
+  if (has_reduction(call.collective)) text += fmt::format(" ({})", name_of(call.op));
+  if (call.root >= 0 && call.collective != Collective::send_recv) text += fmt::format(" with root {}", call.root);
+  return text + fmt::format(", call {}", call.sequence);
+}
+
+std::string describe_mismatch(const CallSignature& mine, int peer, const CallSignature& theirs) {
+  const std::string both = fmt::format("rank {} called {} while this rank called {}", peer, describe(theirs), describe(mine));
+  if (theirs.sequence != mine.sequence && theirs.collective == mine.collective && theirs.collective != Collective::send_recv)
+    return both + "; one of them left out or added a call before this one";
+  CallSignature same_plan = theirs;
+  same_plan.plan = mine.plan;
+  if (to_tag(same_plan) == to_tag(mine))
+    return both + "; the calls agree but the ranks chose different plans: give all ranks the same PEAL_ALGORITHM, PEAL_PROTOCOL and PEAL_TRANSPORT";
+  return both + "; all ranks must make the same calls in the same order, with the same type, operator, count and root";
+}
+
+}  // namespace peal::executor

@@ -1,0 +1,31 @@
+// What a rank called, in 24 bytes: the tag that travels with the first message of every edge, so that mismatched calls are told apart
+// whatever plan either side chose.
+#pragma once
+
+#include <cstdint>
+#include <peal/types.hpp>
+#include <string>
+#include <transport/channel.hpp>
+
+namespace peal::executor {
+
+struct CallSignature {
+  Collective collective = Collective::barrier;
+  DataType type = DataType::u8;
+  ReduceOp op = ReduceOp::sum;
+  std::int32_t root = -1;      ///< -1 where the collective has none
+  std::uint64_t count = 0;     ///< elements; 0 for the v-collectives, whose counts may differ
+  std::uint32_t sequence = 0;  ///< of the call on its communicator; send_recv: of the message between the two ranks
+  std::uint32_t plan = 0;      ///< hash of algorithm, protocol and pieces: both sides must have chosen alike
+};
+
+transport::Tag to_tag(const CallSignature& call);
+CallSignature from_tag(const transport::Tag& tag);
+
+/// "all_reduce of 12 f32 (sum), call 7".
+std::string describe(const CallSignature& call);
+
+/// One sentence on how two calls differ: "rank 1 called broadcast of 4 f32 (root 0), this rank all_reduce of 8 f32 (sum)".
+std::string describe_mismatch(const CallSignature& mine, int peer, const CallSignature& theirs);
+
+}  // namespace peal::executor

@@ -1,0 +1,137 @@
+// One call being executed: a program interpreted over a transport. Resumable: progress() goes as far as it can without blocking.
+#pragma once
+
+#include <base/result.hpp>
+#include <cstdint>
+#include <executor/call_signature.hpp>
+#include <executor/plan.hpp>
+#include <reduce/combine.hpp>
+#include <schedule/cursor.hpp>
+#include <transport/channel.hpp>
+#include <vector>
+
+namespace peal::executor {
+
+/// The caller's memory and arithmetic for one call.
+struct Operands {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::byte* scratch = nullptr;
+  std::vector<std::byte*> user;      ///< grouped send/recv: kFirstUserBuffer + i, counted in bytes
+  std::vector<DataType> user_types;  ///< what the bytes of each are, for the signature
+  DataType type = DataType::u8;
+  ReduceOp op = ReduceOp::sum;
+  double premul = 1.0;
+  reduce::Stores stores = reduce::Stores::cached;  ///< for results that will not be read soon
+};
+
+/// One finished op, for the test that holds executor, simulator and verifier together.
+struct Completion {
+  std::uint32_t strand = 0;
+  std::uint32_t op = 0;
+  std::int32_t iteration[2] = {0, 0};
+  std::int32_t piece = 0;
+};
+
+class Execution {
+ public:
+  /// `transport` outlives this object. `channels`: channels between two ranks that programs may name.
+  Execution(transport::Transport& transport, int rank, int ranks, int channels);
+
+  /// Begins a call. `plan` and `binding` must stay until it is done or failed.
+  /// Point-to-point calls (collective send_recv) take their sequence numbers per edge.
+  void start(const Plan& plan, const Binding& binding, const Operands& operands, const CallSignature& call);
+
+  /// Advances every strand as far as possible. True when anything moved.
+  bool progress();
+  bool done() const { return done_; }
+  bool failed() const { return failed_; }
+  const Failure& failure() const { return failure_; }
+
+  /// For "who are we waiting for": peers that a strand stands before, at most one a strand.
+  std::vector<int> awaited_peers() const;
+
+  /// Every finished op is appended to `log` (not owned; null: none).
+  void log_to(std::vector<Completion>* log) { log_ = log; }
+
+ private:
+  struct Strand {
+    schedule::StrandCursor cursor;
+    std::uint32_t message = 0;  // of a streamed op
+  };
+  struct Edge {
+    transport::Sender* sender = nullptr;
+    transport::Receiver* receiver = nullptr;
+    std::uint32_t sent_in = 0;      // the call that last sent on it
+    std::uint32_t received_in = 0;  // the call that last received on it
+    std::uint32_t sent_pairs = 0;   // point-to-point messages so far
+    std::uint32_t received_pairs = 0;
+  };
+  struct Readiness;
+  using BoundOp = schedule::BoundOp;
+  using Ref = schedule::Ref;
+
+  Edge& edge(int peer, int channel) { return edges_[static_cast<std::size_t>(peer * channels_ + channel)]; }
+  transport::Sender* sender(int peer, int channel);
+  transport::Receiver* receiver(int peer, int channel);
+
+  bool step(std::size_t strand);
+  bool perform(const BoundOp& bound, Strand& strand);
+  bool do_send(const BoundOp& bound, const Strand& strand);
+  bool do_recv(const BoundOp& bound, const Strand& strand);
+  bool do_recv_reduce(const BoundOp& bound, const Strand& strand);
+  bool do_recv_and_send(const BoundOp& bound, const Strand& strand);
+  void do_copy(const BoundOp& bound);
+  void do_reduce(const BoundOp& bound);
+  void finish_op(std::size_t index, Strand& strand, const BoundOp& bound);
+  bool settle_end();
+
+  schedule::Extent part(const Ref& ref, std::int32_t chunk, const BoundOp& bound, const Strand& strand) const;
+  std::uint64_t elements(const Ref& ref, const BoundOp& bound, const Strand& strand) const;
+  std::uint32_t messages_of(const BoundOp& bound) const;
+  std::byte* base_of(std::uint16_t buffer) const;
+  std::byte* at(const Ref& ref, std::uint64_t offset) const { return base_of(ref.buffer) + offset * element_; }
+  /// Calls f(address, elements) for each contiguous run that `ref` covers in this message.
+  template <class F>
+  void each_run(const Ref& ref, const BoundOp& bound, const Strand& strand, F&& f) const;
+
+  bool is_raw(const Ref& ref) const { return scaled_ && ref.buffer == schedule::kInput; }
+  void combine(std::byte* dst, const std::byte* src, const std::byte* incoming, std::uint64_t count, bool raw, bool finish,
+               reduce::CombineFn how) const;
+  CallSignature pair_signature(const Ref& ref, const BoundOp& bound, std::uint32_t sequence) const;
+  const transport::Tag* tag_to_send(Edge& e, const BoundOp& bound, const Strand& strand);
+  bool accept(const BoundOp& bound, const Strand& strand, std::size_t got, std::size_t expected, const transport::Tag* tag);
+  void fail_call(Failure failure);
+  bool read_reference(transport::Receiver& from, std::byte* to, std::size_t offset, std::size_t bytes, int peer);
+
+  transport::Transport* transport_;
+  int rank_;
+  int ranks_;
+  int channels_;
+  std::vector<Edge> edges_;
+  std::vector<std::uint32_t> used_senders_;
+  std::vector<Strand> strands_;
+  std::size_t open_strands_ = 0;
+  std::vector<std::int64_t> signals_;
+  const Plan* plan_ = nullptr;
+  const Binding* binding_ = nullptr;
+  Operands operands_;
+  CallSignature call_;
+  transport::Tag tag_;
+  transport::Tag edge_tag_;
+  std::size_t element_ = 1;
+  bool scaled_ = false;
+  bool averaged_ = false;
+  bool by_reference_ = false;
+  reduce::CombineFn combine_cached_ = nullptr;
+  reduce::CombineFn combine_last_ = nullptr;
+  std::uint32_t call_id_ = 0;
+  bool done_ = true;
+  bool failed_ = false;
+  Failure failure_;
+  std::vector<std::byte> tile_;
+  std::vector<const void*> sources_;
+  std::vector<Completion>* log_ = nullptr;
+};
+
+}  // namespace peal::executor

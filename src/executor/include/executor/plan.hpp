@@ -1,0 +1,86 @@
+// A plan as one rank holds it: a schedule chosen for a call class with its protocol bound, this rank's program, and what was worked
+// out for the last count (so that calls of the same count pay nothing for it).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <schedule/cursor.hpp>
+#include <schedule/layout.hpp>
+#include <schedule/protocol.hpp>
+#include <schedule/schedule.hpp>
+#include <string>
+#include <vector>
+
+namespace peal::executor {
+
+struct Plan {
+  std::string algorithm;
+  schedule::Protocol protocol = schedule::Protocol::staged;
+  schedule::Layouts layouts;
+  bool pieced = true;
+  std::uint64_t message_bytes = 256 * 1024;  ///< most bytes of one message; the same on all ranks
+  std::uint32_t hash = 0;                    ///< of what ranks must agree on
+  double predicted_ns = 0;
+  bool canonical = false;
+  schedule::Program program;
+};
+
+/// A hash of what both sides of an edge must have chosen alike. Stable over processes.
+std::uint32_t plan_hash(const std::string& algorithm, schedule::Protocol protocol, std::uint64_t message_bytes);
+
+/// Elements of the caller's buffers for one call.
+struct Shape {
+  std::uint64_t count = 0;
+  std::size_t element_bytes = 1;
+  std::span<const std::uint64_t> input_counts, input_displs;    ///< Partition::varied only
+  std::span<const std::uint64_t> output_counts, output_displs;  ///< Partition::varied only
+};
+
+/// Chunk extents in elements for one shape, as flat tables.
+class Binding {
+ public:
+  /// Cheap when count and element size are those of the last call and nothing varies.
+  void bind(const Plan& plan, const Shape& shape);
+
+  schedule::Extent chunk(std::uint16_t buffer, std::int32_t index) const {
+    if (buffer == schedule::kInput) return input_[static_cast<std::size_t>(index)];
+    if (buffer == schedule::kOutput) return output_[static_cast<std::size_t>(index)];
+    if (buffer == schedule::kScratch) return scratch_chunk(index);
+    return user_[buffer - schedule::kFirstUserBuffer];
+  }
+  const schedule::Pieces& pieces() const { return pieces_; }
+  std::uint64_t scratch_bytes() const { return scratch_bytes_; }
+  /// True when consecutive chunks of the buffer lie behind one another in memory (whole messages may be moved in one go).
+  bool is_contiguous(std::uint16_t buffer) const {
+    return pieces_.count == 1 && (buffer != schedule::kScratch || !compact_) && !varied_;
+  }
+
+  /// For grouped send and receive: elements of user buffer i.
+  void bind_user(const std::vector<std::uint64_t>& counts);
+
+ private:
+  schedule::Extent scratch_chunk(std::int32_t index) const {
+    std::int32_t copy = index;
+    std::int32_t like = 0;
+    if (scratch_chunks_ != 1) {
+      copy = index / scratch_chunks_;
+      like = index % scratch_chunks_;
+    }
+    const schedule::Extent e = (scratch_like_input_ ? input_ : output_)[static_cast<std::size_t>(like)];
+    return {static_cast<std::uint64_t>(copy) * scratch_stride_ + (compact_ ? 0 : e.offset), e.count};
+  }
+
+  bool bound_ = false;
+  std::uint64_t count_ = 0;
+  std::size_t element_bytes_ = 0;
+  std::vector<schedule::Extent> input_, output_, user_;
+  std::int32_t scratch_chunks_ = 1;
+  bool scratch_like_input_ = true;
+  bool compact_ = false;
+  bool varied_ = false;
+  std::uint64_t scratch_stride_ = 0;
+  std::uint64_t scratch_bytes_ = 0;
+  schedule::Pieces pieces_;
+};
+
+}  // namespace peal::executor

@@ -1,0 +1,60 @@
+#include <executor/plan.hpp>
+
+namespace peal::executor {
+
+namespace {
+
+schedule::ExtentTable table_of(const schedule::Layout& layout, const Shape& shape, std::span<const std::uint64_t> counts,
+                               std::span<const std::uint64_t> displs) {
+  if (layout.partition == schedule::Partition::varied) return {layout, counts, displs};
+  return {layout, shape.count};
+}
+
+void fill(std::vector<schedule::Extent>& chunks, const schedule::ExtentTable& table) {
+  const std::int32_t n = table.layout().chunks();
+  chunks.resize(static_cast<std::size_t>(n));
+  for (std::int32_t i = 0; i < n; ++i) chunks[static_cast<std::size_t>(i)] = table.chunk(i);
+}
+
+}  // namespace
+
+std::uint32_t plan_hash(const std::string& algorithm, schedule::Protocol protocol, std::uint64_t message_bytes) {
+  std::uint64_t h = 1469598103934665603ull;  // FNV-1a
+  const auto mix = [&h](std::uint64_t byte) { h = (h ^ byte) * 1099511628211ull; };
+  for (const char c : algorithm) mix(static_cast<unsigned char>(c));
+  mix(static_cast<std::uint64_t>(protocol));
+  for (int i = 0; i < 8; ++i) mix(message_bytes >> (8 * i) & 0xff);
+  return static_cast<std::uint32_t>(h ^ h >> 32);
+}
+
+void Binding::bind(const Plan& plan, const Shape& shape) {
+  if (bound_ && !varied_ && shape.count == count_ && shape.element_bytes == element_bytes_) return;
+  bound_ = true;
+  count_ = shape.count;
+  element_bytes_ = shape.element_bytes;
+  const schedule::Layouts& layouts = plan.layouts;
+  varied_ = layouts.input.partition == schedule::Partition::varied || layouts.output.partition == schedule::Partition::varied;
+  const schedule::Extents extents{table_of(layouts.input, shape, shape.input_counts, shape.input_displs),
+                                  table_of(layouts.output, shape, shape.output_counts, shape.output_displs), layouts};
+  fill(input_, extents.input);
+  fill(output_, extents.output);
+  scratch_like_input_ = layouts.scratch_like_input;
+  compact_ = layouts.scratch_is_compact;
+  const schedule::ExtentTable& like = scratch_like_input_ ? extents.input : extents.output;
+  scratch_chunks_ = like.layout().chunks();
+  scratch_stride_ = compact_ ? like.largest_chunk() : like.total();
+  scratch_bytes_ = extents.scratch_elements() * shape.element_bytes;
+  pieces_ = plan.pieced ? schedule::cut_into_pieces(extents.largest_chunk(), plan.program.chunks_a_message,
+                                                    plan.message_bytes / shape.element_bytes)
+                        : schedule::Pieces{};
+}
+
+void Binding::bind_user(const std::vector<std::uint64_t>& counts) {
+  bound_ = false;
+  varied_ = false;
+  pieces_ = {};
+  user_.clear();
+  for (const std::uint64_t count : counts) user_.push_back({0, count});
+}
+
+}  // namespace peal::executor

@@ -1,0 +1,21 @@
+// Which kernel file answers for a type.
+#include <base/names.hpp>
+#include <reduce/combine.hpp>
+
+#include "kernels.hpp"
+
+namespace peal::reduce {
+
+CombineFn combine_for(DataType type, ReduceOp op, Stores stores) noexcept {
+  if (!is_supported(type, op)) return nullptr;
+  switch (type) {
+    case DataType::f64:
+    case DataType::f32: return combine_for_wide(type, op, stores);
+    case DataType::f16:
+    case DataType::bf16: return combine_for_half(type, op, stores);
+    case DataType::boolean: return combine_for_boolean(op, stores);
+    default: return combine_for_integer(type, op, stores);
+  }
+}
+
+}  // namespace peal::reduce

@@ -1,0 +1,94 @@
+// Integers and booleans, two operands. Sums, products and bits do not care for the sign, so they are computed unsigned (and wrap).
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "combine_integer.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "elementwise-inl.hpp"
+#include "kernels.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace peal::reduce {
+namespace HWY_NAMESPACE {
+
+namespace {
+
+template <class Format, class Op>
+CombineFn pick(Stores stores) {
+  return Elementwise<Format, Format, Format, Op>::pick(stores);
+}
+
+/// Bits do not care for the width either: all widths share the loop over bytes.
+template <class Op, std::size_t kWidth>
+struct Bits {
+  using Bytes = Elementwise<Plain<std::uint8_t>, Plain<std::uint8_t>, Plain<std::uint8_t>, Op>;
+  static void cached(void* dst, const void* a, const void* b, std::size_t count) { Bytes::combine_cached(dst, a, b, count * kWidth); }
+  static void streaming(void* dst, const void* a, const void* b, std::size_t count) { Bytes::combine_streaming(dst, a, b, count * kWidth); }
+  static CombineFn pick(Stores stores) { return stores == Stores::streaming ? &streaming : &cached; }
+};
+
+template <class T>
+CombineFn pick_operator(ReduceOp op, Stores stores) {
+  using Unsigned = Plain<std::make_unsigned_t<T>>;
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::avg:
+    case ReduceOp::premul_sum: return pick<Unsigned, Sum>(stores);
+    case ReduceOp::prod: return pick<Unsigned, Prod>(stores);
+    case ReduceOp::min: return pick<Plain<T>, Min>(stores);
+    case ReduceOp::max: return pick<Plain<T>, Max>(stores);
+    case ReduceOp::band: return Bits<And, sizeof(T)>::pick(stores);
+    case ReduceOp::bor: return Bits<Or, sizeof(T)>::pick(stores);
+    case ReduceOp::bxor: return Bits<Xor, sizeof(T)>::pick(stores);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+CombineFn pick_integer(DataType type, ReduceOp op, Stores stores) {
+  switch (type) {
+    case DataType::i8: return pick_operator<std::int8_t>(op, stores);
+    case DataType::u8: return pick_operator<std::uint8_t>(op, stores);
+    case DataType::i16: return pick_operator<std::int16_t>(op, stores);
+    case DataType::u16: return pick_operator<std::uint16_t>(op, stores);
+    case DataType::i32: return pick_operator<std::int32_t>(op, stores);
+    case DataType::u32: return pick_operator<std::uint32_t>(op, stores);
+    case DataType::i64: return pick_operator<std::int64_t>(op, stores);
+    case DataType::u64: return pick_operator<std::uint64_t>(op, stores);
+    default: return nullptr;
+  }
+}
+
+CombineFn pick_boolean(ReduceOp op, Stores stores) {
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::max:
+    case ReduceOp::bor: return pick<Boolean, Or>(stores);
+    case ReduceOp::prod:
+    case ReduceOp::min:
+    case ReduceOp::band: return pick<Boolean, And>(stores);
+    case ReduceOp::bxor: return pick<Boolean, Xor>(stores);
+    default: return nullptr;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace peal::reduce
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace peal::reduce {
+HWY_EXPORT(pick_integer);
+HWY_EXPORT(pick_boolean);
+
+CombineFn combine_for_integer(DataType type, ReduceOp op, Stores stores) noexcept {
+  return HWY_DYNAMIC_DISPATCH(pick_integer)(type, op, stores);
+}
+CombineFn combine_for_boolean(ReduceOp op, Stores stores) noexcept { return HWY_DYNAMIC_DISPATCH(pick_boolean)(op, stores); }
+}  // namespace peal::reduce
+#endif

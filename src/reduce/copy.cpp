@@ -1,0 +1,34 @@
+// Copies past the caches.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "copy.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+
+#include <hwy/highway.h>
+
+#include <cstring>
+#include <reduce/copy.hpp>
+
+#include "elementwise-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace peal::reduce {
+namespace HWY_NAMESPACE {
+
+void copy_streaming(void* dst, const void* src, std::size_t bytes) {
+  Elementwise<Plain<std::uint8_t>, Plain<std::uint8_t>, Plain<std::uint8_t>, Same>::combine_streaming(dst, src, src, bytes);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace peal::reduce
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace peal::reduce {
+HWY_EXPORT(copy_streaming);
+
+void copy(void* dst, const void* src, std::size_t bytes, Stores stores) noexcept {
+  if (stores == Stores::streaming) return HWY_DYNAMIC_DISPATCH(copy_streaming)(dst, src, bytes);
+  if (bytes) std::memcpy(dst, src, bytes);
+}
+}  // namespace peal::reduce
+#endif

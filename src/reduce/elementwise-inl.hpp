@@ -1,0 +1,134 @@
+// The one loop behind every kernel. Included once per instruction set.
+//
+//   dst   |--head--|                                  |--tail--|
+//             |====|====|====|====|====|====|====|====|             aligned vectors of dst
+//
+// No masks and no scalar remainder: the first and the last vector are computed before the loop and stored after it, overlapping
+// the loop's range with equal values. Computing them first keeps this right in place (dst equal to a or b).
+// Fewer elements than a vector take the same two overlapping vectors of half the width, and so on down to one lane.
+#if defined(PEAL_REDUCE_ELEMENTWISE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef PEAL_REDUCE_ELEMENTWISE_INL
+#undef PEAL_REDUCE_ELEMENTWISE_INL
+#else
+#define PEAL_REDUCE_ELEMENTWISE_INL
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <reduce/combine.hpp>
+
+#include "formats-inl.hpp"
+#include "operators-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace peal::reduce {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Out, A and B are formats with the same Compute type.
+template <class Out, class A, class B, class Op>
+struct Elementwise {
+  static constexpr std::size_t kPrefetchFrom = 512 << 10;  // bytes of a result whose sources no longer fit a second-level cache
+  static constexpr std::size_t kPrefetchAhead = 1024;
+  using C = typename Out::Compute;
+  using OutLane = typename Out::Lane;
+  using ALane = typename A::Lane;
+  using BLane = typename B::Lane;
+  using Wide = hn::ScalableTag<C>;
+  using WideOut = typename Out::template StoreTag<Wide>;
+
+  template <class D>
+  static HWY_INLINE auto compute(D d, Op op, const ALane* a, const BLane* b) {
+    return Out::encode(d, op(d, A::load(d, a), B::load(d, b)));
+  }
+
+  template <std::size_t kLanes>
+  static HWY_INLINE void few(Op op, OutLane* dst, const ALane* a, const BLane* b, std::size_t count) {
+    const hn::CappedTag<C, kLanes> d;
+    const typename Out::template StoreTag<decltype(d)> out;
+    const std::size_t lanes = hn::Lanes(d);
+    if (count >= lanes) {
+      const std::size_t last = count - lanes;
+      const auto head = compute(d, op, a, b);
+      const auto tail = compute(d, op, a + last, b + last);
+      store_lanes(out, head, dst);
+      store_lanes(out, tail, dst + last);
+    } else if constexpr (kLanes > 1) {
+      few<kLanes / 2>(op, dst, a, b, count);
+    }
+  }
+
+  static HWY_INLINE void run(Op op, void* dst_bytes, const void* a_bytes, const void* b_bytes, std::size_t count, bool streaming) {
+    auto* dst = static_cast<OutLane*>(dst_bytes);
+    const auto* a = static_cast<const ALane*>(a_bytes);
+    const auto* b = static_cast<const BLane*>(b_bytes);
+    if (count <= 2 * hn::Lanes(Wide())) return few<hn::MaxLanes(Wide())>(op, dst, a, b, count);
+    many(op, dst, a, b, count, streaming);
+  }
+
+  /// Its own function, so that a call with few elements pays for no stack frame. One loop for both kinds of stores: a branch that
+  /// always goes the same way is cheaper than compiling every loop twice.
+  static HWY_NOINLINE void many(Op op, OutLane* dst, const ALane* a, const BLane* b, std::size_t count, bool streaming) {
+    const Wide d;
+    const WideOut out;
+    const std::size_t lanes = hn::Lanes(d);
+    const std::size_t last = count - lanes;
+    const auto head = compute(d, op, a, b);
+    const auto tail = compute(d, op, a + last, b + last);
+    const std::size_t bytes = lanes * sizeof(OutLane);
+    const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(dst) % bytes;
+    // Aligning pays from a few cache lines on; it cannot be done where dst is not aligned even for its element.
+    const bool align = count >= 16 * lanes && misaligned % sizeof(OutLane) == 0;
+    const bool stream = streaming && align;
+    const bool ahead = stream || count * sizeof(OutLane) > kPrefetchFrom;
+    std::size_t i = align && misaligned ? (bytes - misaligned) / sizeof(OutLane) : 0;
+    for (; i + 2 * lanes <= count; i += 2 * lanes) {
+      if (ahead) {
+        prefetch(a + i, 2 * lanes * sizeof(ALane));
+        if (!Op::kUnary) prefetch(b + i, 2 * lanes * sizeof(BLane));
+      }
+      const auto v0 = compute(d, op, a + i, b + i);
+      const auto v1 = compute(d, op, a + i + lanes, b + i + lanes);
+      if (stream) {
+        stream_lanes(out, v0, dst + i);
+        stream_lanes(out, v1, dst + i + lanes);
+      } else {
+        store_lanes(out, v0, dst + i);
+        store_lanes(out, v1, dst + i + lanes);
+      }
+    }
+    if (stream) hwy::FlushStream();
+    if (i < last) store_lanes(out, compute(d, op, a + i, b + i), dst + i);
+    store_lanes(out, head, dst);
+    store_lanes(out, tail, dst + last);
+  }
+
+  /// It may ask for lines past the end, which no CPU faults on.
+  static HWY_INLINE void prefetch(const void* from, std::size_t bytes) {
+    const auto at = reinterpret_cast<std::uintptr_t>(from) + kPrefetchAhead;
+    for (std::size_t o = 0; o < bytes; o += 64) hwy::Prefetch(reinterpret_cast<const char*>(at + o));
+  }
+
+  /// As CombineFns, for an operator without state.
+  static void combine_cached(void* dst, const void* a, const void* b, std::size_t count) { run(Op(), dst, a, b, count, false); }
+  static void combine_streaming(void* dst, const void* a, const void* b, std::size_t count) {
+    if (count <= 2 * hn::Lanes(Wide())) return combine_cached(dst, a, b, count);
+    many(Op(), static_cast<OutLane*>(dst), static_cast<const ALane*>(a), static_cast<const BLane*>(b), count, true);
+  }
+  static CombineFn pick(Stores stores) { return stores == Stores::streaming ? &combine_streaming : &combine_cached; }
+};
+
+/// dst = op(src), for the operators of one operand.
+template <class Out, class In, class Op>
+HWY_INLINE void map(Op op, void* dst, const void* src, std::size_t count) {
+  Elementwise<Out, In, In, Op>::run(op, dst, src, src, count, false);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace peal::reduce
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,47 @@
+// Element-wise reduction of two or of k buffers.
+//
+// Rules for every kernel here, on every instruction set:
+//  - integers wrap modulo 2^bits;
+//  - f16 and bf16 are computed in fp32 and rounded to nearest even once per call (f16 overflows to infinity, NaN stays a quiet NaN);
+//  - min and max propagate NaN (NaN when either side is NaN) and order -0 below +0, as minimum and maximum of IEEE 754-2019;
+//  - a boolean is read as 0 or not 0 and written as 0 or 1: sum, max, bor are or; prod, min, band are and; bxor is exclusive or;
+//  - avg and premul_sum combine as sum: see scale.hpp for what comes before and after.
+// The payload and sign of a NaN are not promised.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <peal/types.hpp>
+
+namespace peal::reduce {
+
+/// How results are stored. `streaming` bypasses the caches, for large results that nobody will read soon; a store fence at the end
+/// makes them visible before any later release store of the calling thread.
+enum class Stores : std::uint8_t { cached, streaming };
+
+/// dst[i] = a[i] op b[i] for i in [0, count). `dst` may equal `a` or `b` exactly; otherwise nothing overlaps.
+/// Any alignment; nothing outside the three ranges is read or written. Thread safe; no allocation.
+using CombineFn = void (*)(void* dst, const void* a, const void* b, std::size_t count);
+
+/// The kernel for this CPU; resolve it once and call it often. nullptr where is_supported(type, op) is false.
+CombineFn combine_for(DataType type, ReduceOp op, Stores stores = Stores::cached) noexcept;
+
+/// The order in which combine_many folds its sources.
+/// canonical: one fixed binary tree, a function of k alone: the left part gets the largest power of two strictly below k, recursively.
+enum class Order : std::uint8_t { left_to_right, canonical };
+
+/// dst[i] = sources[0][i] op ... op sources[k-1][i], in one pass over memory. f16 and bf16 stay in fp32 until one rounding at the end.
+/// `dst` may equal any one source exactly; otherwise nothing overlaps dst. 1 <= k <= 65536; k = 1 copies (booleans are normalised).
+/// `divisor` above 1 divides the result (avg), for f16 and bf16 before their rounding. False, and nothing done, where the pair
+/// is refused or k or divisor is out of range. Uses up to 80 KiB of stack.
+bool combine_many(DataType type, ReduceOp op, void* dst, const void* const* sources, int k, std::size_t count, Order order,
+                  Stores stores = Stores::cached, int divisor = 1) noexcept;
+
+/// How many of k sources the canonical tree gives to its left part (k >= 2).
+constexpr int canonical_left(int k) noexcept {
+  int left = 1;
+  while (left < k - left) left *= 2;
+  return left;
+}
+
+}  // namespace peal::reduce

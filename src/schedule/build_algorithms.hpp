@@ -1,0 +1,21 @@
+// The builders behind the registry: for each algorithm its supports, layouts, build, cost and is_canonical functions, as a set of
+// registry rows. Private to this room.
+#pragma once
+
+#include <schedule/registry.hpp>
+#include <vector>
+
+namespace peal::schedule {
+
+std::vector<Algorithm> ring_algorithms();            // build_ring.cpp
+std::vector<Algorithm> direct_algorithms();          // build_direct.cpp: one_shot, two_shot, all_pairs
+std::vector<Algorithm> recursive_algorithms();       // build_recursive.cpp: doubling, halving, dissemination
+std::vector<Algorithm> rabenseifner_algorithms();    // build_rabenseifner.cpp
+std::vector<Algorithm> tree_algorithms();            // build_tree.cpp: k-nomial
+std::vector<Algorithm> hierarchical_algorithms();    // build_hierarchical.cpp
+std::vector<Algorithm> point_to_point_algorithms();  // build_point_to_point.cpp
+
+CostTerms hierarchical_cost(const Request& request);           // cost_hierarchical.cpp
+bool hierarchical_is_canonical(const Request& request);
+
+}  // namespace peal::schedule

@@ -1,0 +1,184 @@
+// Ring: every rank talks to its two neighbours only.
+//
+//        .--> 0 --> 1 --.      all_reduce, chunk c on four positions:
+//        |              v      reduce-scatter:  c+1 -> c+2 -> c+3 -> c      each adds its own
+//        3 <---------- 2       all-gather:      c -> c+1 -> c+2 -> c+3      each keeps a copy
+//
+// After Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations" (2009).
+// Each chunk takes 2 (n - 1) steps, and every rank sends 2 (n - 1) / n of the data, which is optimal.
+// One strand a rank: send, then receive-and-forward n - 2 times, then receive. Lowered with fusion a rank holds back a message until it
+// can forward it, so the ring needs two slots a channel; without fusion one suffices. Broadcast and reduce are pipelined chains.
+#include <base/names.hpp>
+
+#include "build_algorithms.hpp"
+#include "cost_of_groups.hpp"
+#include "ring_order.hpp"
+
+namespace peal::schedule {
+
+namespace {
+
+RingOrder order_of(const Request& request) { return {request.placement.ring, request.ranks}; }
+
+// Chunks that are ranks' blocks: numbered by rank, whatever the ring's order.
+RingChunks blocks_of(const RingOrder& ring) {
+  if (ring.is_rank_order()) return RingChunks::in_order(ring.size());
+  std::vector<std::int32_t> numbers;
+  for (std::int32_t p = 0; p < ring.size(); ++p) numbers.push_back(ring.rank_at(p));
+  return RingChunks::numbered(std::move(numbers));
+}
+
+Status always(const Request&) { return {}; }
+
+Layouts all_reduce_layouts(const Request& request) { return standard_layouts(request, request.ranks); }
+Layouts gather_layouts(const Request& request) { return standard_layouts(request, 1); }
+Layouts partial_sum_layouts(const Request& request) {
+  Layouts layouts = standard_layouts(request, 1);
+  layouts.scratch_like_input = true;
+  layouts.scratch_is_compact = true;
+  layouts.scratch_copies = request.ranks > 2 ? 1 : 0;
+  return layouts;
+}
+
+void build_all_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
+  const RingSeat seat = seat_of(order_of(request), rank);
+  const RingChunks chunks = RingChunks::in_order(request.ranks);
+  const Ref mine = chunks.at(seat.position).in(kOutput);
+  StrandBuilder strand = builder.strand("ring");
+  ring_reduce_scatter(strand, seat, chunks, kInput, kOutput, mine, true);
+  ring_all_gather(strand, seat, chunks, mine, kOutput);
+}
+
+void build_reduce_scatter(const Request& request, std::int32_t rank, RankBuilder& builder) {
+  const RingOrder ring = order_of(request);
+  StrandBuilder strand = builder.strand("ring");
+  ring_reduce_scatter(strand, seat_of(ring, rank), blocks_of(ring), kInput, kScratch, output(0), true);
+}
+
+void build_all_gather(const Request& request, std::int32_t rank, RankBuilder& builder) {
+  const RingOrder ring = order_of(request);
+  if (!request.in_place) builder.strand("copy").copy(output(rank), input(0));
+  StrandBuilder strand = builder.strand("ring");
+  ring_all_gather(strand, seat_of(ring, rank), blocks_of(ring), input(0), kOutput);
+}
+
+// root -> root + 1 -> ... -> root - 1, in ring order.
+void build_broadcast(const Request& request, std::int32_t rank, RankBuilder& builder) {
+  const RingOrder ring = order_of(request);
+  const RingSeat seat = seat_of(ring, rank);
+  const std::int32_t distance = wrap(seat.position - ring.position_of(request.root), request.ranks);
+  StrandBuilder strand = builder.strand("chain");
+  if (distance == 0) {
+    strand.send(seat.next, input(0));
+    if (!request.in_place) strand.copy(output(0), input(0));
+    return;
+  }
+  strand.recv(seat.prev, output(0));
+  if (distance < request.ranks - 1) strand.send(seat.next, output(0));
+}
+
+// root + 1 -> root + 2 -> ... -> root, each adding its own.
+void build_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
+  const RingOrder ring = order_of(request);
+  const RingSeat seat = seat_of(ring, rank);
+  const std::int32_t distance = wrap(seat.position - ring.position_of(request.root), request.ranks);
+  StrandBuilder strand = builder.strand("chain");
+  if (distance == 0) {
+    strand.recv_reduce(seat.prev, output(0), input(0)).flags |= kFinish;
+  } else if (distance == 1) {
+    strand.send(seat.next, input(0));
+  } else {
+    strand.recv_reduce(seat.prev, scratch(0), input(0));
+    strand.send(seat.next, scratch(0));
+  }
+}
+
+// What `steps` steps cost in which every rank sends one n-th: a chain passes each edge of the ring in turn, and the rank before a
+// group's border sends everything over it.
+CostTerms ring_cost(const Request& request, double steps, double fraction) {
+  const RingOrder ring = order_of(request);
+  std::int32_t crossing = 0;
+  for (std::int32_t p = 0; p < request.ranks && has_groups(request); ++p)
+    crossing += group_of(request, ring.rank_at(p)) != group_of(request, ring.rank_at(p + 1)) ? 1 : 0;
+  const double across = static_cast<double>(crossing) / request.ranks;
+  CostTerms cost;
+  const double share[2] = {1 - across, across};
+  for (int level = 0; level < 2; ++level) {
+    if (share[level] <= 0) continue;
+    cost.level[level].rounds = steps * share[level];
+    cost.level[level].messages = steps;
+    cost.level[level].sent = steps * fraction;
+    cost.level[level].critical = steps * fraction * share[level];
+  }
+  return cost;
+}
+
+CostTerms all_reduce_cost(const Request& request) {
+  const double n = request.ranks;
+  CostTerms cost = ring_cost(request, 2 * (n - 1), 1 / n);
+  cost.reduced = (n - 1) / n;
+  return cost;
+}
+
+CostTerms reduce_scatter_cost(const Request& request) {
+  const double n = request.ranks;
+  CostTerms cost = ring_cost(request, n - 1, 1 / n);
+  cost.reduced = (n - 1) / n;
+  return cost;
+}
+
+CostTerms all_gather_cost(const Request& request) {
+  const double n = request.ranks;
+  CostTerms cost = ring_cost(request, n - 1, 1 / n);
+  cost.copied = request.in_place ? 0 : 1 / n;
+  return cost;
+}
+
+CostTerms chain_cost(const Request& request) {
+  CostTerms cost = ring_cost(request, request.ranks - 1, 1);
+  for (CostTerms::Level& level : cost.level) {
+    if (level.rounds == 0) continue;
+    level.messages = 1;
+    level.sent = 1;
+  }
+  cost.pipelined = true;
+  const bool reduces_data = has_reduction(request.collective);
+  cost.reduced = reduces_data ? 1 : 0;
+  cost.copied = reduces_data || request.in_place ? 0 : 1;
+  return cost;
+}
+
+bool is_pair(const Request& request) { return request.ranks <= 2; }
+bool without_reduction(const Request&) { return true; }
+// Three ranks are summed ((0, 1), 2) in canonical order; the chain ends in its root.
+bool is_canonical_chain(const Request& request) { return request.ranks <= 2 || (request.ranks == 3 && request.root == 2); }
+
+// Everybody sends before anybody receives.
+bool has_slots(const Request&, const ProtocolTraits& protocol) { return !protocol.rendezvous; }
+// The room for partial sums is used again in every step, so messages must be taken when they are sent.
+bool has_snapshots(const Request& request, const ProtocolTraits& protocol) {
+  return !protocol.rendezvous && (protocol.snapshots || request.ranks == 2);
+}
+
+}  // namespace
+
+std::vector<Algorithm> ring_algorithms() {
+  return {
+      {"ring", "reduce-scatter and all-gather around a ring; least bytes", Collective::all_reduce, true, always, all_reduce_layouts,
+       build_all_reduce, all_reduce_cost, is_pair, has_slots},
+      {"ring", "partial sums travel around a ring", Collective::reduce_scatter, true, always, partial_sum_layouts, build_reduce_scatter,
+       reduce_scatter_cost, is_pair, has_snapshots},
+      {"ring", "blocks travel around a ring", Collective::all_gather, true, always, gather_layouts, build_all_gather, all_gather_cost,
+       without_reduction, has_slots},
+      {"ring", "a pipelined chain from the root", Collective::broadcast, true, always, gather_layouts, build_broadcast, chain_cost,
+       without_reduction},
+      {"ring", "a pipelined chain to the root", Collective::reduce, true, always, partial_sum_layouts, build_reduce, chain_cost,
+       is_canonical_chain},
+      {"ring", "blocks of any size travel around a ring", Collective::all_gather_v, true, always, gather_layouts, build_all_gather,
+       all_gather_cost, without_reduction, has_slots},
+      {"ring", "partial sums of any size travel around a ring", Collective::reduce_scatter_v, true, always, partial_sum_layouts,
+       build_reduce_scatter, reduce_scatter_cost, is_pair, has_snapshots},
+  };
+}
+
+}  // namespace peal::schedule

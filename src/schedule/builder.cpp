@@ -1,0 +1,83 @@
+#include <schedule/builder.hpp>
+
+namespace peal::schedule {
+
+Op& StrandBuilder::add(OpKind kind) {
+  Op op;
+  op.kind = kind;
+  ops().push_back(op);
+  return ops().back();
+}
+
+Op& StrandBuilder::send(std::int32_t peer, Ref src) {
+  Op& op = add(OpKind::send);
+  op.peer = peer;
+  op.src = src;
+  return op;
+}
+
+Op& StrandBuilder::recv(std::int32_t peer, Ref dst) {
+  Op& op = add(OpKind::recv);
+  op.peer = peer;
+  op.dst = dst;
+  return op;
+}
+
+Op& StrandBuilder::recv_reduce(std::int32_t peer, Ref dst, Ref src) {
+  Op& op = add(OpKind::recv_reduce);
+  op.peer = peer;
+  op.dst = dst;
+  op.src = src;
+  return op;
+}
+
+Op& StrandBuilder::copy(Ref dst, Ref src) {
+  Op& op = add(OpKind::copy);
+  op.dst = dst;
+  op.src = src;
+  return op;
+}
+
+Op& StrandBuilder::reduce(Ref dst, std::span<const Source> sources, bool canonical) {
+  Op& op = add(OpKind::reduce);
+  op.dst = dst;
+  op.src = sources[0].ref;
+  op.more = static_cast<std::uint32_t>(schedule_->sources.size());
+  op.more_count = static_cast<std::uint16_t>(sources.size() - 1);
+  if (canonical) op.flags |= kCanonical;
+  schedule_->sources.insert(schedule_->sources.end(), sources.begin() + 1, sources.end());
+  return op;
+}
+
+Op& StrandBuilder::signal(std::int32_t event) {
+  Op& op = add(OpKind::signal);
+  op.event = static_cast<std::uint16_t>(event);
+  return op;
+}
+
+Op& StrandBuilder::wait(std::int32_t event, std::int32_t threshold) {
+  Op& op = add(OpKind::wait);
+  op.event = static_cast<std::uint16_t>(event);
+  op.operand = threshold;
+  return op;
+}
+
+void StrandBuilder::open_loop(std::int32_t times) {
+  open_.push_back(ops().size());
+  add(OpKind::loop).operand = times;
+}
+
+void StrandBuilder::close_loop() {
+  const std::size_t start = open_.back();
+  open_.pop_back();
+  const auto distance = static_cast<std::uint32_t>(ops().size() - start);
+  add(OpKind::end_loop).more = distance;
+  ops()[start].more = distance;
+}
+
+StrandBuilder RankBuilder::strand(std::string name) {
+  schedule_.strands.push_back({std::move(name), {}});
+  return {schedule_, schedule_.strands.size() - 1};
+}
+
+}  // namespace peal::schedule

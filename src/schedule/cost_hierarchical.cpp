@@ -1,0 +1,128 @@
+// What the two-level algorithms cost, and when their sums are canonical (build_hierarchical.cpp builds them).
+#include <algorithm>
+#include <base/names.hpp>
+
+#include "build_algorithms.hpp"
+#include "group_map.hpp"
+#include "radix_tree.hpp"
+
+namespace peal::schedule {
+
+namespace {
+
+// The terms of the trees inside groups, over their actual roots, at their largest.
+TreeTerms inside_terms(const Request& request, const GroupMap& map) {
+  TreeTerms most = tree_terms(map.largest(), 0, request.radix);
+  if (!has_root(request.collective)) return most;
+  const GroupSeat top = group_seat(request, map, request.root);
+  const auto size = static_cast<std::int32_t>(map.members[static_cast<std::size_t>(top.group)].size());
+  const TreeTerms own = tree_terms(size, top.local, request.radix);
+  most.depth = std::max(most.depth, own.depth);
+  most.most_children = std::max(most.most_children, own.most_children);
+  most.down = std::max(most.down, own.down);
+  most.up = std::max(most.up, own.up);
+  return most;
+}
+
+CostTerms all_reduce_cost(const Request& request, const GroupMap& map) {
+  const double g = map.groups();
+  CostTerms cost;
+  if (map.is_equal) {
+    const double m = map.size();
+    if (m > 1) cost.level[0] = {2 * (m - 1), 2 * (m - 1), 2 * (m - 1) / m, 2 * (m - 1) / m};
+    cost.level[1] = {2 * (g - 1), 2 * (g - 1), 2 * (g - 1) / (g * m), 2 * (g - 1) / (g * m)};
+    cost.reduced = (m - 1) / m + (g - 1) / (g * m);
+    return cost;
+  }
+  const TreeTerms inside = inside_terms(request, map);
+  cost.level[0] = {2 * inside.depth, inside.most_sent_up_down, inside.most_sent_up_down, inside.up + inside.down};
+  cost.level[1] = {2 * (g - 1), 2 * (g - 1), 2 * (g - 1) / g, 2 * (g - 1) / g};
+  cost.reduced = inside.most_children + (g - 1) / g;
+  return cost;
+}
+
+// Blocks inside move one at a time: g rings one after another.
+CostTerms rails_cost(const Request& request, const GroupMap& map) {
+  const double g = map.groups();
+  const double m = map.size();
+  const double n = request.ranks;
+  CostTerms cost;
+  if (m > 1) cost.level[0] = {g * (m - 1), g * (m - 1), g * (m - 1) / n, g * (m - 1) / n};
+  cost.level[1] = {g - 1, g - 1, (g - 1) / n, (g - 1) / n};
+  if (has_reduction(request.collective)) cost.reduced = (n - 1) / n;
+  else cost.copied = request.in_place ? 0 : 1 / n;
+  return cost;
+}
+
+CostTerms trees_cost(const Request& request, const GroupMap& map) {
+  const TreeTerms inside = inside_terms(request, map);
+  const std::int32_t top = group_seat(request, map, request.root).group;
+  const TreeTerms between = tree_terms(map.groups(), top, request.radix);
+  CostTerms cost;
+  if (request.collective == Collective::broadcast) {
+    cost.level[0] = {inside.depth, inside.most_children, inside.most_children, inside.down};
+    cost.level[1] = {between.depth, between.most_children, between.most_children, between.down};
+    cost.copied = request.in_place ? 0 : 1;
+  } else {
+    cost.level[0] = {inside.depth, 1, 1, inside.up};
+    cost.level[1] = {between.depth, 1, 1, between.up};
+    cost.reduced = inside.most_children + between.most_children;
+  }
+  cost.pipelined = true;
+  return cost;
+}
+
+CostTerms barrier_cost(const Request& request, const GroupMap& map) {
+  const TreeTerms inside = inside_terms(request, map);
+  double rounds = 0;
+  for (std::int64_t reach = 1; reach < map.groups(); reach *= 2) rounds += 1;
+  CostTerms cost;
+  cost.level[0] = {2 * inside.depth, inside.most_sent_up_down, 0, 0};
+  cost.level[1] = {rounds, rounds, 0, 0};
+  return cost;
+}
+
+std::vector<CanonicalNode> single_ranks(const std::vector<std::int32_t>& ranks) {
+  std::vector<CanonicalNode> nodes;
+  for (const std::int32_t rank : ranks) nodes.push_back({rank, 1});
+  return nodes;
+}
+
+// A ring sums one rotation a chunk: canonical for all of them only between two.
+bool rings_are_canonical(const GroupMap& map) {
+  if (map.size() > 2 || map.groups() > 2) return false;
+  const CanonicalNode first = tree_sum(single_ranks(map.members[0]), 0, 2);
+  const CanonicalNode second = tree_sum(single_ranks(map.members[1]), 0, 2);
+  return combined(first, second).count != 0;
+}
+
+bool trees_are_canonical(const Request& request, const GroupMap& map, std::int32_t root) {
+  const GroupSeat top = group_seat(request, map, root);
+  std::vector<CanonicalNode> sums;
+  for (std::int32_t k = 0; k < map.groups(); ++k)
+    sums.push_back(tree_sum(single_ranks(map.members[static_cast<std::size_t>(k)]), k == top.group ? top.local : 0, request.radix));
+  return tree_sum(sums, top.group, request.radix).count != 0;
+}
+
+}  // namespace
+
+CostTerms hierarchical_cost(const Request& request) {
+  const GroupMap map = group_map(request);
+  switch (request.collective) {
+    case Collective::all_reduce: return all_reduce_cost(request, map);
+    case Collective::all_gather:
+    case Collective::reduce_scatter: return rails_cost(request, map);
+    case Collective::barrier: return barrier_cost(request, map);
+    default: return trees_cost(request, map);
+  }
+}
+
+bool hierarchical_is_canonical(const Request& request) {
+  if (!has_reduction(request.collective)) return true;
+  const GroupMap map = group_map(request);
+  if (request.collective == Collective::reduce) return trees_are_canonical(request, map, request.root);
+  if (map.is_equal) return rings_are_canonical(map);
+  return map.groups() == 2 && trees_are_canonical(request, map, map.member(0, 0));
+}
+
+}  // namespace peal::schedule

@@ -1,0 +1,140 @@
+// When may an op start? The rule lives here, once; verifier, executor and simulator walk programs with this cursor.
+//
+// A strand runs its ops in order. Loops repeat; a plan in pieces walks the whole strand once a piece. An op may start when the
+// channels it names and the events it waits for say so (`may_start`). Nothing else orders strands against one another.
+#pragma once
+
+#include <cstdint>
+#include <schedule/op.hpp>
+#include <schedule/schedule.hpp>
+#include <vector>
+
+namespace peal::schedule {
+
+/// An op with its loop indices put in.
+struct BoundOp {
+  const Op* op = nullptr;
+  std::int32_t peer = -1;
+  std::int32_t peer2 = -1;
+  std::int32_t iteration[2] = {0, 0};  ///< innermost first
+  std::int32_t piece = 0;
+
+  /// First chunk of `ref` in this iteration.
+  std::int32_t chunk(const Ref& ref) const {
+    const std::int32_t steps = ref.step[0] * iteration[0] + ref.step[1] * iteration[1];
+    if (op->modulus == 0) return ref.first + steps;
+    const std::int32_t block = ref.first / op->modulus * op->modulus;
+    std::int32_t inside = (ref.first - block + steps) % op->modulus;
+    if (inside < 0) inside += op->modulus;
+    return block + inside;
+  }
+  /// Threshold of a wait, counted over all pieces.
+  std::int64_t threshold(const Program& program) const {
+    return op->operand + static_cast<std::int64_t>(op->src.step[0]) * iteration[0] +
+           static_cast<std::int64_t>(op->src.step[1]) * iteration[1] +
+           static_cast<std::int64_t>(piece) * program.event_quota[op->event];
+  }
+};
+
+/// One strand's place in a program. Plain state; copying it is a checkpoint.
+class StrandCursor {
+ public:
+  StrandCursor() = default;
+  StrandCursor(const Program& program, std::size_t strand, std::int32_t pieces)
+      : begin_(program.strand_begin[strand]), end_(program.strand_begin[strand + 1]), at_(begin_), pieces_(pieces) {
+    if (begin_ == end_) piece_ = pieces_;
+    else settle(program);
+  }
+
+  bool done() const { return piece_ >= pieces_; }
+
+  /// The op at hand; only when not done.
+  BoundOp current(const Program& program) const {
+    const Op& op = program.ops[at_];
+    BoundOp bound{&op, op.peer, op.peer2, {0, 0}, piece_};
+    if (depth_ > 0) {
+      bound.iteration[0] = iteration_[depth_ - 1];
+      bound.iteration[1] = depth_ > 1 ? iteration_[0] : 0;
+      if (op.peer_step != 0) {
+        bound.peer = wrapped(op.peer, op.peer_step, bound.iteration[0], program.ranks);
+        bound.peer2 = wrapped(op.peer2, op.peer_step, bound.iteration[0], program.ranks);
+      }
+    }
+    return bound;
+  }
+
+  /// Goes on to the next op, through loops and pieces.
+  void advance(const Program& program) {
+    ++at_;
+    settle(program);
+  }
+
+  std::uint32_t position() const { return at_; }
+  std::int32_t piece() const { return piece_; }
+
+ private:
+  static std::int32_t wrapped(std::int32_t peer, std::int32_t step, std::int32_t i, std::int32_t ranks) {
+    if (peer < 0) return peer;
+    const auto at = (peer + static_cast<std::int64_t>(step) * i) % ranks;
+    return static_cast<std::int32_t>(at < 0 ? at + ranks : at);
+  }
+
+  void settle(const Program& program) {
+    for (;;) {
+      if (at_ == end_) {
+        if (++piece_ >= pieces_) return;
+        at_ = begin_;
+        continue;
+      }
+      const Op& op = program.ops[at_];
+      if (op.kind == OpKind::loop) {
+        if (op.operand <= 0) {
+          at_ += op.more + 1;
+        } else {
+          iteration_[depth_++] = 0;
+          ++at_;
+        }
+      } else if (op.kind == OpKind::end_loop) {
+        const std::uint32_t start = at_ - op.more;
+        if (++iteration_[depth_ - 1] < program.ops[start].operand) {
+          at_ = start + 1;
+        } else {
+          --depth_;
+          ++at_;
+        }
+      } else {
+        return;
+      }
+    }
+  }
+
+  std::uint32_t begin_ = 0;
+  std::uint32_t end_ = 0;
+  std::uint32_t at_ = 0;
+  std::int32_t pieces_ = 0;
+  std::int32_t piece_ = 0;
+  std::int32_t depth_ = 0;
+  std::int32_t iteration_[2] = {0, 0};  // outermost first
+};
+
+/// The rule of readiness. `State` answers for one rank:
+///   bool can_send(peer, channel)       a slot of the channel to `peer` is free (or, without slots, the receiver stands at its receive)
+///   bool can_receive(peer, channel)    the next message from `peer` is there
+///   std::int64_t signals(event)        local signals of `event` so far
+///   std::int64_t signals_from(peer, event)
+template <class State>
+bool may_start(const BoundOp& bound, const Program& program, State&& state) {
+  const Op& op = *bound.op;
+  switch (op.kind) {
+    case OpKind::send: return state.can_send(bound.peer, op.channel);
+    case OpKind::recv:
+    case OpKind::recv_reduce: return state.can_receive(bound.peer, op.channel);
+    case OpKind::recv_send:
+    case OpKind::recv_reduce_send: return state.can_receive(bound.peer, op.channel) && state.can_send(bound.peer2, op.channel);
+    case OpKind::wait:
+      return (bound.peer < 0 ? state.signals(op.event) : state.signals_from(bound.peer, op.event)) >= bound.threshold(program);
+    default: return true;
+  }
+}
+
+}  // namespace peal::schedule

@@ -1,0 +1,15 @@
+// Placement: ring orders and groups as plain data. `tuning` computes it from a topology; a schedule never sees a device.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace peal::schedule {
+
+struct Placement {
+  std::vector<std::int32_t> ring;   ///< rank at each ring position; empty: rank order
+  std::vector<std::int32_t> group;  ///< group (node) of each rank, numbered from 0 by lowest rank; empty: all in one group
+  bool operator==(const Placement&) const = default;
+};
+
+}  // namespace peal::schedule

@@ -1,0 +1,36 @@
+// Protocols: how a channel moves a message. An axis of its own beside the algorithm; the executor's routines, the simulator's costs
+// and the verifier's rules all start from this table (their constants are data of `topology`).
+#pragma once
+
+#include <base/result.hpp>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace peal::schedule {
+
+enum class Protocol : std::uint8_t {
+  line,         ///< data and flag in one cache line
+  staged,       ///< through k slots: the sender copies in, the receiver reduces or copies out
+  direct_read,  ///< the receiver reads the sender's buffer; the sender learns when it may write there again
+  direct_write, ///< the sender writes into the receiver's buffer once the receiver has named it
+  fused,        ///< a hand-written routine that equals a named schedule
+};
+inline constexpr int kProtocolCount = 5;
+
+struct ProtocolTraits {
+  Protocol protocol;
+  std::string_view name;
+  std::string_view what;
+  std::int32_t slots;           ///< messages that a channel holds before its sender blocks
+  std::uint64_t message_bytes;  ///< the most that one message carries
+  bool snapshots;               ///< the message is taken when it is sent; false: when it is received (the source must not change before)
+  bool rendezvous;              ///< a send completes only with its receive
+};
+
+const ProtocolTraits& traits_of(Protocol protocol) noexcept;
+std::span<const ProtocolTraits> all_protocols() noexcept;
+std::string_view name_of(Protocol protocol) noexcept;
+Result<Protocol> parse_protocol(std::string_view text);
+
+}  // namespace peal::schedule

@@ -1,0 +1,72 @@
+// Every algorithm that Peal has, in one explicit table. Tests, command line, selector, simulator and docs iterate it.
+// A new algorithm is one build_*.cpp, one declaration below and one line in registry.cpp.
+#pragma once
+
+#include <base/result.hpp>
+#include <peal/types.hpp>
+#include <schedule/builder.hpp>
+#include <schedule/protocol.hpp>
+#include <schedule/schedule.hpp>
+#include <span>
+#include <string_view>
+
+namespace peal::schedule {
+
+/// What a schedule costs, as multiples of units that `tuning` knows the price of. Per level: [0] inside a group, [1] between groups
+/// (one group: all at level 0). Fractions are of S, the size of the call in bytes as nccl-tests counts it.
+struct CostTerms {
+  struct Level {
+    double rounds = 0;    ///< messages one after another on the critical path
+    double messages = 0;  ///< messages that the busiest rank sends in all (its overhead)
+    double sent = 0;      ///< bytes that the busiest rank sends / S
+    double critical = 0;  ///< bytes that pass one after another on the critical path / S (without pipelining of pieces)
+  };
+  Level level[2];
+  double reduced = 0;  ///< bytes that the busiest rank reduces / S
+  double copied = 0;   ///< bytes that the busiest rank copies locally (own block to output) / S
+  bool pipelined = false;  ///< pieces overlap: with many pieces time goes with `sent`, else with `critical`
+};
+
+struct Algorithm {
+  std::string_view name;
+  std::string_view what;  ///< one line for people
+  Collective collective;
+  bool pieced;            ///< see Schedule::pieced
+  /// Ok, or why this request cannot be served ("needs groups of equal size").
+  Status (*supports)(const Request&);
+  Layouts (*layouts)(const Request&);
+  void (*build)(const Request&, std::int32_t rank, RankBuilder&);
+  CostTerms (*cost)(const Request&);
+  /// True where every result is summed in the canonical order (the verifier proves it).
+  bool (*is_canonical)(const Request&);
+  /// False where a protocol's rules break it (a ring without slots, say); null: all protocols suit. Ask through `suits`.
+  bool (*suits_traits)(const Request&, const ProtocolTraits&) = nullptr;
+};
+
+/// True where the algorithm is right under the protocol (a test holds this against the verifier). Lowered with fusion, rings need
+/// two slots a channel; all else and everything unfused needs one.
+bool suits(const Algorithm& algorithm, const Request& request, Protocol protocol);
+
+/// The whole table; several entries share a name where one algorithm serves several collectives.
+std::span<const Algorithm> registry();
+
+/// The algorithms of one collective, in the table's order.
+std::vector<const Algorithm*> algorithms_for(Collective collective);
+
+/// By name; the error lists what can be typed for this collective.
+Result<const Algorithm*> find_algorithm(Collective collective, std::string_view name);
+
+/// Checks `supports` and makes the schedule.
+Result<Schedule> make_schedule(const Algorithm& algorithm, const Request& request);
+
+/// Grouped point to point: what one rank sends and receives in one group call. Sends to one peer go in order.
+/// Buffers are kFirstUserBuffer + index: first all sends, then all receives; one chunk each.
+struct Transfer {
+  std::int32_t peer;
+};
+Program group_program(std::int32_t rank, std::int32_t ranks, std::span<const Transfer> sends, std::span<const Transfer> receives);
+
+/// Layouts of a collective's buffers when every block is cut into `chunks_per_block` (even: the whole buffer).
+Layouts standard_layouts(const Request& request, std::int32_t chunks_per_block);
+
+}  // namespace peal::schedule

@@ -1,0 +1,79 @@
+// A schedule: one collective for n ranks, as a pure function from a rank to its strands of ops; and its flat form, the program.
+#pragma once
+
+#include <base/result.hpp>
+#include <functional>
+#include <memory>
+#include <peal/types.hpp>
+#include <schedule/layout.hpp>
+#include <schedule/op.hpp>
+#include <schedule/placement.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace peal::schedule {
+
+/// What is asked of an algorithm.
+struct Request {
+  Collective collective = Collective::all_reduce;
+  std::int32_t ranks = 1;
+  std::int32_t root = 0;   ///< of broadcast, reduce, gather, scatter; send_recv: the sender, `peer` the receiver
+  std::int32_t peer = 0;
+  bool in_place = false;   ///< buffers overlap as NCCL has it: see alias_of()
+  std::int32_t radix = 2;  ///< of k-nomial trees
+  Placement placement;
+  bool operator==(const Request&) const = default;
+};
+
+/// One ordered sequence of ops. The name is for people ("send", "receive", "reduce").
+struct Strand {
+  std::string name;
+  std::vector<Op> ops;
+};
+
+/// One rank's part of a schedule, as its builder wrote it.
+struct RankSchedule {
+  std::vector<Strand> strands;
+  std::vector<Source> sources;
+};
+
+/// One rank's flat program: all strands' ops behind one another, fused where that saves a pass over the data.
+struct Program {
+  std::int32_t rank = 0;
+  std::int32_t ranks = 1;
+  std::vector<Op> ops;
+  std::vector<std::uint32_t> strand_begin;  ///< strands + 1 entries: strand s is ops [strand_begin[s], strand_begin[s + 1])
+  std::vector<Source> sources;
+  /// For each event, by how much its count grows in one walk through the program; thresholds of piece p are raised by p times it.
+  std::vector<std::int32_t> event_quota;
+  std::int32_t chunks_a_message = 1;  ///< the most chunks that one message carries
+
+  std::size_t strands() const { return strand_begin.empty() ? 0 : strand_begin.size() - 1; }
+};
+
+/// A collective's schedule for n ranks. Cheap to hold: ranks are built on demand, nobody materialises O(n^2) ops.
+struct Schedule {
+  std::string name;  ///< of the algorithm, or of the imported file
+  Request request;
+  Layouts layouts;
+  bool pieced = true;  ///< the plan walks the program once a piece; false: every op streams its whole extent (needs no slots)
+  std::function<RankSchedule(std::int32_t rank)> build;  ///< pure
+};
+
+/// Lowers one rank: drops empty ops, fuses recv + send and recv_reduce + send of the same chunks where `fuse`, flattens.
+Program lower(const RankSchedule& strands, std::int32_t rank, std::int32_t ranks, bool fuse);
+
+/// program_for(schedule, rank) = lower(schedule.build(rank)); pure.
+Program program_for(const Schedule& schedule, std::int32_t rank, bool fuse = true);
+
+/// In place, chunk `index` of one buffer is the same memory as a chunk of another: all_reduce, broadcast and reduce: input = output;
+/// all_gather and gather: input = output block `rank`; reduce_scatter and scatter: output = input block `rank`.
+/// Maps an input or output reference to the buffer that is named canonically (the larger one); identity when not in place.
+Ref alias_of(const Request& request, const Layouts& layouts, std::int32_t rank, Ref ref);
+
+/// One op as a line for people: "recv_reduce 3 -> output[2] = input[2] + .".
+std::string to_text(const Op& op, std::span<const Source> sources);
+std::string to_text(const Program& program);
+
+}  // namespace peal::schedule

@@ -1,0 +1,126 @@
+#include <algorithm>
+#include <cstring>
+#include <schedule/schedule.hpp>
+
+namespace peal::schedule {
+
+namespace {
+
+bool same_ref(const Ref& a, const Ref& b) {
+  return a.buffer == b.buffer && a.count == b.count && a.first == b.first && a.step[0] == b.step[0] && a.step[1] == b.step[1];
+}
+
+// A receive followed by a send of what it produced, over the same channel number and with peers that advance alike.
+bool can_fuse(const Op& first, const Op& second) {
+  if (second.kind != OpKind::send) return false;
+  if (first.kind != OpKind::recv && first.kind != OpKind::recv_reduce) return false;
+  return same_ref(first.dst, second.src) && first.channel == second.channel && first.peer_step == second.peer_step &&
+         first.modulus == second.modulus && first.wire == second.wire;
+}
+
+Op fused(const Op& first, const Op& second) {
+  Op op = first;
+  op.kind = first.kind == OpKind::recv ? OpKind::recv_send : OpKind::recv_reduce_send;
+  op.peer2 = second.peer;
+  op.flags |= kStore;
+  return op;
+}
+
+std::vector<Op> fuse_strand(const std::vector<Op>& ops) {
+  std::vector<Op> out;
+  std::vector<std::size_t> open;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (i + 1 < ops.size() && can_fuse(ops[i], ops[i + 1])) {
+      out.push_back(fused(ops[i], ops[i + 1]));
+      ++i;
+      continue;
+    }
+    if (ops[i].kind == OpKind::loop) open.push_back(out.size());
+    out.push_back(ops[i]);
+    if (ops[i].kind == OpKind::end_loop) {
+      const auto distance = static_cast<std::uint32_t>(out.size() - 1 - open.back());
+      out.back().more = distance;
+      out[open.back()].more = distance;
+      open.pop_back();
+    }
+  }
+  return out;
+}
+
+// By how much each event grows in one walk: local signals counted through loops; signals of peers by the highest threshold waited for.
+void count_events(Program& program) {
+  std::int32_t events = 0;
+  for (const Op& op : program.ops)
+    if (op.kind == OpKind::signal || op.kind == OpKind::wait) events = std::max(events, op.event + 1);
+  program.event_quota.assign(static_cast<std::size_t>(events), 0);
+  std::int32_t times[3] = {1, 1, 1};
+  int depth = 0;
+  for (const Op& op : program.ops) {
+    if (op.kind == OpKind::loop) {
+      times[depth + 1] = times[depth] * std::max(0, op.operand);
+      ++depth;
+    } else if (op.kind == OpKind::end_loop) {
+      --depth;
+    } else if (op.kind == OpKind::signal && op.peer < 0) {
+      program.event_quota[op.event] += times[depth];
+    } else if (op.kind == OpKind::wait && op.peer >= 0) {
+      program.event_quota[op.event] = std::max(program.event_quota[op.event], op.operand);
+    }
+  }
+}
+
+}  // namespace
+
+Program lower(const RankSchedule& strands, std::int32_t rank, std::int32_t ranks, bool fuse) {
+  Program program;
+  program.rank = rank;
+  program.ranks = ranks;
+  program.sources = strands.sources;
+  program.strand_begin.push_back(0);
+  for (const Strand& strand : strands.strands) {
+    if (strand.ops.empty()) continue;
+    const std::vector<Op> ops = fuse ? fuse_strand(strand.ops) : strand.ops;
+    program.ops.insert(program.ops.end(), ops.begin(), ops.end());
+    program.strand_begin.push_back(static_cast<std::uint32_t>(program.ops.size()));
+  }
+  for (const Op& op : program.ops)
+    if (sends(op.kind) || receives(op.kind))
+      program.chunks_a_message = std::max<std::int32_t>(program.chunks_a_message, std::max(op.src.count, op.dst.count));
+  count_events(program);
+  return program;
+}
+
+Program program_for(const Schedule& schedule, std::int32_t rank, bool fuse) {
+  return lower(schedule.build(rank), rank, schedule.request.ranks, fuse);
+}
+
+Ref alias_of(const Request& request, const Layouts& layouts, std::int32_t rank, Ref ref) {
+  if (!request.in_place) return ref;
+  switch (request.collective) {
+    case Collective::all_reduce:
+    case Collective::broadcast:
+    case Collective::reduce:
+      if (ref.buffer == kInput) ref.buffer = kOutput;
+      break;
+    case Collective::all_gather:
+    case Collective::all_gather_v:
+    case Collective::gather:
+      if (ref.buffer == kInput) {
+        ref.buffer = kOutput;
+        ref.first += rank * layouts.output.chunks_per_block;
+      }
+      break;
+    case Collective::reduce_scatter:
+    case Collective::reduce_scatter_v:
+    case Collective::scatter:
+      if (ref.buffer == kOutput) {
+        ref.buffer = kInput;
+        ref.first += rank * layouts.input.chunks_per_block;
+      }
+      break;
+    default: break;
+  }
+  return ref;
+}
+
+}  // namespace peal::schedule

@@ -1,0 +1,35 @@
+#include <base/names.hpp>
+#include <schedule/protocol.hpp>
+
+namespace peal::schedule {
+
+namespace {
+constexpr std::uint64_t kAnySize = ~std::uint64_t{0};
+constexpr ProtocolTraits kProtocols[kProtocolCount] = {
+    {Protocol::line, "line", "data and flag in one cache line", 8, 32, true, false},
+    {Protocol::staged, "staged", "through slots of a channel: copied in, reduced or copied out", 4, 256 * 1024, true, false},
+    {Protocol::direct_read, "direct_read", "the receiver reads the sender's memory", 4, kAnySize, false, false},
+    {Protocol::direct_write, "direct_write", "the sender writes into the receiver's memory", 0, kAnySize, true, true},
+    {Protocol::fused, "fused", "a hand-written routine that equals a named schedule", 4, 256 * 1024, true, false},
+};
+}  // namespace
+
+const ProtocolTraits& traits_of(Protocol protocol) noexcept { return kProtocols[static_cast<int>(protocol)]; }
+std::span<const ProtocolTraits> all_protocols() noexcept { return kProtocols; }
+std::string_view name_of(Protocol protocol) noexcept { return traits_of(protocol).name; }
+
+Result<Protocol> parse_protocol(std::string_view text) {
+  std::string known;
+  std::string_view names[kProtocolCount];
+  for (int i = 0; i < kProtocolCount; ++i) {
+    names[i] = kProtocols[i].name;
+    if (names[i] == text) return kProtocols[i].protocol;
+    known += known.empty() ? "" : ", ";
+    known += names[i];
+  }
+  const std::string_view near = nearest(text, names, kProtocolCount);
+  return fail(ErrorCode::invalid_argument, "there is no protocol \"{}\"{}; type one of: {}", text,
+              near.empty() ? std::string() : fmt::format(" (did you mean {}?)", near), known);
+}
+
+}  // namespace peal::schedule

@@ -1,0 +1,33 @@
+#include "tree_phases.hpp"
+
+namespace peal::schedule {
+
+TreePlace place_in_tree(const std::vector<std::int32_t>& members, std::int32_t n, std::int32_t root_index, std::int32_t radix,
+                        std::int32_t index, std::uint8_t channel) {
+  TreePlace place{tree_seat(n, root_index, radix, index), channel};
+  if (members.empty()) return place;
+  if (place.seat.parent >= 0) place.seat.parent = members[static_cast<std::size_t>(place.seat.parent)];
+  for (TreeChild& child : place.seat.children) child.number = members[static_cast<std::size_t>(child.number)];
+  return place;
+}
+
+bool tree_reduce(StrandBuilder& strand, const TreePlace& place, Ref own, Ref sum, bool finish) {
+  const std::vector<TreeChild>& children = place.seat.children;
+  Ref addend = own;
+  for (auto child = children.rbegin(); child != children.rend(); ++child) {
+    Op& op = strand.recv_reduce(child->number, sum, addend);
+    op.channel = place.channel;
+    if (finish && place.seat.parent < 0 && child + 1 == children.rend()) op.flags |= kFinish;
+    addend = sum;
+  }
+  if (place.seat.parent >= 0) strand.send(place.seat.parent, addend).channel = place.channel;
+  return !children.empty();
+}
+
+void tree_broadcast(StrandBuilder& strand, const TreePlace& place, Ref source, Ref data) {
+  if (place.seat.parent >= 0) strand.recv(place.seat.parent, data).channel = place.channel;
+  const Ref what = place.seat.parent >= 0 ? data : source;
+  for (const TreeChild& child : place.seat.children) strand.send(child.number, what).channel = place.channel;
+}
+
+}  // namespace peal::schedule

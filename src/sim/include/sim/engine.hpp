@@ -1,0 +1,91 @@
+// Virtual time. Timers fire at an instant; flows move bytes over shared resources at max-min fair rates and arrive a latency later.
+//
+// Time is in nanoseconds, rates in bytes a nanosecond (which is GB/s). Everything due within one part in 10^12 of the same instant is one
+// instant: its events are handed out in the order in which they were made, then rates are worked out once. Not thread-safe; the same input
+// gives the same order, bit for bit. Memory grows with what is under way, not with what has been.
+#pragma once
+
+#include <cstdint>
+#include <queue>
+#include <sim/solver.hpp>
+#include <span>
+#include <vector>
+
+namespace peal::sim {
+
+/// Numbers that the owner gives to timers and flows and gets back in events.
+using Tag = std::uint64_t;
+
+class Engine {
+ public:
+  /// Receives what happens; may start timers and flows from inside.
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    virtual void on_timer(Tag tag) = 0;
+    virtual void on_flow_left(Tag tag) = 0;     ///< the last byte has left: the source and the resources are free
+    virtual void on_flow_arrived(Tag tag) = 0;  ///< `latency` after that
+  };
+
+  struct Flow {
+    double bytes = 0;
+    std::span<const std::uint32_t> resources = {};  ///< no repeats
+    double latency = 0;                             ///< nanoseconds
+    double rate_cap = FairShare::kUnbounded;        ///< bytes a nanosecond
+    double weight = 1;
+    bool wants_arrival = true;  ///< false: nobody asks when the last byte arrives
+    Tag tag = 0;
+  };
+
+  /// A resource of so many bytes a nanosecond; returns its number, counted from 0.
+  std::uint32_t add_resource(double capacity);
+  double now() const { return now_; }
+  void at(double time, Tag tag);
+  void after(double delay, Tag tag) { at(now_ + delay, tag); }
+  void start(const Flow& flow);
+
+  /// Hands out events until none is left, or `most_events` have been; true in the first case.
+  bool run(Listener& listener, std::uint64_t most_events = ~std::uint64_t{0});
+
+  std::uint64_t events() const { return events_; }
+  /// Bytes that crossed a resource in flows that have left.
+  double bytes_over(std::uint32_t resource) const { return bytes_over_[resource]; }
+
+ private:
+  enum class Kind : std::uint8_t { timer, left, arrived };
+  struct Event {
+    double time;
+    std::uint64_t order;
+    Tag tag;
+    std::uint32_t flow;     // left: slot in flows_
+    std::uint32_t version;  // left: stale when the flow's differs
+    Kind kind;
+    bool operator>(const Event& o) const { return time != o.time ? time > o.time : order > o.order; }
+  };
+  struct FlowState {
+    double bytes = 0;
+    double remaining = 0;
+    double rate = 0;
+    double since = 0;
+    double latency = 0;
+    std::uint32_t version = 0;
+    bool wants_arrival = true;
+    Tag tag = 0;
+    std::vector<std::uint32_t> resources;
+  };
+
+  void push(double time, Kind kind, Tag tag, std::uint32_t flow = 0, std::uint32_t version = 0);
+  void share_again();
+  void finish_flow(const Event& event, Listener& listener);
+
+  double now_ = 0;
+  std::uint64_t order_ = 0;
+  std::uint64_t events_ = 0;
+  bool is_changed_ = false;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
+  FairShare share_;
+  std::vector<FlowState> flows_;  // index: the solver's variable
+  std::vector<double> bytes_over_;
+};
+
+}  // namespace peal::sim

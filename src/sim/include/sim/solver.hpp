@@ -1,0 +1,84 @@
+// Max-min fair sharing by progressive filling: the rates of all variables rise together, each in proportion to its weight, until a
+// constraint is full or a variable meets its bound; those stop there, the others go on rising. (Bertsekas and Gallager, Data Networks, 6.5.)
+// Knows variables, constraints, weights and bounds, and nothing else. Incremental: solve() touches only the connected components
+// in which something was added, removed or changed since the last time. Not thread-safe. Deterministic.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <queue>
+#include <span>
+#include <vector>
+
+namespace peal::sim {
+
+class FairShare {
+ public:
+  using Constraint = std::uint32_t;
+  using Variable = std::uint32_t;
+  static constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+
+  /// The rates of the variables that use a constraint sum to at most `capacity` (>= 0, or kUnbounded).
+  Constraint add_constraint(double capacity);
+  void set_capacity(Constraint constraint, double capacity);
+
+  /// A variable that uses `constraints` (no repeats). Its rate is at most `bound`; weight > 0. Numbers of removed variables come again.
+  /// Without constraints and without bound its rate is infinite.
+  Variable add_variable(std::span<const Constraint> constraints, double bound = kUnbounded, double weight = 1);
+  void remove_variable(Variable variable);
+
+  /// Makes rates right again. O(v k log v) for the v variables of the touched components, each in k constraints.
+  void solve();
+
+  double rate(Variable variable) const { return variables_[variable].rate; }
+  /// Variables whose rate the last solve() set anew (their value may be what it was), in ascending order.
+  std::span<const Variable> touched() const { return component_; }
+  std::size_t variables_in_use() const { return variables_.size() - free_.size(); }
+
+ private:
+  struct VariableState {
+    std::vector<Constraint> constraints;
+    std::vector<std::uint32_t> place;  // index in each constraint's list
+    double bound = kUnbounded;
+    double weight = 1;
+    double rate = 0;
+    std::uint32_t visited = 0;
+    bool is_used = false;
+    bool is_fixed = false;
+  };
+  struct Use {
+    Variable variable;
+    std::uint32_t index;  // of this constraint in the variable's list
+  };
+  struct ConstraintState {
+    double capacity = 0;
+    double left = 0;    // while solving
+    double weight = 0;  // of variables not yet fixed, while solving
+    std::vector<Use> users;
+    std::uint32_t visited = 0;
+    std::uint32_t version = 0;
+  };
+  struct Full {
+    double level;
+    Constraint constraint;
+    std::uint32_t version;
+    bool operator>(const Full& o) const { return level != o.level ? level > o.level : constraint > o.constraint; }
+  };
+
+  void collect_component();
+  void fill();
+  void fix(Variable variable, double rate);
+  void push_level(Constraint constraint);
+
+  std::vector<VariableState> variables_;
+  std::vector<ConstraintState> constraints_;
+  std::vector<Variable> free_;
+  std::vector<Constraint> dirty_constraints_;
+  std::vector<Variable> dirty_variables_;
+  std::vector<Variable> component_;
+  std::vector<Constraint> component_constraints_;
+  std::priority_queue<Full, std::vector<Full>, std::greater<>> full_;
+  std::uint32_t stamp_ = 0;
+};
+
+}  // namespace peal::sim

@@ -1,0 +1,182 @@
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <topology/constants.hpp>
+#include <topology/machine.hpp>
+
+#include "yaml_tree.hpp"
+
+namespace peal::topology {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr double kMostNanoseconds = 1e12;
+constexpr double kMostGBps = 1e6;
+
+Result<Bandwidth> read_rate(YamlFields& fields, std::string_view key) {
+  PEAL_ASSIGN(const double gbps, fields.number(key, 0, kMostGBps, 0));
+  return Bandwidth::gigabytes(gbps);
+}
+
+Result<Nanoseconds> read_time(YamlFields& fields, std::string_view key, double otherwise) {
+  PEAL_ASSIGN(const double ns, fields.number(key, 0, kMostNanoseconds, otherwise));
+  return Nanoseconds{ns};
+}
+
+Status read_caps(YamlFields& fields, ProtocolConstants& set) {
+  PEAL_ASSIGN(const YamlNode* caps, fields.list("cap_GBps"));
+  if (caps == nullptr) return {};
+  double values[3] = {};
+  for (std::size_t i = 0; i < caps->items.size() && i < 3; ++i) values[i] = std::strtod(caps->items[i].text.c_str(), nullptr);
+  if (caps->items.size() != 3 || !std::all_of(std::begin(values), std::end(values), [](double v) { return v >= 0 && v < kMostGBps; })) {
+    return fail(ErrorCode::corrupt, "{}: cap_GBps needs three numbers: one node, two nodes, more", fields.where(*caps));
+  }
+  set.cap_one_node = Bandwidth::gigabytes(values[0]);
+  set.cap_two_nodes = Bandwidth::gigabytes(values[1]);
+  set.cap_more_nodes = Bandwidth::gigabytes(values[2]);
+  return {};
+}
+
+Result<ProtocolConstants> read_set(const YamlNode& node, const std::string& file) {
+  PEAL_ASSIGN(YamlFields fields, YamlFields::of(node, file, "set of constants"));
+  ProtocolConstants set;
+  PEAL_ASSIGN(set.scope, fields.text("scope"));
+  PEAL_ASSIGN(set.protocol, fields.text("protocol"));
+  PEAL_ASSIGN(set.launch, read_time(fields, "launch_ns", 0));
+  PEAL_ASSIGN(set.per_hop, read_time(fields, "per_hop_ns", 0));
+  PEAL_ASSIGN(set.per_hop_tree, read_time(fields, "per_hop_tree_ns", set.per_hop.value));
+  PEAL_ASSIGN(set.per_op, read_time(fields, "per_op_ns", 0));
+  PEAL_ASSIGN(set.efficiency, fields.number("efficiency", 1e-3, 1, 1));
+  PEAL_ASSIGN(set.copy, read_rate(fields, "copy_GBps"));
+  PEAL_ASSIGN(set.reduce, read_rate(fields, "reduce_GBps"));
+  PEAL_TRY(read_caps(fields, set));
+  PEAL_ASSIGN(const int slice, fields.integer("slice_bytes", 0, 1 << 30, 0));
+  set.slice = {static_cast<std::uint64_t>(slice)};
+  PEAL_ASSIGN(set.slots, fields.integer("slots", 0, 1 << 20, 0));
+  PEAL_ASSIGN(set.source, fields.text("source"));
+  PEAL_TRY(fields.finish());
+  return set;
+}
+
+Result<HostDefaults> read_host(const YamlNode& node, const std::string& file) {
+  PEAL_ASSIGN(YamlFields fields, YamlFields::of(node, file, "host"));
+  HostDefaults host;
+  const auto time = [&](std::string_view key, Nanoseconds& into) -> Status {
+    PEAL_ASSIGN(into.value, fields.number(key, 0, kMostNanoseconds));
+    return {};
+  };
+  const auto rate = [&](std::string_view key, Bandwidth& into) -> Status {
+    PEAL_ASSIGN(const double gbps, fields.number(key, 1e-6, kMostGBps));
+    into = Bandwidth::gigabytes(gbps);
+    return {};
+  };
+  PEAL_TRY(time("near_exchange_ns", host.near_exchange));
+  PEAL_TRY(time("far_exchange_ns", host.far_exchange));
+  PEAL_TRY(time("loopback_latency_ns", host.loopback_latency));
+  PEAL_TRY(rate("core_copy_GBps", host.core_copy));
+  PEAL_TRY(rate("domain_memory_GBps", host.domain_memory));
+  PEAL_TRY(rate("between_domains_GBps", host.between_domains));
+  PEAL_TRY(rate("loopback_GBps", host.loopback));
+  PEAL_TRY(rate("unknown_nic_GBps", host.unknown_nic));
+  PEAL_ASSIGN(host.source, fields.text("source"));
+  PEAL_TRY(fields.finish());
+  return host;
+}
+
+struct Table {
+  std::vector<ProtocolConstants> sets;
+  std::optional<HostDefaults> host;
+};
+
+Result<Table> read_table(std::string_view text, const std::string& name) {
+  PEAL_ASSIGN(const YamlNode root, parse_yaml(text, name));
+  PEAL_ASSIGN(YamlFields top, YamlFields::of(root, name, "file of constants"));
+  Table table;
+  if (const YamlNode* host = top.find("host")) {
+    PEAL_ASSIGN(table.host, read_host(*host, name));
+  }
+  PEAL_ASSIGN(const YamlNode* list, top.list("constants"));
+  PEAL_TRY(top.finish());
+  if (list == nullptr) return table;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const YamlNode& node : list->items) {
+    PEAL_ASSIGN(ProtocolConstants set, read_set(node, name));
+    if (!seen.emplace(set.scope, set.protocol).second) {
+      return fail(ErrorCode::corrupt, "{}:{}: {} over {} is there twice: keep one", name, node.line, set.protocol, set.scope);
+    }
+    table.sets.push_back(std::move(set));
+  }
+  return table;
+}
+
+Result<Table> read_all() {
+  const fs::path folder = fs::path(data_directory()) / "constants";
+  std::error_code error;
+  std::vector<std::string> files;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    if (it->path().extension() == ".yaml") files.push_back(it->path().string());
+  if (error || files.empty()) {
+    return fail(ErrorCode::invalid_argument, "no constants in {}: set PEAL_DATA_DIR to the folder that holds machines/ and constants/",
+                folder.string());
+  }
+  std::sort(files.begin(), files.end());
+  Table all;
+  for (const std::string& file : files) {
+    PEAL_ASSIGN(const std::string text, read_small_file(file));
+    PEAL_ASSIGN(Table table, read_table(text, file));
+    all.sets.insert(all.sets.end(), table.sets.begin(), table.sets.end());
+    if (table.host) all.host = std::move(table.host);
+  }
+  return all;
+}
+
+/// The files do not change while a process runs, so they are read once.
+const Result<Table>& whole_table() {
+  static const Result<Table> table = read_all();
+  return table;
+}
+
+const ProtocolConstants* find_set(const std::vector<ProtocolConstants>& sets, std::string_view scope, std::string_view protocol) {
+  const auto it =
+      std::find_if(sets.begin(), sets.end(), [&](const ProtocolConstants& s) { return s.scope == scope && s.protocol == protocol; });
+  return it == sets.end() ? nullptr : &*it;
+}
+
+}  // namespace
+
+Result<std::vector<ProtocolConstants>> read_constants_text(std::string_view text, const std::string& name) {
+  PEAL_ASSIGN(Table table, read_table(text, name));
+  return std::move(table.sets);
+}
+
+Result<const std::vector<ProtocolConstants>*> all_constants() {
+  const Result<Table>& table = whole_table();
+  if (!table) return pass_on(table.error());
+  return &table->sets;
+}
+
+Result<HostDefaults> host_defaults() {
+  const Result<Table>& table = whole_table();
+  if (!table) return pass_on(table.error());
+  if (!table->host) return fail(ErrorCode::corrupt, "no file of {}/constants has a `host:` section", data_directory());
+  return *table->host;
+}
+
+Result<ProtocolConstants> constants_for(std::string_view scope, std::string_view protocol) {
+  PEAL_ASSIGN(const std::vector<ProtocolConstants>* sets, all_constants());
+  if (const ProtocolConstants* set = find_set(*sets, scope, protocol)) return *set;
+  // "nvlink-b200" without figures of its own takes those of "nvlink".
+  const std::string_view family = scope.substr(0, scope.find('-'));
+  if (const ProtocolConstants* set = find_set(*sets, family, protocol)) return *set;
+  std::string known;
+  for (const ProtocolConstants& s : *sets)
+    if (s.scope == scope) known += (known.empty() ? "" : ", ") + s.protocol;
+  if (!known.empty())
+    return fail(ErrorCode::unsupported, "no cost constants for protocol '{}' over {}; there are {}", protocol, scope, known);
+  std::set<std::string> scopes;
+  for (const ProtocolConstants& s : *sets) scopes.insert(s.scope);
+  return fail(ErrorCode::unsupported, "no cost constants for '{}'; there are {} (add them to {}/constants)", scope, fmt::join(scopes, ", "),
+              data_directory());
+}
+
+}  // namespace peal::topology

@@ -1,0 +1,60 @@
+// Cost terms of each protocol on each kind of wire (data/constants/*.yaml), with their sources.
+//
+// Time of one message over a route:  route.latency + per_hop + per_op + bytes / min(efficiency * route.bottleneck, cap, copy or reduce
+// rate). `launch` is paid once a call, `per_op` once an op of a program. Scopes are those of Route::scope.
+#pragma once
+
+#include <base/result.hpp>
+#include <base/units.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace peal::topology {
+
+/// Protocol names are those of schedule: line (data and flag in one cache line; NCCL's LL), line128 (LL128), staged (slots; NCCL's Simple),
+/// direct_read, direct_write, inline, fused.
+struct ProtocolConstants {
+  std::string scope;
+  std::string protocol;
+  Nanoseconds launch;        ///< once a call: entering, signature, leaving (GPU: kernel launch and set-up, NCCL's base latency)
+  Nanoseconds per_hop;       ///< software and protocol latency of one hop in a chain or ring, beyond the wires' latency
+  Nanoseconds per_hop_tree;  ///< the same in a tree (NCCL measures it apart); equals per_hop where not given
+  Nanoseconds per_op;        ///< issuing one op
+  double efficiency = 1;     ///< share of the usable link rate that payload gets
+  Bandwidth copy;            ///< one rank moving bytes (one core, or one GPU's share); zero: never a limit
+  Bandwidth reduce;          ///< one rank combining two streams into one, bytes of result a second; zero: never a limit
+  Bandwidth cap_one_node;    ///< limit of the whole pattern inside one node; zero: none
+  Bandwidth cap_two_nodes;
+  Bandwidth cap_more_nodes;
+  Bytes slice;    ///< bytes that one slot carries (pipelining grain); zero: does not slice
+  int slots = 0;  ///< slots a channel; zero: does not use slots
+  std::string source;
+
+  /// The cap for a job over `nodes` machines; zero: none.
+  Bandwidth cap(int nodes) const { return nodes <= 1 ? cap_one_node : nodes == 2 ? cap_two_nodes : cap_more_nodes; }
+};
+
+/// All sets of constants in data/, read once a process. Thread-safe.
+Result<const std::vector<ProtocolConstants>*> all_constants();
+/// One set; an unknown pair fails with what there is.
+Result<ProtocolConstants> constants_for(std::string_view scope, std::string_view protocol);
+/// Parses one file's text; `name` stands for the file in messages.
+Result<std::vector<ProtocolConstants>> read_constants_text(std::string_view text, const std::string& name);
+
+/// What discovery assumes of a host where nothing was measured: exchange of a flag, one core's copy, memory, loopback, a NIC of unknown
+/// speed.
+struct HostDefaults {
+  Nanoseconds near_exchange;  ///< a cache line between two cores under one cache
+  Nanoseconds far_exchange;   ///< between sockets, or vCPUs that the hypervisor placed apart
+  Bandwidth core_copy;        ///< one core, large copies
+  Bandwidth domain_memory;    ///< all cores of a NUMA domain together
+  Bandwidth between_domains;  ///< one way between two NUMA domains
+  Bandwidth loopback;         ///< one TCP stream over lo
+  Nanoseconds loopback_latency;
+  Bandwidth unknown_nic;  ///< a NIC that does not say its speed
+  std::string source;
+};
+Result<HostDefaults> host_defaults();
+
+}  // namespace peal::topology

@@ -1,0 +1,29 @@
+#include <cstring>
+#include <transport/channel.hpp>
+
+namespace peal::transport {
+
+bool Sender::send_reference(const std::byte*, std::size_t, const Tag*) { return false; }
+
+bool Receiver::receive(std::byte* data, std::size_t bytes, std::size_t* got, Tag* tag, bool* has_tag) {
+  const Message* message = peek();
+  if (message == nullptr) return false;
+  *got = message->bytes;
+  *has_tag = message->tag != nullptr;
+  *tag = message->tag != nullptr ? *message->tag : Tag{};
+  if (message->bytes <= bytes && message->bytes > 0) {
+    if (!message->is_reference) {
+      std::memcpy(data, message->data, message->bytes);
+    } else if (!read_reference(data, 0, message->bytes)) {
+      return false;  // the transport's health() says why
+    }
+  }
+  release();
+  return true;
+}
+
+Status Receiver::read_reference(std::byte*, std::size_t, std::size_t) {
+  return fail(ErrorCode::unsupported, "this transport has no references: the sender's memory cannot be read from here");
+}
+
+}  // namespace peal::transport

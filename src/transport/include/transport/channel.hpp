@@ -1,0 +1,103 @@
+// Channels: an ordered way between two ranks, seen from its two ends. A channel carries messages, first in, first out, each at most
+// `message_bytes()` long (zero is a message too). The first message of an edge in a call carries a tag, at a place that does not
+// depend on how the data travels, so that the receiver can tell a mismatched call whatever the sender chose to do.
+//
+// Nothing here blocks: an operation that cannot go on returns false or nullptr and is tried again. One thread at a time uses an end.
+#pragma once
+
+#include <base/result.hpp>
+#include <cstddef>
+#include <cstdint>
+
+namespace peal::transport {
+
+/// Opaque to transports; 24 bytes that travel with the first message of an edge.
+struct Tag {
+  std::uint64_t words[3] = {0, 0, 0};
+  bool operator==(const Tag&) const = default;
+};
+
+/// The sending end.
+class Sender {
+ public:
+  virtual ~Sender() = default;
+
+  /// Most bytes of one message.
+  virtual std::size_t message_bytes() const = 0;
+
+  /// True when the next acquire or send would succeed (a slot is free).
+  virtual bool is_ready() = 0;
+
+  /// Room for a message of `bytes` (<= message_bytes()), to be filled and published; nullptr while no slot is free.
+  /// Calling it again before publish() returns the same room.
+  virtual std::byte* acquire(std::size_t bytes) = 0;
+
+  /// Sends what was acquired; visible to the receiver, in order, some time after. `tag` may be null.
+  virtual void publish(std::size_t bytes, const Tag* tag) = 0;
+
+  /// acquire + copy + publish in one, where the transport can save a copy. The source may be changed after it returned true.
+  virtual bool send(const std::byte* data, std::size_t bytes, const Tag* tag) = 0;
+
+  /// Pushes out what was published but is still held back (a full socket). True when nothing is held back.
+  virtual bool flush() { return true; }
+
+  /// References (protocol direct_read): the message is the sender's own memory, which the receiver reads when it comes to it.
+  /// The memory must not change until is_drained(). Only where has_references(). References count as slots; message_bytes() does
+  /// not bound them.
+  virtual bool has_references() const { return false; }
+  virtual bool send_reference(const std::byte* data, std::size_t bytes, const Tag* tag);
+  virtual bool is_drained() { return true; }
+
+  /// File descriptor on which to poll for POLLOUT while not ready, or -1 (shared memory).
+  virtual int poll_descriptor() const { return -1; }
+};
+
+/// A message as its receiver sees it.
+struct Message {
+  const std::byte* data = nullptr;  ///< null for a reference
+  std::size_t bytes = 0;
+  const Tag* tag = nullptr;         ///< null when it carries none
+  bool is_reference = false;
+};
+
+/// The receiving end.
+class Receiver {
+ public:
+  virtual ~Receiver() = default;
+
+  /// The next message, or nullptr while it is not wholly there. Stays valid, and the same, until release().
+  virtual const Message* peek() = 0;
+
+  /// Gives the slot of the peeked message back to the sender.
+  virtual void release() = 0;
+
+  /// Receives the next message straight into `data` where that saves a copy. False while it is not wholly there (part of it may
+  /// already have been stored: call again with the same arguments). On true, *got is the message's length, *tag its tag if it had one
+  /// (else zero words and *has_tag false). A message longer than `bytes` is not stored: true with *got > bytes, and the message is dropped.
+  virtual bool receive(std::byte* data, std::size_t bytes, std::size_t* got, Tag* tag, bool* has_tag);
+
+  /// Reads part of a peeked reference.
+  virtual Status read_reference(std::byte* data, std::size_t offset, std::size_t bytes);
+
+  /// File descriptor on which to poll for POLLIN while nothing is there, or -1.
+  virtual int poll_descriptor() const { return -1; }
+};
+
+/// The channels of one communicator as one rank holds them. Ends are made on first use.
+/// One thread at a time uses a transport, all of its ends included.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  /// "shm", "tcp", "fake".
+  virtual const char* name() const = 0;
+  /// The end towards or from `peer`; owned by the transport, stable. Null while the way to the peer is not there yet (a connection
+  /// that is being made): ask again. A way that cannot be had at all is reported by health().
+  virtual Sender* sender(int peer, int channel = 0) = 0;
+  virtual Receiver* receiver(int peer, int channel = 0) = 0;
+  /// Ok, or the first thing that broke (connection lost, refused, out of memory), with `rank` = the peer concerned.
+  virtual Status health() = 0;
+  /// Sleeps until something may have changed for this rank, at most `timeout_us`; may wake early.
+  virtual void sleep(std::int64_t timeout_us) = 0;
+};
+
+}  // namespace peal::transport

@@ -1,0 +1,39 @@
+// Memory that the ranks of one host share: a memfd, allocated range by range as it is first used and sealed against resizing, passed
+// over Unix sockets. No name in any file system, so nothing is left behind after kill -9, and /dev/shm's size does not matter.
+#pragma once
+
+#include <base/file_descriptor.hpp>
+#include <base/result.hpp>
+#include <cstddef>
+#include <cstdint>
+
+namespace peal::transport {
+
+/// One mapping of a shared memfd. Movable; unmaps when destroyed.
+class SharedSegment {
+ public:
+  /// Creates a segment of `bytes` (rounded up to pages), zero filled. Pages are not allocated yet: see allocate().
+  static Result<SharedSegment> create(std::size_t bytes, const char* label);
+  /// Maps a segment that another rank created; checks seals and size before use.
+  static Result<SharedSegment> map(FileDescriptor fd, std::size_t bytes);
+
+  SharedSegment() = default;
+  SharedSegment(SharedSegment&&) noexcept;
+  SharedSegment& operator=(SharedSegment&&) noexcept;
+  ~SharedSegment();
+
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  int descriptor() const { return fd_.get(); }
+
+  /// Makes sure that [offset, offset + length) has memory behind it, so that touching it cannot end in SIGBUS.
+  /// The error says how much was asked for and what limits it.
+  Status allocate(std::size_t offset, std::size_t length);
+
+ private:
+  FileDescriptor fd_;
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace peal::transport

@@ -1,0 +1,86 @@
+// The shared-memory transport: the ranks of one communicator on one host, as processes or as threads, over one SharedSegment.
+//
+// Start: one rank creates the segment (SharedSegment::create(layout.total_bytes(), ...)), the others map it; each opens a ShmTransport;
+// after a barrier of the caller's, each may prove references; after another one, has_references() says the same on every call.
+//
+// Death of a peer is not seen here (there is no connection to lose): the rooms above watch processes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <transport/shared_segment.hpp>
+#include <transport/shm_ring.hpp>
+#include <vector>
+
+namespace peal::transport {
+
+class ShmTransport final : public Transport {
+ public:
+  /// `segment` must outlive the transport and hold `layout`, which is the same on all ranks. Threads that are ranks may share one mapping.
+  static Result<std::unique_ptr<ShmTransport>> open(SharedSegment& segment, const ShmLayout& layout, int rank);
+  ~ShmTransport() override;
+  ShmTransport(const ShmTransport&) = delete;
+  ShmTransport& operator=(const ShmTransport&) = delete;
+
+  const char* name() const override { return "shm"; }
+  /// Null when `peer` or `channel` does not exist or memory ran out; health() says which.
+  ShmSender* sender(int peer, int channel = 0) override {
+    ShmSender* end = senders_[index(peer, channel)].get();
+    return end != nullptr ? end : open_sender(peer, channel);
+  }
+  ShmReceiver* receiver(int peer, int channel = 0) override {
+    ShmReceiver* end = receivers_[index(peer, channel)].get();
+    return end != nullptr ? end : open_receiver(peer, channel);
+  }
+  Status health() override { return health_; }
+  /// Sleeps at most one millisecond, whatever is asked for: see wake_sleepers. Only what has been found missing or full since the last
+  /// sleep can wake it.
+  void sleep(std::int64_t timeout_us) override;
+
+  /// Reads a secret number out of every other rank's memory and tells each of them whether that worked; a few microseconds a rank.
+  /// All ranks must have opened their transports. The answer counts the direction "this rank reads": ask every rank and combine.
+  struct Proof {
+    bool can_read_all = false;
+    std::string why_not;  ///< names the first rank that cannot be read, the cause and what would change it
+  };
+  Proof prove_references();
+
+  const ShmLayout& layout() const { return layout_; }
+  int rank() const { return rank_; }
+  /// The zeroed area for the rooms above, `layout().control_bytes` long.
+  std::byte* control() const { return segment_.data(); }
+
+ private:
+  friend class ShmSender;
+  friend class ShmReceiver;
+  ShmTransport(SharedSegment& segment, const ShmLayout& layout, int rank);
+
+  std::size_t index(int peer, int channel) const {
+    // Out of range goes to the last place, which stays empty.
+    const bool is_in_range = peer >= 0 && peer < layout_.ranks && channel >= 0 && channel < layout_.channels;
+    return is_in_range ? static_cast<std::size_t>(peer) * static_cast<std::size_t>(layout_.channels) + static_cast<std::size_t>(channel)
+                       : senders_.size() - 1;
+  }
+  ShmSender* open_sender(int peer, int channel);
+  ShmReceiver* open_receiver(int peer, int channel);
+  bool prepare_ring(int from, int to, int channel);
+  bool has_news();
+  void break_down(Failure failure);
+  ShmCard& card(int rank) const;
+  std::atomic<std::uint8_t>& proof(int reader, int owner) const;
+  /// 0 or the errno of the trial; `is_self` when the owner lives in this process.
+  int try_reading(int owner, bool* is_self) const;
+
+  SharedSegment& segment_;
+  ShmLayout layout_;
+  int rank_;
+  Status health_;
+  std::uint64_t nonce_ = 0;  // read by the other ranks for a trial
+  std::vector<std::unique_ptr<ShmSender>> senders_;      // by peer and channel, and one empty place
+  std::vector<std::unique_ptr<ShmReceiver>> receivers_;
+  std::vector<ShmSender*> open_senders_;
+  std::vector<ShmReceiver*> open_receivers_;
+  std::vector<std::int8_t> is_same_process_;  // by rank; -1 not known
+};
+
+}  // namespace peal::transport

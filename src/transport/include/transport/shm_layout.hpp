@@ -1,0 +1,98 @@
+// Where everything stands in the shared segment of one communicator:
+//
+//   [control area of the rooms above][one card per rank][proofs, ranks x ranks bytes][rings][data]
+//
+// A ring belongs to one ordered pair of ranks and one channel: a credit line that its receiver writes, and `lines` descriptor lines
+// that its sender writes, in one page. Its data are `slots` areas of `slot_bytes`. The segment reserves addresses for every pair;
+// memory comes with first use: a ring's page with either end, its data with the first message that does not fit into a line.
+#pragma once
+
+#include <atomic>
+#include <base/result.hpp>
+#include <cstddef>
+#include <cstdint>
+
+namespace peal::transport {
+
+// Two cache lines: the adjacent-line prefetcher moves lines in pairs.
+inline constexpr std::size_t kLineStride = 128;
+inline constexpr int kMaxShmSlots = 64;
+
+/// One message. Sequence k + 1 marks message k of the ring; 0 never occurs. The sender writes it last, with release.
+/// The body holds [tag, 24 bytes, when has_tag][payload, when inlined | address and length of a reference].
+struct alignas(kLineStride) ShmLine {
+  std::atomic<std::uint64_t> sequence;
+  std::uint32_t length;
+  std::uint8_t kind;
+  std::uint8_t has_tag;
+  std::uint16_t slot;
+  std::byte body[kLineStride - 16];
+};
+static_assert(sizeof(ShmLine) == kLineStride);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+
+/// Written by the receiver: how many messages it has released.
+struct alignas(kLineStride) ShmCredit {
+  std::atomic<std::uint64_t> released;
+};
+
+/// Where a rank sleeps (a futex shared between processes), and how many of its threads do.
+struct alignas(kLineStride) ShmBell {
+  std::atomic<std::uint32_t> word;
+  std::atomic<std::uint32_t> sleepers;
+};
+
+/// Who a rank is, for trial reads: `nonce` stands also at `nonce_address` of process `pid`.
+struct alignas(kLineStride) ShmIdentity {
+  std::atomic<std::uint32_t> is_filled;
+  std::uint32_t pid;
+  std::uint64_t nonce_address;
+  std::uint64_t nonce;
+};
+
+struct ShmCard {
+  ShmBell bell;
+  ShmIdentity identity;
+};
+
+struct ShmLayout {
+  int ranks = 1;
+  std::size_t slot_bytes = 256 * 1024;  ///< most bytes of a message; a multiple of 4096
+  int slots = 4;                        ///< messages in flight that need a data area; a power of two, at most kMaxShmSlots
+  std::size_t control_bytes = 0;        ///< zeroed area at offset 0 for the rooms above
+  int channels = 1;
+  int lines = 16;                       ///< messages in flight in all; a power of two, >= slots
+
+  /// The default: slots of 256 KiB up to 8 ranks, 64 KiB up to 32, 16 KiB up to 128, 4 KiB beyond.
+  static ShmLayout of(int ranks, int channels = 1, std::size_t control_bytes = 0);
+  /// Same on every rank, or it is a bug of the caller.
+  Status check() const;
+
+  std::size_t card_offset(int rank) const { return cards() + static_cast<std::size_t>(rank) * sizeof(ShmCard); }
+  std::size_t proof_offset(int reader, int owner) const {
+    return proofs() + static_cast<std::size_t>(reader) * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(owner);
+  }
+  std::size_t ring_offset(int from, int to, int channel) const { return rings() + ring(from, to, channel) * ring_bytes(); }
+  std::size_t ring_bytes() const { return page(kLineStride * (1 + static_cast<std::size_t>(lines))); }
+  std::size_t data_offset(int from, int to, int channel) const { return data() + ring(from, to, channel) * data_bytes(); }
+  std::size_t data_bytes() const { return static_cast<std::size_t>(slots) * slot_bytes; }
+  /// What every rank needs at once: control area, cards, proofs.
+  std::size_t head_bytes() const { return rings(); }
+  std::size_t total_bytes() const { return data() + ring_count() * data_bytes(); }
+
+ private:
+  static std::size_t page(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+  std::size_t cards() const { return page(control_bytes); }
+  std::size_t proofs() const { return cards() + static_cast<std::size_t>(ranks) * sizeof(ShmCard); }
+  std::size_t rings() const { return page(proofs() + static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)); }
+  std::size_t data() const { return rings() + ring_count() * ring_bytes(); }
+  std::size_t ring_count() const {
+    return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks) * static_cast<std::size_t>(channels);
+  }
+  std::size_t ring(int from, int to, int channel) const {
+    return (static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(to)) * static_cast<std::size_t>(channels) +
+           static_cast<std::size_t>(channel);
+  }
+};
+
+}  // namespace peal::transport

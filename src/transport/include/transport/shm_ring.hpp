@@ -1,0 +1,288 @@
+// The two ends of a ring in shared memory. This is the hot path: an 8-byte all-reduce is one send() and one peek() here. Both classes
+// are final and their bodies stand in the header, so that a caller who holds the concrete type pays no virtual call. No division, no
+// read-modify-write, no fence beyond release and acquire; a message of up to 88 bytes with its tag (112 without) travels in its
+// descriptor's two cache lines, up to 24 (48) of them in the one that carries the flag.
+#pragma once
+
+#include <atomic>
+#include <base/result.hpp>
+#include <cstring>
+#include <transport/channel.hpp>
+#include <transport/shm_layout.hpp>
+
+namespace peal::transport {
+
+class ShmTransport;
+
+inline constexpr std::size_t kTagBytes = sizeof(Tag);
+inline constexpr std::size_t kBodyBytes = kLineStride - 16;
+/// Most bytes that travel in the descriptor, with a tag and without one.
+inline constexpr std::size_t kInlineBytes = kBodyBytes - kTagBytes;
+inline constexpr std::size_t kInlineBytesUntagged = kBodyBytes;
+
+namespace shm {
+enum Kind : std::uint8_t { in_line = 0, in_slot = 1, by_reference = 2 };
+struct Reference {
+  std::uint64_t address;
+  std::uint64_t bytes;
+};
+
+/// The common sizes as single moves: a call of memcpy costs as much as the rest of a send.
+inline void copy_small(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes == 8) {
+    std::memcpy(to, from, 8);
+  } else if (bytes == 4) {
+    std::memcpy(to, from, 4);
+  } else if (bytes == 16) {
+    std::memcpy(to, from, 16);
+  } else if (bytes != 0) {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+/// Wakes whoever sleeps at a bell.
+void ring(ShmBell& bell);
+
+/// The publisher does not fence between its message and this look, so a rank that is just falling asleep can be missed.
+/// That is why no sleep is longer than a millisecond (ShmTransport::sleep).
+inline void wake_sleepers(ShmBell& bell) {
+  if (bell.sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    ring(bell);
+}
+}  // namespace shm
+
+class ShmSender final : public Sender {
+ public:
+  std::size_t message_bytes() const override { return slot_bytes_; }
+
+  bool is_ready() override {
+    if (acquired_ != nullptr) return true;
+    if (has_line() && has_slot()) return true;
+    refresh_credit();
+    is_waited_ = !(has_line() && has_slot());
+    return !is_waited_;
+  }
+
+  std::byte* acquire(std::size_t bytes) override {
+    if (acquired_ != nullptr) return acquired_;
+    if (bytes <= kInlineBytes) {
+      // Built in private memory: stores that trickle into the line would be torn away by the receiver's polling.
+      if (!wait_line()) [[unlikely]]
+        return nullptr;
+      return acquired_ = staging_;
+    }
+    return acquired_ = acquire_slot();
+  }
+
+  void publish(std::size_t bytes, const Tag* tag) override {
+    if (acquired_ == staging_) {
+      acquired_ = nullptr;
+      write_inline(staging_, bytes, tag);
+    } else {
+      acquired_ = nullptr;
+      write_slot(bytes, tag);
+    }
+  }
+
+  bool send(const std::byte* data, std::size_t bytes, const Tag* tag) override {
+    if (bytes <= kInlineBytes || (tag == nullptr && bytes <= kInlineBytesUntagged)) {
+      if (!wait_line()) [[unlikely]]
+        return false;
+      write_inline(data, bytes, tag);
+      return true;
+    }
+    std::byte* room = acquire_slot();
+    if (room == nullptr) return false;
+    std::memcpy(room, data, bytes);
+    write_slot(bytes, tag);
+    return true;
+  }
+
+  /// True once the receiver has read this process's memory for a trial.
+  bool has_references() const override { return proof_->load(std::memory_order_acquire) == 1; }
+
+  bool send_reference(const std::byte* data, std::size_t bytes, const Tag* tag) override {
+    if (!has_references() || !wait_line()) return false;
+    const shm::Reference reference{reinterpret_cast<std::uintptr_t>(data), bytes};
+    ShmLine& line = lines_[sent_ & line_mask_];
+    std::memcpy(line.body + put_tag(line, tag), &reference, sizeof reference);
+    last_reference_ = sent_ + 1;
+    commit(line, shm::by_reference, sizeof reference, 0);
+    return true;
+  }
+
+  bool is_drained() override {
+    if (credit_ >= last_reference_) return true;
+    refresh_credit();
+    is_waited_ = credit_ < last_reference_;
+    return !is_waited_;
+  }
+
+ private:
+  friend class ShmTransport;
+
+  bool has_line() const { return sent_ - credit_ <= line_mask_; }
+  bool has_slot() const { return slot_owner_[next_slot_] <= credit_; }
+  void refresh_credit() { credit_ = credit_line_->released.load(std::memory_order_acquire); }
+
+  bool wait_line() {
+    if (has_line()) [[likely]]
+      return true;
+    refresh_credit();
+    if (has_line()) return true;
+    is_waited_ = true;
+    return false;
+  }
+
+  std::byte* acquire_slot() {
+    if (!has_line() || !has_slot()) {
+      refresh_credit();
+      if (!has_line() || !has_slot()) {
+        is_waited_ = true;
+        return nullptr;
+      }
+    }
+    if (!has_data_) [[unlikely]] {
+      if (!allocate_data()) return nullptr;
+    }
+    return data_ + next_slot_ * slot_bytes_;
+  }
+
+  /// Where the payload starts, after the tag if there is one.
+  static std::size_t put_tag(ShmLine& line, const Tag* tag) {
+    line.has_tag = tag != nullptr;
+    if (tag == nullptr) return 0;
+    std::memcpy(line.body, tag, kTagBytes);
+    return kTagBytes;
+  }
+
+  void write_inline(const std::byte* data, std::size_t bytes, const Tag* tag) {
+    ShmLine& line = lines_[sent_ & line_mask_];
+    shm::copy_small(line.body + put_tag(line, tag), data, bytes);
+    commit(line, shm::in_line, bytes, 0);
+  }
+
+  void write_slot(std::size_t bytes, const Tag* tag) {
+    ShmLine& line = lines_[sent_ & line_mask_];
+    put_tag(line, tag);
+    slot_owner_[next_slot_] = sent_ + 1;
+    const std::uint32_t slot = next_slot_;
+    next_slot_ = (next_slot_ + 1) & slot_mask_;
+    commit(line, shm::in_slot, bytes, slot);
+  }
+
+  void commit(ShmLine& line, shm::Kind kind, std::size_t bytes, std::uint32_t slot) {
+    line.length = static_cast<std::uint32_t>(bytes);
+    line.kind = kind;
+    line.slot = static_cast<std::uint16_t>(slot);
+    line.sequence.store(++sent_, std::memory_order_release);
+    shm::wake_sleepers(*peer_bell_);
+  }
+
+  bool allocate_data();  // cold
+
+  ShmLine* lines_ = nullptr;
+  std::uint64_t line_mask_ = 0;
+  std::uint64_t sent_ = 0;
+  std::uint64_t credit_ = 0;  // last seen value of credit_line_
+  const ShmCredit* credit_line_ = nullptr;
+  ShmBell* peer_bell_ = nullptr;
+  std::byte* acquired_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::size_t slot_bytes_ = 0;
+  std::uint32_t next_slot_ = 0;
+  std::uint32_t slot_mask_ = 0;
+  bool has_data_ = false;
+  bool is_waited_ = false;  // the last attempt found no room
+  std::uint64_t last_reference_ = 0;
+  const std::atomic<std::uint8_t>* proof_ = nullptr;
+  ShmTransport* owner_ = nullptr;
+  int peer_ = -1;
+  int channel_ = 0;
+  alignas(64) std::byte staging_[kInlineBytes] = {};
+  std::uint64_t slot_owner_[kMaxShmSlots] = {};  // sequence of the message that used the slot last
+};
+
+class ShmReceiver final : public Receiver {
+ public:
+  const Message* peek() override {
+    if (has_message_) return &message_;
+    ShmLine& line = lines_[taken_ & line_mask_];
+    if (line.sequence.load(std::memory_order_acquire) != taken_ + 1) {
+      is_waited_ = true;
+      return nullptr;
+    }
+    return open(line);
+  }
+
+  void release() override {
+    has_message_ = false;
+    credit_line_->released.store(++taken_, std::memory_order_release);
+    shm::wake_sleepers(*peer_bell_);
+  }
+
+  bool receive(std::byte* data, std::size_t bytes, std::size_t* got, Tag* tag, bool* has_tag) override {
+    const Message* message = peek();
+    if (message == nullptr) return false;
+    *got = message->bytes;
+    *has_tag = message->tag != nullptr;
+    *tag = tag_;
+    if (message->bytes <= bytes) {
+      if (message->is_reference) [[unlikely]] {
+        if (!read_reference(data, 0, message->bytes)) return false;
+      } else {
+        shm::copy_small(data, message->data, message->bytes);
+      }
+    }
+    release();
+    return true;
+  }
+
+  Status read_reference(std::byte* data, std::size_t offset, std::size_t bytes) override;
+
+ private:
+  friend class ShmTransport;
+
+  const Message* open(ShmLine& line) {
+    std::size_t payload = 0;
+    if (line.has_tag != 0) {
+      std::memcpy(&tag_, line.body, kTagBytes);
+      message_.tag = &tag_;
+      payload = kTagBytes;
+    } else {
+      tag_ = Tag{};
+      message_.tag = nullptr;
+    }
+    message_.bytes = line.length;
+    message_.is_reference = false;
+    if (line.kind == shm::in_line) [[likely]] {
+      message_.data = line.body + payload;
+    } else if (line.kind == shm::in_slot) {
+      message_.data = data_ + line.slot * slot_bytes_;
+    } else {
+      std::memcpy(&reference_, line.body + payload, sizeof reference_);
+      message_.data = nullptr;
+      message_.bytes = reference_.bytes;
+      message_.is_reference = true;
+    }
+    has_message_ = true;
+    return &message_;
+  }
+
+  ShmLine* lines_ = nullptr;
+  std::uint64_t line_mask_ = 0;
+  std::uint64_t taken_ = 0;
+  ShmCredit* credit_line_ = nullptr;
+  ShmBell* peer_bell_ = nullptr;
+  bool has_message_ = false;
+  bool is_waited_ = false;  // the last peek found nothing
+  Message message_;
+  Tag tag_;
+  const std::byte* data_ = nullptr;
+  std::size_t slot_bytes_ = 0;
+  shm::Reference reference_{0, 0};
+  ShmTransport* owner_ = nullptr;
+  int peer_ = -1;
+};
+
+}  // namespace peal::transport

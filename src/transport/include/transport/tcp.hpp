@@ -1,0 +1,79 @@
+// The TCP transport: one connection for each pair of ranks, communicator and channel, made at first use (the lower rank connects, the
+// higher one accepts). Callers poll: every peek or acquire that fails pushes out what other ends hold back, so two ranks that wait for each
+// other cannot both sit on unsent bytes; a call is over for the peer only when flush() has said so.
+//
+// A frame is a header of 40 bytes (magic, length, sequence, flags, tag) and the payload. send() writes both with one system call out of
+// the caller's memory; what the kernel does not take is copied into a slot. receive() reads long payloads straight into place.
+// A lost connection, a peer that closes while somebody waits for more, and bytes that are no frames are reported by health(), with the peer.
+//
+// Nothing on the wire is encrypted or signed after the handshake (SECURITY.md).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <transport/channel.hpp>
+#include <transport/tcp_listener.hpp>
+#include <vector>
+
+struct pollfd;
+
+namespace peal::transport {
+
+struct TcpOptions {
+  int channels = 1;
+  std::size_t message_bytes = 256 * 1024;
+  int slots = 4;  ///< messages held back per channel while the kernel takes no more
+  int socket_buffer_bytes = 4 * 1024 * 1024;  ///< a wish: the kernel's limits (net.core.wmem_max) hold, see notes()
+  std::string congestion_control;             ///< a wish, empty for the system's
+  std::int64_t connect_timeout_ns = 10'000'000'000;
+};
+
+class TcpLink;
+
+class TcpTransport final : public Transport {
+ public:
+  /// `listener` is this rank's and must outlive the transport. `peers` are the addresses of all ranks' listeners, in rank order (the own one
+  /// is not used). `communicator` is a number that all its ranks share and no other communicator of the job has.
+  static Result<std::unique_ptr<TcpTransport>> open(TcpListener& listener, std::uint64_t communicator, int rank,
+                                                    std::vector<net::Address> peers, const TcpOptions& options = {});
+  /// Sends what the kernel takes at once of what is still held back, then closes: flush() the senders before.
+  ~TcpTransport() override;
+  TcpTransport(const TcpTransport&) = delete;
+  TcpTransport& operator=(const TcpTransport&) = delete;
+
+  const char* name() const override { return "tcp"; }
+  Sender* sender(int peer, int channel = 0) override;
+  Receiver* receiver(int peer, int channel = 0) override;
+  Status health() override;
+  void sleep(std::int64_t timeout_us) override;
+
+  /// What the kernel did not grant (buffer sizes, congestion control), each thing once.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  friend class TcpLink;
+  TcpTransport(TcpListener& listener, std::uint64_t communicator, int rank, std::vector<net::Address> peers, const TcpOptions& options);
+  TcpLink* link(int peer, int channel);
+  void take_mail();
+  void tune(int fd);
+  void size_buffers(int fd);
+  void note(std::string text);
+  void push_pending();
+  void break_down(Failure failure);
+
+  TcpListener& listener_;
+  std::uint64_t communicator_;
+  int rank_;
+  std::vector<net::Address> peers_;
+  TcpOptions options_;
+  TcpMailbox mailbox_;
+  Status health_;
+  std::vector<std::unique_ptr<TcpLink>> links_;  // by peer and channel
+  std::vector<TcpLink*> open_links_;
+  std::vector<TcpLink*> pending_;  // links with bytes held back
+  std::vector<std::string> notes_;
+  std::unique_ptr<std::vector<pollfd>> poll_set_;
+  bool is_registered_ = false;
+};
+
+}  // namespace peal::transport

@@ -1,0 +1,171 @@
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <transport/shm.hpp>
+
+namespace peal::transport {
+namespace {
+
+constexpr std::int64_t kLongestSleepUs = 1000;
+
+// Non-private: the ranks may be processes.
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::int64_t timeout_us) {
+  timespec timeout{};
+  timeout.tv_sec = static_cast<time_t>(timeout_us / 1'000'000);
+  timeout.tv_nsec = static_cast<long>(timeout_us % 1'000'000 * 1000);
+  ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, seen, &timeout, nullptr, 0);
+}
+
+}  // namespace
+
+namespace shm {
+void ring(ShmBell& bell) {
+  bell.word.fetch_add(1, std::memory_order_seq_cst);
+  ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&bell.word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+}  // namespace shm
+
+ShmTransport::ShmTransport(SharedSegment& segment, const ShmLayout& layout, int rank)
+    : segment_(segment), layout_(layout), rank_(rank) {
+  const std::size_t ends = static_cast<std::size_t>(layout.ranks) * static_cast<std::size_t>(layout.channels) + 1;
+  senders_.resize(ends);
+  receivers_.resize(ends);
+  is_same_process_.assign(static_cast<std::size_t>(layout.ranks), -1);
+}
+
+Result<std::unique_ptr<ShmTransport>> ShmTransport::open(SharedSegment& segment, const ShmLayout& layout, int rank) {
+  PEAL_TRY(layout.check());
+  if (rank < 0 || rank >= layout.ranks) return fail(ErrorCode::invalid_argument, "rank {} is not below {}", rank, layout.ranks);
+  if (segment.bytes() < layout.total_bytes()) {
+    return fail(ErrorCode::invalid_argument, "a shared segment of {} bytes is too small for {} ranks and {} channels: {} are needed",
+                segment.bytes(), layout.ranks, layout.channels, layout.total_bytes());
+  }
+  PEAL_TRY(segment.allocate(0, layout.head_bytes()));
+  std::unique_ptr<ShmTransport> transport(new ShmTransport(segment, layout, rank));
+  if (::getrandom(&transport->nonce_, sizeof transport->nonce_, 0) != sizeof transport->nonce_) {
+    return fail(ErrorCode::system, "the kernel's random generator gives nothing: {}", errno_text(errno));
+  }
+  ShmIdentity& identity = transport->card(rank).identity;
+  identity.pid = static_cast<std::uint32_t>(::getpid());
+  identity.nonce_address = reinterpret_cast<std::uintptr_t>(&transport->nonce_);
+  identity.nonce = transport->nonce_;
+  identity.is_filled.store(1, std::memory_order_release);
+  return transport;
+}
+
+ShmTransport::~ShmTransport() { card(rank_).identity.is_filled.store(0, std::memory_order_release); }
+
+ShmCard& ShmTransport::card(int rank) const { return *reinterpret_cast<ShmCard*>(segment_.data() + layout_.card_offset(rank)); }
+
+std::atomic<std::uint8_t>& ShmTransport::proof(int reader, int owner) const {
+  return *reinterpret_cast<std::atomic<std::uint8_t>*>(segment_.data() + layout_.proof_offset(reader, owner));
+}
+
+void ShmTransport::break_down(Failure failure) {
+  if (health_) health_ = pass_on(std::move(failure));
+}
+
+bool ShmTransport::prepare_ring(int from, int to, int channel) {
+  if (from < 0 || to < 0 || from >= layout_.ranks || to >= layout_.ranks || channel < 0 || channel >= layout_.channels) {
+    break_down(Failure{ErrorCode::invalid_argument,
+                       fmt::format("there is no channel {} from rank {} to rank {}: {} ranks, {} channels", channel, from, to, layout_.ranks,
+                                   layout_.channels),
+                       rank_, -1, {}});
+    return false;
+  }
+  if (auto done = segment_.allocate(layout_.ring_offset(from, to, channel), layout_.ring_bytes()); !done) {
+    break_down(std::move(done).error());
+    return false;
+  }
+  return true;
+}
+
+ShmSender* ShmTransport::open_sender(int peer, int channel) {
+  if (!prepare_ring(rank_, peer, channel)) return nullptr;
+  auto end = std::make_unique<ShmSender>();
+  std::byte* ring = segment_.data() + layout_.ring_offset(rank_, peer, channel);
+  end->credit_line_ = reinterpret_cast<ShmCredit*>(ring);
+  end->lines_ = reinterpret_cast<ShmLine*>(ring + kLineStride);
+  end->line_mask_ = static_cast<std::uint64_t>(layout_.lines) - 1;
+  end->slot_mask_ = static_cast<std::uint32_t>(layout_.slots) - 1;
+  end->slot_bytes_ = layout_.slot_bytes;
+  end->data_ = segment_.data() + layout_.data_offset(rank_, peer, channel);
+  end->peer_bell_ = &card(peer).bell;
+  end->proof_ = &proof(peer, rank_);
+  end->owner_ = this;
+  end->peer_ = peer;
+  end->channel_ = channel;
+  open_senders_.push_back(end.get());
+  auto& place = senders_[index(peer, channel)];
+  place = std::move(end);
+  return place.get();
+}
+
+ShmReceiver* ShmTransport::open_receiver(int peer, int channel) {
+  if (!prepare_ring(peer, rank_, channel)) return nullptr;
+  auto end = std::make_unique<ShmReceiver>();
+  std::byte* ring = segment_.data() + layout_.ring_offset(peer, rank_, channel);
+  end->credit_line_ = reinterpret_cast<ShmCredit*>(ring);
+  end->lines_ = reinterpret_cast<ShmLine*>(ring + kLineStride);
+  end->line_mask_ = static_cast<std::uint64_t>(layout_.lines) - 1;
+  end->slot_bytes_ = layout_.slot_bytes;
+  end->data_ = segment_.data() + layout_.data_offset(peer, rank_, channel);
+  end->peer_bell_ = &card(peer).bell;
+  end->owner_ = this;
+  end->peer_ = peer;
+  open_receivers_.push_back(end.get());
+  auto& place = receivers_[index(peer, channel)];
+  place = std::move(end);
+  return place.get();
+}
+
+bool ShmSender::allocate_data() {
+  const std::size_t offset = owner_->layout_.data_offset(owner_->rank_, peer_, channel_);
+  if (auto done = owner_->segment_.allocate(offset, owner_->layout_.data_bytes()); !done) {
+    Failure failure = std::move(done).error();
+    failure.rank = peer_;
+    owner_->break_down(std::move(failure));
+    return false;
+  }
+#ifdef MADV_POPULATE_WRITE
+  // One call instead of hundreds of page faults in the first transfers; older kernels take the faults.
+  ::madvise(data_, owner_->layout_.data_bytes(), MADV_POPULATE_WRITE);
+#endif
+  has_data_ = true;
+  return true;
+}
+
+bool ShmTransport::has_news() {
+  bool found = false;
+  for (ShmReceiver* end : open_receivers_) {
+    if (!end->is_waited_) continue;
+    if (end->lines_[end->taken_ & end->line_mask_].sequence.load(std::memory_order_acquire) != end->taken_ + 1) continue;
+    end->is_waited_ = false;  // said once; whoever still waits for it will find it missing again
+    found = true;
+  }
+  for (ShmSender* end : open_senders_) {
+    if (!end->is_waited_ || end->credit_line_->released.load(std::memory_order_acquire) == end->credit_) continue;
+    end->is_waited_ = false;
+    found = true;
+  }
+  return found;
+}
+
+void ShmTransport::sleep(std::int64_t timeout_us) {
+  if (timeout_us <= 0) return;
+  ShmBell& bell = card(rank_).bell;
+  const std::uint32_t seen = bell.word.load(std::memory_order_acquire);
+  // Announce, look once more, sleep. The publisher's half is unfenced (shm::wake_sleepers), so a wake can be missed: hence the bound.
+  bell.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  if (!has_news()) futex_wait(bell.word, seen, std::min(timeout_us, kLongestSleepUs));
+  bell.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+}  // namespace peal::transport

@@ -1,0 +1,132 @@
+// One connection of the TCP transport with its two ends.
+#pragma once
+
+#include <base/file_descriptor.hpp>
+#include <memory>
+#include <transport/channel.hpp>
+#include <vector>
+
+namespace peal::transport {
+
+class TcpTransport;
+class TcpLink;
+
+struct TcpHeader {
+  std::uint32_t magic = 0;
+  std::uint32_t length = 0;
+  std::uint32_t sequence = 0;
+  std::uint32_t flags = 0;  // 1: has a tag
+  Tag tag;
+};
+inline constexpr std::size_t kTcpHeaderBytes = 40;
+static_assert(sizeof(TcpHeader) == kTcpHeaderBytes);
+inline constexpr std::uint32_t kTcpMagic = 0x4c414550;  // "PEAL"
+inline constexpr std::uint32_t kTcpHasTag = 1;
+
+class TcpSender final : public Sender {
+ public:
+  explicit TcpSender(TcpLink& link) : link_(link) {}
+  std::size_t message_bytes() const override;
+  bool is_ready() override;
+  std::byte* acquire(std::size_t bytes) override;
+  void publish(std::size_t bytes, const Tag* tag) override;
+  bool send(const std::byte* data, std::size_t bytes, const Tag* tag) override;
+  bool flush() override;
+  int poll_descriptor() const override;
+
+ private:
+  friend class TcpLink;
+  struct Slot {  // header and payload, of which [begin, end) is still to go
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
+  Slot& free_slot();
+  bool has_slot();
+  TcpHeader next_header(std::size_t bytes, const Tag* tag);
+
+  TcpLink& link_;
+  std::vector<Slot> slots_;
+  std::size_t head_ = 0;
+  std::size_t count_ = 0;
+  std::uint32_t sequence_ = 0;
+  bool is_acquired_ = false;
+  bool is_waited_ = false;
+};
+
+class TcpReceiver final : public Receiver {
+ public:
+  explicit TcpReceiver(TcpLink& link) : link_(link) {}
+  const Message* peek() override;
+  void release() override;
+  bool receive(std::byte* data, std::size_t bytes, std::size_t* got, Tag* tag, bool* has_tag) override;
+  int poll_descriptor() const override;
+
+ private:
+  friend class TcpLink;
+  std::size_t available() const { return end_ - begin_; }
+  bool miss();
+  bool read_more(std::size_t at_most);
+  bool parse_header();
+  bool has_whole() const { return has_header_ && available() >= kTcpHeaderBytes + header_.length; }
+  void open_message();
+  bool receive_direct(std::byte* data);
+  void finish(std::size_t* got, Tag* tag, bool* has_tag);
+
+  TcpLink& link_;
+  std::unique_ptr<std::byte[]> buffer_;
+  std::size_t capacity_ = 0;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  TcpHeader header_;
+  bool has_header_ = false;
+  bool has_message_ = false;
+  bool is_direct_ = false;     // the payload is going straight into the caller's memory
+  std::size_t stored_ = 0;     // of it so far
+  std::uint32_t sequence_ = 0;
+  bool is_waited_ = false;
+  Message message_;
+};
+
+class TcpLink {
+ public:
+  TcpLink(TcpTransport& owner, int peer, int channel) : owner_(owner), peer_(peer), channel_(channel), sender_(*this), receiver_(*this) {}
+
+  int fd() const { return fd_.get(); }
+  bool is_open() const { return is_open_; }
+  bool is_asked_for() const { return is_asked_for_; }
+  void ask() { is_asked_for_ = true; }
+  void attach(FileDescriptor fd);
+  /// Writes what is held back, as far as the kernel takes it. True when nothing is left.
+  bool push();
+  void unlist() { is_listed_ = false; }
+  /// POLLIN, POLLOUT for what was found missing or full since the last call.
+  short take_wanted_events();
+
+  TcpSender& sender() { return sender_; }
+  TcpReceiver& receiver() { return receiver_; }
+
+ private:
+  friend class TcpSender;
+  friend class TcpReceiver;
+  /// Bytes written of header and payload; 0 when the kernel takes none, or when the link broke.
+  std::size_t write(const TcpHeader& header, const std::byte* data, std::size_t bytes);
+  void lose(int error);
+  void spoil(const char* what);
+  std::size_t message_bytes() const;
+  void hold_back();
+  void push_others();
+
+  TcpTransport& owner_;
+  int peer_;
+  int channel_;
+  FileDescriptor fd_;
+  bool is_open_ = false;       // once attached; stays so when it breaks, so that ends remain valid
+  bool is_broken_ = false;
+  bool is_asked_for_ = false;
+  bool is_listed_ = false;     // in the transport's list of links with bytes held back
+  TcpSender sender_;
+  TcpReceiver receiver_;
+};
+
+}  // namespace peal::transport

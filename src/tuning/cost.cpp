@@ -1,0 +1,131 @@
+#include <algorithm>
+#include <cmath>
+#include <tuning/cost.hpp>
+#include <tuning/message_cost.hpp>
+
+#include "walk.hpp"
+
+namespace peal::tuning {
+
+namespace {
+
+/// Longer calls are walked at these two lengths (pieces or slices) and continued in a straight line; by the first of them pipelines run full.
+constexpr std::int32_t kShort = 8;
+constexpr std::int32_t kLong = 16;
+
+std::int64_t visits_of(const schedule::Program& program) {
+  std::int64_t visits = 0;
+  std::int64_t times[3] = {1, 1, 1};
+  int depth = 0;
+  for (const schedule::Op& op : program.ops) {
+    if (op.kind == schedule::OpKind::loop) {
+      times[depth + 1] = times[depth] * std::max(0, op.operand);
+      ++depth;
+    } else if (op.kind == schedule::OpKind::end_loop) {
+      --depth;
+    } else {
+      visits += times[depth];
+    }
+  }
+  return visits;
+}
+
+/// How long the plan is, in pieces, or in the slices of its longest op; fractions count.
+double length_of(const Plan& plan) {
+  const auto chunk = static_cast<double>(plan.extents.largest_chunk());
+  if (plan.schedule.pieced) return plan.pieces.count == 1 ? 1 : chunk / static_cast<double>(plan.pieces.elements);
+  if (plan.message_bytes == ~std::uint64_t{0}) return 1;
+  return std::max(1.0, chunk * plan.element_bytes / static_cast<double>(plan.message_bytes));
+}
+
+void add_steps(const Environment& environment, const Plan& plan, Prediction& prediction) {
+  if (plan.algorithm == nullptr || environment.ranks == 1) return;
+  const schedule::CostTerms terms = plan.algorithm->cost(plan.schedule.request);
+  prediction.steps = terms.level[0].rounds + terms.level[1].rounds;
+}
+
+/// y(at) of the straight line through (x0, y0) and (x1, y1), for every figure of a prediction.
+Prediction continue_line(const Prediction& a, double x0, const Prediction& b, double x1, double x) {
+  const auto line = [&](double y0, double y1) { return std::max(0.0, y1 + (y1 - y0) * (x - x1) / (x1 - x0)); };
+  Prediction p = b;
+  p.time.value = line(a.time.value, b.time.value);
+  const Breakdown& s = a.breakdown;
+  const Breakdown& t = b.breakdown;
+  p.breakdown = {line(s.launch, t.launch),     line(s.latency, t.latency), line(s.overhead, t.overhead),
+                 line(s.transfer, t.transfer), line(s.copy, t.copy),       line(s.reduce, t.reduce)};
+  for (int l = 0; l < kLevels; ++l) p.bytes[l] = line(a.bytes[l], b.bytes[l]);
+  return p;
+}
+
+std::vector<schedule::Program> programs_of(const Plan& plan) {
+  std::vector<schedule::Program> programs;
+  programs.reserve(static_cast<std::size_t>(plan.schedule.request.ranks));
+  for (std::int32_t r = 0; r < plan.schedule.request.ranks; ++r) programs.push_back(schedule::program_for(plan.schedule, r));
+  return programs;
+}
+
+Result<Prediction> walk_whole(const Environment& environment, const Plan& plan, const std::vector<schedule::Program>& programs) {
+  const double length = length_of(plan);
+  if (length <= kLong) return walk(environment, plan, programs, {plan.pieces.count, 1});
+  const bool is_pieced = plan.schedule.pieced;
+  const auto part = [&](std::int32_t units) { return is_pieced ? WalkExtent{units, 1} : WalkExtent{1, units / length}; };
+  PEAL_ASSIGN(const Prediction a, walk(environment, plan, programs, part(kShort)));
+  PEAL_ASSIGN(const Prediction b, walk(environment, plan, programs, part(kLong)));
+  return continue_line(a, kShort, b, kLong, length);
+}
+
+}  // namespace
+
+Result<Prediction> predict_walked(const Environment& environment, const Plan& plan) {
+  PEAL_ASSIGN(Prediction prediction, walk_whole(environment, plan, programs_of(plan)));
+  add_steps(environment, plan, prediction);
+  return prediction;
+}
+
+Prediction predict_closed(const Environment& environment, const Plan& plan) {
+  Prediction prediction;
+  if (plan.algorithm == nullptr) return prediction;
+  const Offer& offer = *environment.offer(plan.protocol);
+  const schedule::CostTerms terms = environment.ranks == 1 ? schedule::CostTerms{} : plan.algorithm->cost(plan.schedule.request);
+  const auto bytes = static_cast<double>(plan.call.bytes.value);
+  const double length = length_of(plan);
+  Breakdown& cost = prediction.breakdown;
+  double reduced = terms.reduced;
+  for (int l = 0; l < kLevels; ++l) {
+    if (!environment.is_used(l)) continue;
+    const Level& level = environment.level[l];
+    const schedule::CostTerms::Level& term = terms.level[l];
+    const MessageCost message = message_cost(environment, offer.constants[l], plan.protocol, l, level.latency, level.bottleneck);
+    cost.launch = std::max(cost.launch, offer.constants[l].launch.value);
+    // Pieces follow one another through a pipeline, or each starts when the one before has ended.
+    const double rounds = terms.pipelined ? term.rounds : term.rounds * std::max(1.0, length);
+    const double moved = terms.pipelined && length > 1 ? term.sent + (term.critical - term.sent) / length : term.critical;
+    cost.latency += rounds * message.hop;
+    cost.overhead += 2 * message.per_op * std::max(rounds, term.messages * length);
+    const double wire = wire_time(message, std::max(moved, term.sent * (l == 1 ? level.ranks_per_outlet : 1)) * bytes);
+    const double combined = std::min(reduced, moved);
+    reduced -= combined;
+    cost.transfer += wire;
+    if (message.is_on_core) {
+      cost.copy += send_work(message, moved * bytes) + time_at((moved - combined) * bytes, message.copy);
+      cost.reduce += time_at(combined * bytes, message.reduce);
+    }
+    prediction.bytes[l] = term.sent * bytes;
+    prediction.steps += term.rounds;
+    if (l == 0 || !environment.is_used(0)) cost.copy += time_at(terms.copied * bytes, message.copy);
+  }
+  prediction.time = {cost.total()};
+  return prediction;
+}
+
+Prediction predict(const Environment& environment, const Plan& plan) {
+  const double units = std::min(length_of(plan), static_cast<double>(kShort + kLong));
+  const bool is_small = environment.ranks <= 256 &&
+                        static_cast<double>(visits_of(schedule::program_for(plan.schedule, 0))) * environment.ranks * units <= kMostVisits;
+  if (is_small || plan.algorithm == nullptr) {
+    if (auto walked = predict_walked(environment, plan)) return *std::move(walked);
+  }
+  return predict_closed(environment, plan);
+}
+
+}  // namespace peal::tuning

@@ -1,0 +1,196 @@
+#include <algorithm>
+#include <map>
+#include <tuning/environment.hpp>
+#include <tuning/placement.hpp>
+
+namespace peal::tuning {
+
+using topology::DeviceKind;
+using topology::PathClass;
+using topology::Route;
+using topology::Via;
+
+std::string_view level_name(int level) noexcept { return level == 0 ? "inside a node" : "between nodes"; }
+
+const Offer* Environment::offer(schedule::Protocol protocol) const {
+  for (const Offer& o : offers)
+    if (o.protocol == protocol) return &o;
+  return nullptr;
+}
+
+Via via_of(Wires wires, bool is_host, bool is_one_node) noexcept {
+  if (!is_host) return Via::any;
+  if (wires == Wires::socket) return Via::socket;
+  return is_one_node ? Via::shared_memory : Via::any;
+}
+
+namespace {
+
+constexpr std::size_t kSampledMembers = 16;
+constexpr std::size_t kSampledNeighbours = 4096;
+
+/// Looks at ways between ranks and keeps the slowest of each level.
+class Survey {
+ public:
+  Survey(Environment& environment, const topology::Resources& resources, std::span<const int> devices, Wires wires)
+      : environment_(environment), resources_(resources), devices_(devices), wires_(wires) {}
+
+  Status look() {
+    const std::vector<std::vector<std::int32_t>> groups = members();
+    for (std::size_t i = 0; i < groups[0].size() && i < kSampledMembers; ++i)
+      for (std::size_t j = 0; j < groups[0].size() && j < kSampledMembers; ++j)
+        if (i != j) PEAL_TRY(look_at(groups[0][i], groups[0][j]));
+    const auto n = static_cast<std::size_t>(environment_.ranks);
+    const auto& ring = environment_.placement.ring;
+    for (std::size_t i = 0; n > 1 && i < n && i < kSampledNeighbours; ++i) {
+      const std::size_t next = (i + 1) % n;
+      PEAL_TRY(look_at(ring.empty() ? static_cast<std::int32_t>(i) : ring[i], ring.empty() ? static_cast<std::int32_t>(next) : ring[next]));
+    }
+    if (groups.size() > 1) PEAL_TRY(count_outlets(groups));
+    return {};
+  }
+
+ private:
+  std::vector<std::vector<std::int32_t>> members() const {
+    std::vector<std::vector<std::int32_t>> groups(1);
+    for (std::int32_t r = 0; r < environment_.ranks; ++r) {
+      const std::size_t g = environment_.placement.group.empty() ? 0 : static_cast<std::size_t>(environment_.placement.group[static_cast<std::size_t>(r)]);
+      if (g >= groups.size()) groups.resize(g + 1);
+      groups[g].push_back(r);
+    }
+    return groups;
+  }
+
+  Status find_route(std::int32_t a, std::int32_t b) {
+    const int from = devices_[static_cast<std::size_t>(a)];
+    const int to = devices_[static_cast<std::size_t>(b)];
+    resources_.route(from, to, via_of(wires_, environment_.is_host, environment_.level_of(a, b) == 0), route_);
+    if (route_.exists()) return {};
+    const topology::Cluster& cluster = resources_.cluster();
+    return fail(ErrorCode::unreachable, "ranks {} ({}) and {} ({}) have no way to each other{}: check the links of the machine with `peal topo --links`", a,
+                cluster.id_of(from), b, cluster.id_of(to),
+                wires_ == Wires::socket ? " over sockets" : wires_ == Wires::shared_memory ? " through shared memory" : "");
+  }
+
+  Status look_at(std::int32_t a, std::int32_t b) {
+    PEAL_TRY(find_route(a, b));
+    Level& level = environment_.level[environment_.level_of(a, b)];
+    const bool is_first = !level.is_used || level.scope.empty();
+    level.is_used = true;
+    if (route_.scope.empty()) return {};  // two ranks on one core say nothing about wires
+    if (is_first || route_.bottleneck < level.bottleneck) {
+      level.scope = std::string(route_.scope);
+      level.path_class = route_.path_class;
+      level.bottleneck = route_.bottleneck;
+    }
+    level.latency = is_first ? route_.latency : std::max(level.latency, route_.latency);
+    return {};
+  }
+
+  /// How many ranks of a group meet in the busiest resource when each talks to its counterpart in another group.
+  Status count_outlets(const std::vector<std::vector<std::int32_t>>& groups) {
+    std::map<topology::ResourceId, int> users;
+    const std::size_t pairs = std::min(groups[0].size(), groups[1].size());
+    for (std::size_t i = 0; i < pairs; ++i) {
+      PEAL_TRY(find_route(groups[0][i], groups[1][i]));
+      for (topology::ResourceId r : route_.resources) ++users[r];
+    }
+    double most = 1;
+    for (const auto& [id, count] : users) {
+      const double capacity = resources_.capacity(id).value;
+      if (capacity > 0) most = std::max(most, count * environment_.level[1].bottleneck.value / capacity);
+    }
+    environment_.level[1].ranks_per_outlet = static_cast<int>(most + 0.5);
+    return {};
+  }
+
+  Environment& environment_;
+  const topology::Resources& resources_;
+  std::span<const int> devices_;
+  Wires wires_;
+  Route route_;
+};
+
+void offer_protocols(Environment& environment, const EnvironmentOptions& options) {
+  for (const schedule::ProtocolTraits& traits : schedule::all_protocols()) {
+    const auto refuse = [&](std::string why) { environment.refusals.push_back({traits.protocol, std::move(why)}); };
+    if (!options.protocols.empty() && std::find(options.protocols.begin(), options.protocols.end(), traits.protocol) == options.protocols.end()) {
+      refuse("the transports of this communicator do not carry it");
+      continue;
+    }
+    if (traits.protocol == schedule::Protocol::fused && environment.fused.empty()) {
+      refuse("no hand-written routine for this kind of rank");
+      continue;
+    }
+    Offer offer;
+    offer.protocol = traits.protocol;
+    bool is_possible = true;
+    for (int l = 0; l < kLevels && is_possible; ++l) {
+      if (!environment.level[l].is_used) continue;
+      auto constants = topology::constants_for(environment.level[l].scope, traits.name);
+      if (constants) {
+        offer.constants[l] = *std::move(constants);
+      } else {
+        is_possible = false;
+        refuse(constants.error().message);
+      }
+    }
+    if (is_possible) environment.offers.push_back(std::move(offer));
+  }
+}
+
+void number_cores(Environment& environment, const topology::Cluster& cluster, std::span<const int> devices) {
+  std::map<int, std::int32_t> number;
+  std::int32_t next = 0;
+  for (int device : devices) {
+    if (cluster.device(device).kind != DeviceKind::core) {
+      environment.core_of.push_back(next++);  // a NUMA domain has a core for every rank
+      continue;
+    }
+    const auto [it, is_new] = number.emplace(device, next);
+    if (is_new) ++next;
+    environment.core_of.push_back(it->second);
+  }
+}
+
+}  // namespace
+
+Result<Environment> environment_of(const topology::Resources& resources, std::span<const int> device_of_rank, const EnvironmentOptions& options) {
+  if (device_of_rank.empty()) return fail(ErrorCode::invalid_argument, "a communicator needs at least one rank");
+  const topology::Cluster& cluster = resources.cluster();
+  for (std::size_t r = 0; r < device_of_rank.size(); ++r)
+    if (device_of_rank[r] < 0 || device_of_rank[r] >= cluster.device_count())
+      return fail(ErrorCode::invalid_argument, "rank {} is placed on device {}, but there are only {}", r, device_of_rank[r], cluster.device_count());
+  Environment environment;
+  environment.ranks = static_cast<int>(device_of_rank.size());
+  environment.is_host = cluster.device(device_of_rank[0]).kind != DeviceKind::gpu;
+  environment.placement = place(resources, device_of_rank);
+  const auto& groups = environment.placement.group;
+  environment.nodes = groups.empty() ? 1 : *std::max_element(groups.begin(), groups.end()) + 1;
+  environment.fused = options.fused;
+  if (environment.is_host) number_cores(environment, cluster, device_of_rank);
+  PEAL_TRY(Survey(environment, resources, device_of_rank, options.wires).look());
+  if (!environment.level[0].is_used && !environment.level[1].is_used) {
+    const Route self = resources.route(device_of_rank[0], device_of_rank[0]);
+    environment.level[0].is_used = true;
+    environment.level[0].scope = std::string(self.scope);
+    environment.level[0].path_class = PathClass::self;
+    environment.level[0].bottleneck = self.bottleneck;
+  }
+  Level& inside = environment.level[0];
+  if (inside.is_used && inside.scope.empty()) {
+    // Ranks that all sit on one core: the graph shows no way between them.
+    const bool is_socket = options.wires == Wires::socket;
+    inside.scope = !environment.is_host ? "nvlink" : is_socket ? "tcp-loopback" : "shm";
+    inside.path_class = is_socket ? PathClass::loopback : PathClass::self;
+  }
+  offer_protocols(environment, options);
+  if (environment.offers.empty()) {
+    std::string why;
+    for (const Refusal& r : environment.refusals) why += fmt::format("; {}: {}", schedule::name_of(r.protocol), r.why);
+    return fail(ErrorCode::unsupported, "no protocol can be used between these ranks{}", why);
+  }
+  return environment;
+}
+
+}  // namespace peal::tuning

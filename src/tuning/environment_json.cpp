@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <tuning/environment.hpp>
+
+namespace peal::tuning {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr double kUnlimited = 1e30;  // JSON has no infinity
+
+json to_tree(const topology::ProtocolConstants& c) {
+  return {{"scope", c.scope},
+          {"protocol", c.protocol},
+          {"ns", {c.launch.value, c.per_hop.value, c.per_hop_tree.value, c.per_op.value}},
+          {"efficiency", c.efficiency},
+          {"rates", {c.copy.value, c.reduce.value, c.cap_one_node.value, c.cap_two_nodes.value, c.cap_more_nodes.value}},
+          {"slice", c.slice.value},
+          {"slots", c.slots},
+          {"source", c.source}};
+}
+
+topology::ProtocolConstants constants_from(const json& tree) {
+  topology::ProtocolConstants c;
+  c.scope = tree.at("scope").get<std::string>();
+  c.protocol = tree.at("protocol").get<std::string>();
+  const auto& ns = tree.at("ns");
+  c.launch.value = ns.at(0).get<double>();
+  c.per_hop.value = ns.at(1).get<double>();
+  c.per_hop_tree.value = ns.at(2).get<double>();
+  c.per_op.value = ns.at(3).get<double>();
+  c.efficiency = tree.at("efficiency").get<double>();
+  const auto& rates = tree.at("rates");
+  c.copy.value = rates.at(0).get<double>();
+  c.reduce.value = rates.at(1).get<double>();
+  c.cap_one_node.value = rates.at(2).get<double>();
+  c.cap_two_nodes.value = rates.at(3).get<double>();
+  c.cap_more_nodes.value = rates.at(4).get<double>();
+  c.slice.value = tree.at("slice").get<std::uint64_t>();
+  c.slots = tree.at("slots").get<int>();
+  c.source = tree.at("source").get<std::string>();
+  return c;
+}
+
+json to_tree(const Level& level) {
+  return {{"scope", level.scope},
+          {"path_class", static_cast<int>(level.path_class)},
+          {"latency", level.latency.value},
+          {"bottleneck", std::min(level.bottleneck.value, kUnlimited)},
+          {"ranks_per_outlet", level.ranks_per_outlet}};
+}
+
+Result<Environment> read(const json& tree) {
+  const auto bad = [](std::string_view what) { return fail(ErrorCode::corrupt, "the tuning environment of another rank does not parse: {}", what); };
+  Environment e;
+  e.ranks = tree.at("ranks").get<int>();
+  e.nodes = tree.at("nodes").get<int>();
+  e.is_host = tree.at("is_host").get<bool>();
+  e.placement.ring = tree.at("ring").get<std::vector<std::int32_t>>();
+  e.placement.group = tree.at("group").get<std::vector<std::int32_t>>();
+  e.core_of = tree.at("core_of").get<std::vector<std::int32_t>>();
+  e.fused = tree.at("fused").get<std::vector<std::string>>();
+  const auto is_per_rank = [&](const std::vector<std::int32_t>& v, std::int32_t below) {
+    if (v.empty()) return true;
+    if (v.size() != static_cast<std::size_t>(e.ranks)) return false;
+    for (std::int32_t x : v)
+      if (x < 0 || x >= below) return false;
+    return true;
+  };
+  if (e.ranks < 1 || e.nodes < 1) return bad("rank or node count below one");
+  if (!is_per_rank(e.placement.ring, e.ranks) || !is_per_rank(e.placement.group, e.nodes) || !is_per_rank(e.core_of, e.ranks))
+    return bad("a ring, group or core list that does not fit the ranks");
+  if (e.is_host && e.core_of.empty()) return bad("no cores");
+  for (int l = 0; l < kLevels; ++l) {
+    const json& t = tree.at("levels").at(static_cast<std::size_t>(l));
+    if (t.is_null()) continue;
+    Level& level = e.level[l];
+    level.is_used = true;
+    level.scope = t.at("scope").get<std::string>();
+    const int path_class = t.at("path_class").get<int>();
+    if (path_class < 0 || path_class > static_cast<int>(topology::PathClass::none)) return bad("unknown path class");
+    level.path_class = static_cast<topology::PathClass>(path_class);
+    level.latency.value = t.at("latency").get<double>();
+    level.bottleneck.value = t.at("bottleneck").get<double>();
+    level.ranks_per_outlet = t.at("ranks_per_outlet").get<int>();
+    if (level.ranks_per_outlet < 1) return bad("an outlet for less than one rank");
+  }
+  for (const json& t : tree.at("offers")) {
+    Offer offer;
+    PEAL_ASSIGN(offer.protocol, schedule::parse_protocol(t.at("protocol").get<std::string>()));
+    for (int l = 0; l < kLevels; ++l)
+      if (e.level[l].is_used) offer.constants[l] = constants_from(t.at("constants").at(static_cast<std::size_t>(l)));
+    e.offers.push_back(std::move(offer));
+  }
+  for (const json& t : tree.at("refusals")) {
+    PEAL_ASSIGN(const schedule::Protocol protocol, schedule::parse_protocol(t.at("protocol").get<std::string>()));
+    e.refusals.push_back({protocol, t.at("why").get<std::string>()});
+  }
+  if (e.offers.empty()) return bad("no protocol");
+  return e;
+}
+
+}  // namespace
+
+std::string to_json(const Environment& e) {
+  json tree = {{"ranks", e.ranks}, {"nodes", e.nodes}, {"is_host", e.is_host}, {"ring", e.placement.ring}, {"group", e.placement.group},
+               {"core_of", e.core_of}, {"fused", e.fused}, {"levels", json::array()}, {"offers", json::array()}, {"refusals", json::array()}};
+  for (const Level& level : e.level) tree["levels"].push_back(level.is_used ? to_tree(level) : json(nullptr));
+  for (const Offer& o : e.offers)
+    tree["offers"].push_back({{"protocol", schedule::name_of(o.protocol)}, {"constants", {to_tree(o.constants[0]), to_tree(o.constants[1])}}});
+  for (const Refusal& r : e.refusals) tree["refusals"].push_back({{"protocol", schedule::name_of(r.protocol)}, {"why", r.why}});
+  return tree.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Result<Environment> environment_from_json(std::string_view text) {
+  try {
+    const json tree = json::parse(text);
+    return read(tree);
+  } catch (const json::exception& e) {
+    return fail(ErrorCode::corrupt, "the tuning environment of another rank does not parse: {}", e.what());
+  }
+}
+
+}  // namespace peal::tuning

@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <base/names.hpp>
+#include <nlohmann/json.hpp>
+#include <tuning/explain.hpp>
+#include <tuning/placement.hpp>
+
+namespace peal::tuning {
+
+using nlohmann::json;
+
+namespace {
+
+bool is_16_bit(DataType type) { return type == DataType::f16 || type == DataType::bf16; }
+
+std::string order_of(const Candidate& c, Collective collective) {
+  if (!has_reduction(collective)) return "no summation";
+  return c.is_canonical ? "canonical order of summation (bitwise equal whatever the placement)" : "order of summation depends on the algorithm";
+}
+
+std::string fits(std::uint64_t bytes) { return bytes == ~std::uint64_t{0} ? "of any size" : fmt::format("of at most {}", to_text(Bytes{bytes})); }
+
+/// A list of parts that are not zero.
+std::string parts_of(const Breakdown& b) {
+  std::string text;
+  const std::pair<const char*, double> parts[] = {{"launch", b.launch},     {"latency", b.latency}, {"issuing", b.overhead},
+                                                  {"transfer", b.transfer}, {"copying", b.copy},    {"reducing", b.reduce}};
+  for (const auto& [name, ns] : parts)
+    if (ns > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, to_text(Nanoseconds{ns}));
+  return text;
+}
+
+json to_tree(const Candidate& c) {
+  return {{"algorithm", c.algorithm->name}, {"protocol", schedule::name_of(c.protocol)}, {"predicted_us", c.prediction.time.microseconds()},
+          {"steps", c.prediction.steps}, {"pieces", c.pieces}, {"canonical", c.is_canonical},
+          {"bytes_per_link", {c.prediction.bytes[0], c.prediction.bytes[1]}}, {"method", c.prediction.is_walked ? "walk" : "closed form"}};
+}
+
+json links_of(const Environment& environment, const Candidate& c) {
+  json links = json::array();
+  for (int l = 0; l < kLevels; ++l) {
+    const Level& level = environment.level[l];
+    if (!level.is_used) continue;
+    links.push_back({{"level", level_name(l)}, {"scope", level.scope}, {"class", topology::name_of(level.path_class)},
+                     {"GBps", std::min(level.bottleneck.gigabytes(), 1e21)}, {"latency_ns", level.latency.value}, {"bytes", c.prediction.bytes[l]}});
+  }
+  return links;
+}
+
+}  // namespace
+
+std::string_view rounding_of(const Candidate& candidate, const Environment& environment, const Call& call) {
+  if (!has_reduction(call.collective) || !is_16_bit(call.type)) return "not at all";
+  if (environment.ranks <= 2) return "once";
+  auto schedule = schedule::make_schedule(*candidate.algorithm, request_of(environment, call));
+  if (!schedule) return "once a hop";
+  // Once where the owner holds all inputs, or where fp32 partial sums travel: no op combines and passes on in 16 bits.
+  const std::int32_t looked_at = std::min<std::int32_t>(environment.ranks, 64);
+  for (std::int32_t rank = 0; rank < looked_at; ++rank) {
+    const schedule::Program program = schedule::program_for(*schedule, rank);
+    for (const schedule::Op& op : program.ops)
+      if (schedule::reduces(op.kind) && (op.flags & schedule::kFinish) == 0 && op.wire != schedule::Wire::fp32) return "once a hop";
+  }
+  return "once";
+}
+
+std::string explain_text(const Environment& environment, const Selection& selection) {
+  const Call& call = selection.question.call;
+  const Candidate& best = selection.chosen();
+  std::string text = fmt::format("{} of {} bytes ({}) on {} ranks", name_of(call.collective), size_of_call(call, environment.ranks).value, name_of(call.type),
+                                 environment.ranks);
+  if (environment.nodes > 1) text += fmt::format(" in {} nodes", environment.nodes);
+  text += fmt::format("\n\nchosen: {} with {}, predicted {}\n", best.algorithm->name, schedule::name_of(best.protocol), to_text(best.prediction.time));
+  text += fmt::format("  {}\n", best.algorithm->what);
+  text += fmt::format("  {}: {}\n", schedule::name_of(best.protocol), schedule::traits_of(best.protocol).what);
+  text += fmt::format("  time: {} ({})\n", parts_of(best.prediction.breakdown), best.prediction.is_walked ? "every op walked" : "closed form");
+  text += fmt::format("  {:.0f} steps; {} piece{}, messages {}\n", best.prediction.steps, best.pieces, best.pieces == 1 ? "" : "s", fits(best.message_bytes));
+  for (int l = 0; l < kLevels; ++l) {
+    const Level& level = environment.level[l];
+    if (!level.is_used) continue;
+    text += fmt::format("  {} ({}, {:.3g} GB/s): the busiest rank sends {:.0f} bytes\n", level_name(l), level.scope, level.bottleneck.gigabytes(), best.prediction.bytes[l]);
+  }
+  text += fmt::format("  {}\n", order_of(best, call.collective));
+  if (is_16_bit(call.type) && has_reduction(call.collective)) text += fmt::format("  rounded to {} {}\n", name_of(call.type), rounding_of(best, environment, call));
+  if (selection.candidates.size() > 1) text += "\nit beat:\n";
+  for (std::size_t i = 1; i < selection.candidates.size(); ++i) {
+    const Candidate& c = selection.candidates[i];
+    text += fmt::format("  {:<22} {:<13} {:>12}  {:.2f} times as long{}\n", c.algorithm->name, schedule::name_of(c.protocol), to_text(c.prediction.time),
+                        c.prediction.time.value / std::max(1e-9, best.prediction.time.value), c.is_canonical && has_reduction(call.collective) ? ", canonical" : "");
+  }
+  if (!selection.excluded.empty() || !environment.refusals.empty()) text += "\nexcluded:\n";
+  for (const Exclusion& e : selection.excluded)
+    text += fmt::format("  {:<22} {:<13} {}\n", e.algorithm, e.protocol ? schedule::name_of(*e.protocol) : "", e.why);
+  for (const Refusal& r : environment.refusals) text += fmt::format("  {:<22} {:<13} {}\n", "every algorithm", schedule::name_of(r.protocol), r.why);
+  text += "\nconstants:\n";
+  const Offer& offer = *environment.offer(best.protocol);
+  for (int l = 0; l < kLevels; ++l)
+    if (environment.is_used(l)) text += fmt::format("  {} ({}): {}\n", environment.level[l].scope, offer.constants[l].protocol, offer.constants[l].source);
+  return text;
+}
+
+std::string explain_json(const Environment& environment, const Selection& selection) {
+  const Call& call = selection.question.call;
+  const Candidate& best = selection.chosen();
+  const Breakdown& b = best.prediction.breakdown;
+  json tree = {{"schema", "peal.explain/1"},
+               {"collective", name_of(call.collective)},
+               {"bytes", size_of_call(call, environment.ranks).value},
+               {"dtype", name_of(call.type)},
+               {"ranks", environment.ranks},
+               {"nodes", environment.nodes},
+               {"deterministic", selection.question.is_deterministic},
+               {"algorithm", best.algorithm->name},
+               {"protocol", schedule::name_of(best.protocol)},
+               {"predicted_us", best.prediction.time.microseconds()},
+               {"steps", best.prediction.steps},
+               {"canonical", best.is_canonical},
+               {"rounding", rounding_of(best, environment, call)},
+               {"bytes_per_link", links_of(environment, best)},
+               {"breakdown_us", {{"launch", b.launch * 1e-3}, {"latency", b.latency * 1e-3}, {"overhead", b.overhead * 1e-3}, {"transfer", b.transfer * 1e-3},
+                                 {"copy", b.copy * 1e-3}, {"reduce", b.reduce * 1e-3}}},
+               {"candidates", json::array()},
+               {"excluded", json::array()},
+               {"constants", json::array()}};
+  for (const Candidate& c : selection.candidates) tree["candidates"].push_back(to_tree(c));
+  for (const Exclusion& e : selection.excluded)
+    tree["excluded"].push_back({{"algorithm", e.algorithm}, {"protocol", e.protocol ? json(schedule::name_of(*e.protocol)) : json(nullptr)}, {"why", e.why}});
+  for (const Refusal& r : environment.refusals)
+    tree["excluded"].push_back({{"algorithm", nullptr}, {"protocol", schedule::name_of(r.protocol)}, {"why", r.why}});
+  const Offer& offer = *environment.offer(best.protocol);
+  for (int l = 0; l < kLevels; ++l)
+    if (environment.is_used(l))
+      tree["constants"].push_back({{"scope", environment.level[l].scope}, {"protocol", offer.constants[l].protocol}, {"source", offer.constants[l].source}});
+  return tree.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace peal::tuning

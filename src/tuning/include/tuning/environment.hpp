@@ -1,0 +1,83 @@
+// What a choice depends on, as plain data: who sits with whom, what the ways between them cost, which protocols may be used.
+// It is computed once a communicator. Two ranks that hold equal environments choose alike; so a communicator takes it from one rank
+// (`to_json`, `environment_from_json`), never from each rank's own measurements.
+#pragma once
+
+#include <base/result.hpp>
+#include <base/units.hpp>
+#include <schedule/placement.hpp>
+#include <schedule/protocol.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <topology/constants.hpp>
+#include <topology/resources.hpp>
+#include <vector>
+
+namespace peal::tuning {
+
+/// [0] between ranks of one group (node), [1] between groups.
+inline constexpr int kLevels = 2;
+std::string_view level_name(int level) noexcept;  ///< "inside a node", "between nodes"
+
+/// The slowest way between two ranks of one level stands for all of them.
+struct Level {
+  bool is_used = false;
+  std::string scope;                ///< which constants apply: "shm", "tcp", "nvlink-h100", "infiniband"
+  topology::PathClass path_class = topology::PathClass::none;
+  Nanoseconds latency;              ///< wires and switches
+  Bandwidth bottleneck;             ///< one pair alone
+  int ranks_per_outlet = 1;         ///< ranks of a group that share one way out (one NIC)
+  bool operator==(const Level&) const = default;
+};
+
+/// A protocol that may be used, with its constants at each used level.
+struct Offer {
+  schedule::Protocol protocol = schedule::Protocol::staged;
+  topology::ProtocolConstants constants[kLevels];
+};
+
+/// A protocol that may not, and why.
+struct Refusal {
+  schedule::Protocol protocol = schedule::Protocol::staged;
+  std::string why;
+};
+
+struct Environment {
+  int ranks = 1;
+  int nodes = 1;
+  bool is_host = true;                  ///< ranks are processes on cores, which do the copying; false: GPUs
+  schedule::Placement placement;
+  std::vector<std::int32_t> core_of;    ///< host ranks: ranks with equal numbers share one core
+  Level level[kLevels];
+  std::vector<Offer> offers;
+  std::vector<Refusal> refusals;
+  std::vector<std::string> fused;       ///< "all_reduce/two_shot": schedules that have a hand-written routine
+
+  int level_of(int a, int b) const {
+    if (placement.group.empty()) return 0;
+    return placement.group[static_cast<std::size_t>(a)] == placement.group[static_cast<std::size_t>(b)] ? 0 : 1;
+  }
+  const Offer* offer(schedule::Protocol protocol) const;
+  bool is_used(int l) const { return level[l].is_used; }
+};
+
+enum class Wires : std::uint8_t { automatic, shared_memory, socket };
+
+struct EnvironmentOptions {
+  Wires wires = Wires::automatic;  ///< automatic: shared memory inside a host, the NICs between machines; GPUs: whatever is best
+  /// Protocols that the transports can carry; empty: all that have constants. direct_read on a host must have been proven by a trial read.
+  std::vector<schedule::Protocol> protocols;
+  std::vector<std::string> fused;
+};
+
+/// `device_of_rank` in the cluster's numbering. Fails when two ranks have no way to each other, or no protocol is left.
+Result<Environment> environment_of(const topology::Resources& resources, std::span<const int> device_of_rank, const EnvironmentOptions& options);
+
+/// Which links the ways of two ranks use under these options.
+topology::Via via_of(Wires wires, bool is_host, bool is_one_node) noexcept;
+
+std::string to_json(const Environment& environment);
+Result<Environment> environment_from_json(std::string_view text);
+
+}  // namespace peal::tuning

@@ -1,0 +1,24 @@
+// Where ranks sit, as plain data for schedules: groups are machines, the ring goes machine by machine and inside one along the best links.
+#pragma once
+
+#include <base/result.hpp>
+#include <schedule/placement.hpp>
+#include <span>
+#include <string>
+#include <topology/resources.hpp>
+
+namespace peal::tuning {
+
+/// Of ranks on devices (cluster numbering). All ranks on one machine: no groups. Ring in rank order where that is as good as any.
+schedule::Placement place(const topology::Resources& resources, std::span<const int> device_of_rank);
+
+/// Of ranks whose hosts are known by name only (any text that is equal for ranks of one host).
+schedule::Placement place(std::span<const std::string> host_of_rank);
+
+/// Numbers groups from 0 by lowest rank and orders the ring by group, then rank. Empty where all ranks are of one group.
+schedule::Placement place_groups(std::span<const int> group_of_rank);
+
+/// Device of each rank when `ranks` are spread over a cluster in order; more ranks than places start again at the first place of the last node.
+std::vector<int> spread(const topology::Cluster& cluster, int ranks);
+
+}  // namespace peal::tuning

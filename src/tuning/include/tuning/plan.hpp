@@ -1,0 +1,62 @@
+// A plan: a schedule chosen for a call, with its protocol bound: how large messages are, in how many pieces the program is walked.
+#pragma once
+
+#include <base/names.hpp>
+#include <memory>
+#include <schedule/cursor.hpp>
+#include <schedule/registry.hpp>
+#include <tuning/environment.hpp>
+
+namespace peal::tuning {
+
+/// What is called. `bytes` is the size as nccl-tests counts it: of all_gather and gather the receive buffer, of reduce_scatter, scatter and
+/// all_to_all the send buffer, else the buffer. v-collectives are judged as if all blocks were equal.
+struct Call {
+  Collective collective = Collective::all_reduce;
+  Bytes bytes;
+  DataType type = DataType::f32;
+  std::int32_t root = 0;
+  std::int32_t peer = 1;  ///< send_recv: the receiver (the root sends)
+  bool is_in_place = false;
+};
+
+/// Elements in a rank's input and output, as nccl-tests rounds them (whole elements, whole blocks).
+struct Elements {
+  std::uint64_t input = 0;
+  std::uint64_t output = 0;
+};
+Elements elements_of(const Call& call, int ranks);
+/// The size that such a call really has: a multiple of the blocks.
+Bytes size_of_call(const Call& call, int ranks);
+/// busbw / algbw, as nccl-tests has it.
+double bus_factor(Collective collective, int ranks);
+
+/// Movable, not copyable: extents may point into `counts` and `displs`.
+struct Plan {
+  const schedule::Algorithm* algorithm = nullptr;  ///< null: imported
+  schedule::Schedule schedule;
+  schedule::Protocol protocol = schedule::Protocol::staged;
+  Call call;
+  schedule::Extents extents;
+  schedule::Pieces pieces;
+  std::uint64_t message_bytes = 0;  ///< the most that one message (or one slice of a streamed op) carries
+  int slots = 0;                    ///< messages that a channel holds
+  std::uint32_t element_bytes = 4;
+  std::unique_ptr<std::uint64_t[]> varied;  ///< counts and displacements of equal blocks
+
+  /// Payload bytes of `count` chunks from chunk `first` of a buffer in one piece.
+  double bytes_of(schedule::BufferId buffer, std::int32_t first, std::int32_t count, std::int32_t piece, schedule::Wire wire) const;
+  /// The same of the operand that a bound op moves.
+  double bytes_of(const schedule::BoundOp& bound) const;
+  /// Messages that an op of `bytes` is sent in.
+  std::int64_t slices(double bytes) const;
+};
+
+/// Sizes messages and pieces. The protocol must be one of the environment's offers.
+Result<Plan> make_plan(const Environment& environment, const schedule::Algorithm& algorithm, schedule::Protocol protocol, const Call& call);
+/// The same for a schedule that is at hand (imported, or of the registry).
+Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedule, bool is_pipelined, schedule::Protocol protocol, const Call& call);
+
+schedule::Request request_of(const Environment& environment, const Call& call);
+
+}  // namespace peal::tuning

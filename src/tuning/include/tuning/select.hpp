@@ -1,0 +1,46 @@
+// Which algorithm and which protocol a call takes: the predicted time decides among what is possible. Ties go to the registry's order.
+#pragma once
+
+#include <optional>
+#include <tuning/cost.hpp>
+
+namespace peal::tuning {
+
+struct Question {
+  Call call;
+  bool is_deterministic = false;  ///< only canonical summation: bitwise equal results whatever the placement
+  std::string algorithm = {};     ///< forced; empty: free
+  std::string protocol = {};      ///< forced; empty: free
+};
+
+struct Candidate {
+  const schedule::Algorithm* algorithm = nullptr;
+  schedule::Protocol protocol = schedule::Protocol::staged;
+  bool is_canonical = false;
+  int pieces = 1;
+  std::uint64_t message_bytes = 0;
+  int slots = 0;
+  Prediction prediction;
+};
+
+/// What may not be taken, and the rule that says so. No protocol: with none of them.
+struct Exclusion {
+  std::string algorithm;
+  std::optional<schedule::Protocol> protocol;
+  std::string why;
+};
+
+struct Selection {
+  Question question;
+  std::vector<Candidate> candidates;  ///< fastest first; the first is chosen; never empty
+  std::vector<Exclusion> excluded;
+  const Candidate& chosen() const { return candidates.front(); }
+};
+
+/// More pieces than this are not worth a try under a protocol of tiny messages.
+inline constexpr int kMostLinePieces = 64;
+
+/// A forced choice that is not possible is an error that says why and what is; nothing is ever taken in its place.
+Result<Selection> select(const Environment& environment, const Question& question);
+
+}  // namespace peal::tuning

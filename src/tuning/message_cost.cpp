@@ -1,0 +1,52 @@
+#include <algorithm>
+#include <tuning/message_cost.hpp>
+
+namespace peal::tuning {
+
+using schedule::OpKind;
+using schedule::Protocol;
+
+MessageCost message_cost(const Environment& environment, const topology::ProtocolConstants& constants, Protocol protocol, int level,
+                         Nanoseconds way_latency, Bandwidth bottleneck) {
+  MessageCost cost;
+  cost.is_on_core = environment.is_host;
+  const topology::PathClass way = environment.level[level].path_class;
+  cost.is_memory = environment.is_host && way != topology::PathClass::loopback && way != topology::PathClass::net;
+  cost.is_read_in_place = cost.is_memory && protocol == Protocol::direct_read;
+  cost.is_written_in_place = cost.is_memory && protocol == Protocol::direct_write;
+  cost.per_op = constants.per_op.value;
+  cost.hop = constants.per_hop.value + way_latency.value;
+  cost.efficiency = constants.efficiency > 0 ? constants.efficiency : 1;
+  cost.copy = constants.copy.gigabytes();
+  cost.reduce = constants.reduce.gigabytes();
+  cost.pattern_cap = constants.cap(environment.nodes).gigabytes();
+  cost.wire_rate = cost.efficiency * bottleneck.gigabytes();
+  if (cost.pattern_cap > 0) cost.wire_rate = std::min(cost.wire_rate, cost.pattern_cap);
+  return cost;
+}
+
+double wire_time(const MessageCost& cost, double bytes) { return cost.is_memory ? 0 : time_at(bytes, cost.wire_rate); }
+
+double receive_work(const MessageCost& cost, OpKind kind, std::uint8_t flags, double bytes) {
+  if (!schedule::receives(kind)) return 0;
+  const bool is_stored = !schedule::sends(kind) || (flags & schedule::kStore) != 0;
+  if (schedule::reduces(kind)) {
+    const double combine = time_at(bytes, cost.reduce);
+    return cost.is_on_core ? combine : std::max(0.0, combine - wire_time(cost, bytes));
+  }
+  if (cost.is_written_in_place || !is_stored) return 0;
+  const double copy = time_at(bytes, cost.copy);
+  return cost.is_on_core ? copy : std::max(0.0, copy - wire_time(cost, bytes));
+}
+
+double send_work(const MessageCost& cost, double bytes) {
+  if (!cost.is_on_core || cost.is_read_in_place) return 0;
+  return time_at(bytes, cost.copy);
+}
+
+double local_work(const MessageCost& cost, OpKind kind, int more, double bytes) {
+  if (kind == OpKind::reduce) return more * time_at(bytes, cost.reduce);
+  return time_at(bytes, cost.copy);
+}
+
+}  // namespace peal::tuning

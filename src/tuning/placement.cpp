@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuning/placement.hpp>
+
+namespace peal::tuning {
+
+namespace {
+
+/// Better ways first: class, then width, then latency.
+bool is_better(const topology::Route& a, const topology::Route& b) {
+  if (a.path_class != b.path_class) return a.path_class < b.path_class;
+  if (a.bottleneck != b.bottleneck) return a.bottleneck > b.bottleneck;
+  return a.latency < b.latency;
+}
+
+/// Nearest neighbour from the lowest rank on; equal ways keep rank order. Machines with few equal ways (a switch) stay in rank order.
+void order_along_best_links(const topology::Resources& resources, std::span<const int> device_of_rank, std::span<std::int32_t> members) {
+  topology::Route best;
+  topology::Route way;
+  for (std::size_t at = 0; at + 2 < members.size(); ++at) {
+    const auto device = [&](std::size_t i) { return device_of_rank[static_cast<std::size_t>(members[i])]; };
+    std::size_t chosen = at + 1;
+    resources.route(device(at), device(chosen), topology::Via::any, best);
+    for (std::size_t i = at + 2; i < members.size(); ++i) {
+      resources.route(device(at), device(i), topology::Via::any, way);
+      if (is_better(way, best)) {
+        chosen = i;
+        best = way;
+      }
+    }
+    std::rotate(members.begin() + static_cast<std::ptrdiff_t>(at) + 1, members.begin() + static_cast<std::ptrdiff_t>(chosen),
+                members.begin() + static_cast<std::ptrdiff_t>(chosen) + 1);
+  }
+}
+
+constexpr std::size_t kMostOrderedMembers = 128;  // beyond, a group's ring is in rank order
+
+}  // namespace
+
+schedule::Placement place_groups(std::span<const int> group_of_rank) {
+  schedule::Placement placement;
+  std::map<int, std::int32_t> number;
+  for (int g : group_of_rank) {
+    const auto [it, is_new] = number.emplace(g, static_cast<std::int32_t>(number.size()));
+    placement.group.push_back(it->second);
+  }
+  if (number.size() <= 1) return {};
+  placement.ring.resize(placement.group.size());
+  std::iota(placement.ring.begin(), placement.ring.end(), 0);
+  std::stable_sort(placement.ring.begin(), placement.ring.end(), [&](std::int32_t a, std::int32_t b) {
+    return placement.group[static_cast<std::size_t>(a)] < placement.group[static_cast<std::size_t>(b)];
+  });
+  if (std::is_sorted(placement.ring.begin(), placement.ring.end())) placement.ring.clear();
+  return placement;
+}
+
+schedule::Placement place(std::span<const std::string> host_of_rank) {
+  std::map<std::string_view, int> number;
+  std::vector<int> groups;
+  for (const std::string& host : host_of_rank) groups.push_back(number.emplace(host, static_cast<int>(number.size())).first->second);
+  return place_groups(groups);
+}
+
+schedule::Placement place(const topology::Resources& resources, std::span<const int> device_of_rank) {
+  std::vector<int> nodes;
+  nodes.reserve(device_of_rank.size());
+  for (int device : device_of_rank) nodes.push_back(resources.cluster().node_of(device));
+  schedule::Placement placement = place_groups(nodes);
+  std::vector<std::int32_t> ring = placement.ring;
+  if (ring.empty()) {
+    ring.resize(device_of_rank.size());
+    std::iota(ring.begin(), ring.end(), 0);
+  }
+  for (std::size_t begin = 0; begin < ring.size();) {
+    std::size_t end = begin;
+    const auto node = [&](std::size_t i) { return nodes[static_cast<std::size_t>(ring[i])]; };
+    while (end < ring.size() && node(end) == node(begin)) ++end;
+    if (end - begin <= kMostOrderedMembers) order_along_best_links(resources, device_of_rank, std::span(ring).subspan(begin, end - begin));
+    begin = end;
+  }
+  if (!std::is_sorted(ring.begin(), ring.end())) placement.ring = std::move(ring);
+  return placement;
+}
+
+std::vector<int> spread(const topology::Cluster& cluster, int ranks) {
+  std::vector<int> devices;
+  devices.reserve(static_cast<std::size_t>(ranks));
+  const int places = cluster.ranks();
+  const int per_node = std::max(1, cluster.ranks_per_node());
+  const int last_node = places - per_node;
+  for (int r = 0; r < ranks; ++r) devices.push_back(cluster.device_of_rank(r < places ? r : last_node + (r - last_node) % per_node));
+  return devices;
+}
+
+}  // namespace peal::tuning

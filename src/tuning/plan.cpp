@@ -1,0 +1,180 @@
+#include <algorithm>
+#include <cmath>
+#include <tuning/message_cost.hpp>
+#include <tuning/plan.hpp>
+
+namespace peal::tuning {
+
+using schedule::Protocol;
+
+namespace {
+
+constexpr std::uint64_t kAnySize = ~std::uint64_t{0};
+constexpr std::int32_t kMostRanksLookedAt = 1024;
+
+bool is_block_collective(Collective c) {
+  switch (c) {
+    case Collective::all_gather:
+    case Collective::all_gather_v:
+    case Collective::reduce_scatter:
+    case Collective::reduce_scatter_v:
+    case Collective::gather:
+    case Collective::scatter:
+    case Collective::all_to_all:
+    case Collective::all_to_all_v: return true;
+    default: return false;
+  }
+}
+
+schedule::ExtentTable table_of(schedule::Layout layout, std::uint64_t elements, const std::uint64_t* varied) {
+  const auto blocks = static_cast<std::uint64_t>(std::max(1, layout.blocks));
+  switch (layout.partition) {
+    case schedule::Partition::even: return {layout, elements};
+    case schedule::Partition::blocks: return {layout, elements / blocks};
+    case schedule::Partition::varied: return {layout, std::span(varied, blocks), std::span(varied + blocks, blocks)};
+  }
+  return {};
+}
+
+/// What ranks' programs say together about messages. Ranks beyond the first thousand look like those before.
+struct MessageShape {
+  std::int32_t chunks = 1;
+  bool is_fp32 = false;
+};
+MessageShape shape_of(const schedule::Schedule& schedule) {
+  MessageShape shape;
+  const std::int32_t n = schedule.request.ranks;
+  const std::int32_t stride = std::max(1, n / kMostRanksLookedAt);
+  for (std::int32_t rank = 0; rank < n; rank += stride) {
+    const schedule::Program program = schedule::program_for(schedule, rank);
+    shape.chunks = std::max(shape.chunks, program.chunks_a_message);
+    for (const schedule::Op& op : program.ops) shape.is_fp32 |= op.wire == schedule::Wire::fp32;
+  }
+  return shape;
+}
+
+/// A host's slots are the transport's; GPUs stream a message whatever its size, and a pipelined program moves in slices of the protocol.
+std::uint64_t message_limit(const Environment& environment, const Offer& offer, bool is_pipelined) {
+  if (environment.is_host) return schedule::traits_of(offer.protocol).message_bytes;
+  if (!is_pipelined) return kAnySize;
+  std::uint64_t limit = kAnySize;
+  for (int l = 0; l < kLevels; ++l)
+    if (environment.is_used(l) && offer.constants[l].slice.value > 0) limit = std::min(limit, offer.constants[l].slice.value);
+  return limit;
+}
+
+int slots_of(const Environment& environment, const Offer& offer) {
+  const int own = schedule::traits_of(offer.protocol).slots;
+  if (environment.is_host || own == 0) return own;
+  int slots = 0;
+  for (int l = 0; l < kLevels; ++l)
+    if (environment.is_used(l) && offer.constants[l].slots > 0) slots = slots == 0 ? offer.constants[l].slots : std::min(slots, offer.constants[l].slots);
+  return slots > 0 ? slots : own;
+}
+
+}  // namespace
+
+Elements elements_of(const Call& call, int ranks) {
+  const auto n = static_cast<std::uint64_t>(ranks);
+  const std::uint64_t count = call.collective == Collective::barrier ? 0 : call.bytes.value / size_of(call.type);
+  const std::uint64_t block = count / n;
+  switch (call.collective) {
+    case Collective::all_gather:
+    case Collective::all_gather_v:
+    case Collective::gather: return {block, block * n};
+    case Collective::reduce_scatter:
+    case Collective::reduce_scatter_v:
+    case Collective::scatter: return {block * n, block};
+    case Collective::all_to_all:
+    case Collective::all_to_all_v: return {block * n, block * n};
+    default: return {count, count};
+  }
+}
+
+Bytes size_of_call(const Call& call, int ranks) {
+  const Elements e = elements_of(call, ranks);
+  return {std::max(e.input, e.output) * size_of(call.type)};
+}
+
+double bus_factor(Collective collective, int ranks) {
+  const double n = ranks;
+  if (collective == Collective::all_reduce) return 2 * (n - 1) / n;
+  return is_block_collective(collective) ? (n - 1) / n : 1;
+}
+
+schedule::Request request_of(const Environment& environment, const Call& call) {
+  schedule::Request request;
+  request.collective = call.collective;
+  request.ranks = environment.ranks;
+  request.root = call.root;
+  request.peer = call.peer;
+  request.in_place = call.is_in_place;
+  request.placement = environment.placement;
+  return request;
+}
+
+double Plan::bytes_of(schedule::BufferId buffer, std::int32_t first, std::int32_t count, std::int32_t piece, schedule::Wire wire) const {
+  std::uint64_t elements = 0;
+  for (std::int32_t i = 0; i < count; ++i) elements += pieces.of(extents.chunk(buffer, first + i), piece).count;
+  const std::uint64_t size = wire == schedule::Wire::fp32 ? std::max<std::uint64_t>(4, element_bytes) : element_bytes;
+  return static_cast<double>(elements * size);
+}
+
+double Plan::bytes_of(const schedule::BoundOp& bound) const {
+  const schedule::Op& op = *bound.op;
+  if (op.kind == schedule::OpKind::signal || op.kind == schedule::OpKind::wait) return 0;
+  const bool is_source = op.kind == schedule::OpKind::send || op.kind == schedule::OpKind::switch_multicast || op.dst.count == 0;
+  const schedule::Ref& ref = is_source ? op.src : op.dst;
+  return bytes_of(ref.buffer, bound.chunk(ref), ref.count, bound.piece, op.wire);
+}
+
+std::int64_t Plan::slices(double bytes) const {
+  if (schedule.pieced || message_bytes == kAnySize || bytes <= static_cast<double>(message_bytes)) return 1;
+  return static_cast<std::int64_t>(std::ceil(bytes / static_cast<double>(message_bytes)));
+}
+
+Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedule, bool is_pipelined, Protocol protocol, const Call& call) {
+  const Offer* offer = environment.offer(protocol);
+  if (offer == nullptr) return fail(ErrorCode::unsupported, "the protocol {} cannot be used between these ranks", schedule::name_of(protocol));
+  Plan plan;
+  plan.schedule = std::move(schedule);
+  plan.protocol = protocol;
+  plan.call = call;
+  plan.call.bytes = size_of_call(call, environment.ranks);
+  plan.element_bytes = static_cast<std::uint32_t>(size_of(call.type));
+  plan.slots = slots_of(environment, *offer);
+  plan.message_bytes = message_limit(environment, *offer, is_pipelined);
+
+  const Elements elements = elements_of(call, environment.ranks);
+  const auto n = static_cast<std::size_t>(environment.ranks);
+  const schedule::Layouts& layouts = plan.schedule.layouts;
+  if (layouts.input.partition == schedule::Partition::varied || layouts.output.partition == schedule::Partition::varied) {
+    plan.varied = std::make_unique<std::uint64_t[]>(2 * n);
+    const std::uint64_t block = std::min(elements.input, elements.output) / (call.collective == Collective::all_to_all_v ? n : 1);
+    for (std::size_t i = 0; i < n; ++i) {
+      plan.varied[i] = block;
+      plan.varied[n + i] = i * block;
+    }
+  }
+  plan.extents = {table_of(layouts.input, elements.input, plan.varied.get()), table_of(layouts.output, elements.output, plan.varied.get()), layouts};
+  if (!plan.schedule.pieced || plan.message_bytes == kAnySize) return plan;
+
+  const MessageShape shape = shape_of(plan.schedule);
+  const std::uint64_t size = shape.is_fp32 ? std::max<std::uint64_t>(4, plan.element_bytes) : plan.element_bytes;
+  const std::uint64_t room = plan.message_bytes / size / static_cast<std::uint64_t>(std::max(1, shape.chunks));
+  if (plan.extents.largest_chunk() / std::max<std::uint64_t>(1, room) > 1'000'000'000)
+    return fail(ErrorCode::unsupported, "{} bytes are too much for messages of {} bytes ({})", call.bytes.value, plan.message_bytes, schedule::name_of(protocol));
+  plan.pieces = schedule::cut_into_pieces(plan.extents.largest_chunk(), shape.chunks, plan.message_bytes / size);
+  return plan;
+}
+
+Result<Plan> make_plan(const Environment& environment, const schedule::Algorithm& algorithm, Protocol protocol, const Call& call) {
+  const schedule::Request request = request_of(environment, call);
+  PEAL_ASSIGN(schedule::Schedule schedule, schedule::make_schedule(algorithm, request));
+  const bool is_pipelined = environment.ranks > 1 && algorithm.cost(request).pipelined;
+  PEAL_ASSIGN(Plan plan, make_plan(environment, std::move(schedule), is_pipelined, protocol, call));
+  plan.algorithm = &algorithm;
+  return plan;
+}
+
+}  // namespace peal::tuning

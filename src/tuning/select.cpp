@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <tuning/select.hpp>
+
+namespace peal::tuning {
+
+using schedule::Protocol;
+
+namespace {
+
+std::string names_of(const Environment& environment) {
+  std::string names;
+  for (const Offer& o : environment.offers) names += fmt::format("{}{}", names.empty() ? "" : ", ", schedule::name_of(o.protocol));
+  return names;
+}
+
+/// Why an algorithm cannot serve the call under any protocol; ok when it can.
+Status check_algorithm(const schedule::Algorithm& algorithm, const schedule::Request& request, bool is_deterministic) {
+  if (request.ranks > 1) PEAL_TRY(algorithm.supports(request));
+  if (is_deterministic && request.ranks > 1 && !algorithm.is_canonical(request))
+    return fail(ErrorCode::unsupported, "it does not sum in the canonical order, and results must be deterministic");
+  return {};
+}
+
+Status check_protocol(const Environment& environment, const schedule::Algorithm& algorithm, const Plan& plan) {
+  if (plan.protocol == Protocol::fused) {
+    const std::string routine = fmt::format("{}/{}", name_of(algorithm.collective), algorithm.name);
+    if (std::find(environment.fused.begin(), environment.fused.end(), routine) == environment.fused.end())
+      return fail(ErrorCode::unsupported, "no hand-written routine equals this schedule");
+  }
+  const double messages = plan.schedule.pieced ? plan.pieces.count : static_cast<double>(plan.slices(plan.bytes_of(schedule::kInput, 0, 1, 0, schedule::Wire::element)));
+  if (plan.protocol == Protocol::line && messages > kMostLinePieces)
+    return fail(ErrorCode::unsupported, "{} bytes would take more than {} messages of {} bytes", plan.call.bytes.value, kMostLinePieces, plan.message_bytes);
+  return {};
+}
+
+/// A place in the list of what is judged.
+struct Judge {
+  const Environment& environment;
+  const Question& question;
+  Selection& selection;
+
+  void exclude(std::string_view algorithm, std::optional<Protocol> protocol, const Failure& why) {
+    selection.excluded.push_back({std::string(algorithm), protocol, why.message});
+  }
+
+  void consider(const schedule::Algorithm& algorithm, const std::optional<Protocol>& forced) {
+    const schedule::Request request = request_of(environment, question.call);
+    if (auto ok = check_algorithm(algorithm, request, question.is_deterministic); !ok) return exclude(algorithm.name, std::nullopt, ok.error());
+    for (const Offer& offer : environment.offers) {
+      if (forced && *forced != offer.protocol) continue;
+      auto plan = make_plan(environment, algorithm, offer.protocol, question.call);
+      if (!plan) {
+        exclude(algorithm.name, offer.protocol, plan.error());
+        continue;
+      }
+      if (auto ok = check_protocol(environment, algorithm, *plan); !ok) {
+        exclude(algorithm.name, offer.protocol, ok.error());
+        continue;
+      }
+      Candidate candidate;
+      candidate.algorithm = &algorithm;
+      candidate.protocol = offer.protocol;
+      candidate.is_canonical = request.ranks == 1 || algorithm.is_canonical(request);
+      candidate.pieces = plan->pieces.count;
+      candidate.message_bytes = plan->message_bytes;
+      candidate.slots = plan->slots;
+      candidate.prediction = predict(environment, *plan);
+      selection.candidates.push_back(std::move(candidate));
+    }
+  }
+};
+
+Status check_call(const Environment& environment, const Call& call) {
+  const int n = environment.ranks;
+  if (has_root(call.collective) && (call.root < 0 || call.root >= n))
+    return fail(ErrorCode::invalid_argument, "root {} is not a rank: give 0 to {}", call.root, n - 1);
+  if (call.collective == Collective::send_recv && (call.root < 0 || call.root >= n || call.peer < 0 || call.peer >= n))
+    return fail(ErrorCode::invalid_argument, "send_recv from {} to {}: give ranks from 0 to {}", call.root, call.peer, n - 1);
+  return {};
+}
+
+}  // namespace
+
+Result<Selection> select(const Environment& environment, const Question& question) {
+  PEAL_TRY(check_call(environment, question.call));
+  Selection selection;
+  selection.question = question;
+  std::optional<Protocol> protocol;
+  if (!question.protocol.empty()) {
+    PEAL_ASSIGN(protocol, schedule::parse_protocol(question.protocol));
+    if (environment.offer(*protocol) == nullptr) {
+      std::string why = "it has no constants here";
+      for (const Refusal& r : environment.refusals)
+        if (r.protocol == *protocol) why = r.why;
+      return fail(ErrorCode::unsupported, "the protocol {} cannot be used between these ranks: {}; it can be: {}", question.protocol, why, names_of(environment));
+    }
+  }
+  Judge judge{environment, question, selection};
+  if (!question.algorithm.empty()) {
+    PEAL_ASSIGN(const schedule::Algorithm* const algorithm, schedule::find_algorithm(question.call.collective, question.algorithm));
+    judge.consider(*algorithm, protocol);
+  } else {
+    for (const schedule::Algorithm* algorithm : schedule::algorithms_for(question.call.collective)) judge.consider(*algorithm, protocol);
+  }
+  if (selection.candidates.empty()) {
+    std::string why;
+    for (const Exclusion& e : selection.excluded)
+      why += fmt::format("{}{}{}{}: {}", why.empty() ? "" : "; ", e.algorithm, e.protocol ? " with " : "", e.protocol ? schedule::name_of(*e.protocol) : "", e.why);
+    return fail(ErrorCode::unsupported, "no way to run {} of {} bytes on {} ranks{}{}: {}", name_of(question.call.collective), question.call.bytes.value,
+                environment.ranks, question.algorithm.empty() ? "" : fmt::format(" by {}", question.algorithm),
+                question.protocol.empty() ? "" : fmt::format(" with {}", question.protocol), why.empty() ? "the registry has no algorithm for it" : why);
+  }
+  // Stable: equal times keep the order of the registry and of the protocols, on every rank.
+  std::stable_sort(selection.candidates.begin(), selection.candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.prediction.time < b.prediction.time; });
+  return selection;
+}
+
+}  // namespace peal::tuning

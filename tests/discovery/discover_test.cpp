@@ -1,0 +1,215 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <discovery/discover.hpp>
+#include <filesystem>
+#include <fstream>
+#include <topology/resources.hpp>
+
+namespace peal::discovery {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using topology::DeviceKind;
+using topology::Graph;
+using topology::PathClass;
+using topology::Via;
+
+/// A small tree like /sys and /proc, gone at the end of the test.
+class Tree {
+ public:
+  Tree() {
+    std::string name = (fs::temp_directory_path() / "peal-discovery-XXXXXX").string();
+    root_ = ::mkdtemp(name.data());
+    fs::create_directories(root_ / "sys");
+    fs::create_directories(root_ / "proc/sys/kernel");
+    write("proc/cpuinfo", "processor\t: 0\nmodel name\t: Test CPU 9000\nflags\t\t: fpu sse2\n\nprocessor\t: 1\nflags\t: hypervisor\n");
+    write("proc/sys/kernel/osrelease", "6.1.0-test\n");
+  }
+  ~Tree() { fs::remove_all(root_); }
+  Tree(const Tree&) = delete;
+  Tree& operator=(const Tree&) = delete;
+
+  void write(const std::string& path, const std::string& text) {
+    fs::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+  void link(const std::string& path, const std::string& target) {
+    fs::create_directories((root_ / path).parent_path());
+    fs::create_directory_symlink(root_ / target, root_ / path);
+  }
+  /// An Ethernet interface whose device is `device` below sys/devices.
+  void nic(const std::string& name, const std::string& device, const std::string& speed, const std::string& state = "up") {
+    fs::create_directories(root_ / "sys/devices" / device);
+    link("sys/class/net/" + name + "/device", "sys/devices/" + device);
+    write("sys/class/net/" + name + "/type", "1\n");
+    write("sys/class/net/" + name + "/speed", speed + "\n");
+    write("sys/class/net/" + name + "/operstate", state + "\n");
+  }
+  Roots roots(const std::string& machine) const { return {(root_ / "sys").string(), (root_ / "proc").string(), machine}; }
+
+ private:
+  fs::path root_;
+};
+
+Graph discover(const Roots& roots) {
+  auto graph = discover_host(roots);
+  EXPECT_TRUE(graph) << graph.error().message;
+  return graph ? std::move(*graph) : Graph();
+}
+
+std::string all_warnings(const Graph& g) {
+  std::string all;
+  for (const std::string& w : g.warnings()) all += w + "\n";
+  return all;
+}
+
+TEST(Discover, ThisHostHasCoresThatReachEachOther) {
+  const Graph g = discover({});
+  const std::vector<int> places = g.compute_devices();
+  ASSERT_FALSE(places.empty());
+  for (int d : places) EXPECT_EQ(g.device(d).kind, DeviceKind::core);
+  for (const auto& d : g.devices()) EXPECT_FALSE(d.source.empty()) << d.id;
+  for (const auto& l : g.links()) EXPECT_FALSE(l.source.empty());
+  const topology::Resources r{Graph(g)};
+  for (int a : places) {
+    for (int b : places) {
+      EXPECT_EQ(r.route(a, b, Via::shared_memory).path_class, a == b ? PathClass::self : PathClass::shm);
+      EXPECT_EQ(r.route(a, b, Via::socket).path_class, PathClass::loopback);
+    }
+  }
+}
+
+TEST(Discover, ThisHostHasAFingerprintThatStays) {
+  const auto first = host_fingerprint();
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_THAT(*first, HasSubstr("cores"));
+  EXPECT_THAT(*first, HasSubstr("Linux"));
+  EXPECT_EQ(*first, *host_fingerprint());
+}
+
+TEST(Discover, FingerprintSaysModelCachesKernel) {
+  const Tree tree;
+  const auto text = host_fingerprint(tree.roots("pack:2 numa:1 l3:1(size=33554432) core:4 pu:2"));
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_EQ(*text, "Test CPU 9000 | 8 cores, 16 cpus, 2 packages, 2 NUMA | L3 32M | Linux 6.1.0-test");
+}
+
+TEST(Discover, TwoSocketsAreFarAndOneCacheIsNear) {
+  const Tree tree;
+  const Graph g = discover(tree.roots("pack:2 numa:1 l3:2 core:2 pu:1"));
+  EXPECT_EQ(g.compute_devices().size(), 8u);
+  EXPECT_EQ(g.devices_of(DeviceKind::cpu).size(), 2u);
+  EXPECT_TRUE(g.devices_of(DeviceKind::package).empty());  // one domain a socket: the domain stands for it
+  const topology::Resources r{Graph(g)};
+  const auto latency = [&](const char* a, const char* b) { return r.route(g.find(a), g.find(b)).latency.value; };
+  EXPECT_DOUBLE_EQ(latency("core0", "core1"), 60);
+  EXPECT_GT(latency("core0", "core2"), 60);
+  EXPECT_DOUBLE_EQ(latency("core0", "core4"), 260);
+}
+
+TEST(Discover, SocketsOfSeveralDomainsShareTheirWayOut) {
+  const Tree tree;
+  const Graph g = discover(tree.roots("pack:2 numa:4 core:2 pu:1"));
+  EXPECT_EQ(g.devices_of(DeviceKind::package).size(), 2u);
+  const topology::Resources r{Graph(g)};
+  const auto a = r.route(g.find("core0"), g.find("core8"));
+  const auto b = r.route(g.find("core2"), g.find("core10"));
+  int shared = 0;
+  for (auto x : a.resources) shared += std::count(b.resources.begin(), b.resources.end(), x) > 0 ? 1 : 0;
+  EXPECT_EQ(shared, 1);  // the link between the sockets
+}
+
+TEST(Discover, NicsSayTheirRatesAndTheirPlace) {
+  Tree tree;
+  const std::string slot = "pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:00.0/0000:83:00.0";
+  tree.write("sys/devices/" + slot + "/numa_node", "1\n");
+  tree.write("sys/devices/" + slot + "/current_link_speed", "16.0 GT/s PCIe\n");
+  tree.write("sys/devices/" + slot + "/current_link_width", "16\n");
+  tree.nic("eth7", slot, "100000");
+  tree.nic("eth8", "pci0000:00/0000:00:02.0", "1000", "down");
+  tree.write("sys/class/net/lo/type", "772\n");
+  tree.write("sys/class/net/br0/type", "1\n");  // no device: a bridge is no hardware
+  const Graph g = discover(tree.roots("pack:2 numa:1 core:1 pu:1"));
+  ASSERT_EQ(g.devices_of(DeviceKind::nic).size(), 2u);
+  const auto& nic = g.device(g.find("eth7"));
+  ASSERT_TRUE(nic.port);
+  EXPECT_DOUBLE_EQ(nic.port->bandwidth.gigabytes(), 12.5);
+  EXPECT_THAT(nic.port->source, HasSubstr("class/net/eth7/speed"));
+  EXPECT_EQ(nic.numa, 1);
+  EXPECT_EQ(nic.rail, 0);
+  EXPECT_EQ(g.device(g.find("eth8")).rail, -1);  // down
+  const int pcie = g.find("pcie-0000:81:00.0");
+  ASSERT_GE(pcie, 0);
+  EXPECT_NEAR(g.total_of(pcie, topology::LinkKind::pcie).gigabytes(), 63, 0.1);  // down to the NIC and up to the domain
+  const topology::PathFinder paths(g);
+  EXPECT_EQ(paths.path(g.find("core1"), g.find("eth7")).path_class, PathClass::phb);
+  EXPECT_EQ(paths.path(g.find("core0"), g.find("eth7")).path_class, PathClass::sys);
+}
+
+TEST(Discover, ANicWithoutASpeedIsAnHonestGuess) {
+  Tree tree;
+  tree.nic("eth0", "pci0000:00/0000:00:03.0/virtio2", "-1");
+  const Graph g = discover(tree.roots("core:2 pu:1"));
+  EXPECT_THAT(all_warnings(g), HasSubstr("eth0: the system does not say its speed"));
+  EXPECT_THAT(g.device(g.find("eth0")).port->source, HasSubstr("assumed"));
+}
+
+TEST(Discover, InfiniBandIsReadAndRoceIsLeftToItsInterface) {
+  Tree tree;
+  for (const char* name : {"mlx5_0", "mlx5_1"}) {
+    const std::string port = std::string("sys/class/infiniband/") + name + "/ports/1/";
+    tree.write(port + "link_layer", name == std::string("mlx5_0") ? "InfiniBand\n" : "Ethernet\n");
+    tree.write(port + "state", "4: ACTIVE\n");
+    tree.write(port + "rate", "200 Gb/sec (4X HDR)\n");
+  }
+  const Graph g = discover(tree.roots("core:2 pu:1"));
+  ASSERT_EQ(g.devices_of(DeviceKind::nic).size(), 1u);
+  const auto& nic = g.device(g.find("mlx5_0"));
+  EXPECT_DOUBLE_EQ(nic.port->bandwidth.gigabytes(), 25);
+  EXPECT_EQ(nic.port->kind, topology::LinkKind::infiniband);
+}
+
+TEST(Discover, GpusAreListedButRanksStayOnCores) {
+  Tree tree;
+  const std::string gpu = "pci0000:16/0000:16:01.0/0000:17:00.0";
+  tree.write("sys/devices/" + gpu + "/class", "0x030200\n");
+  tree.write("sys/devices/" + gpu + "/vendor", "0x10de\n");
+  tree.write("sys/devices/" + gpu + "/device", "0x2330\n");
+  tree.write("sys/devices/" + gpu + "/current_link_speed", "32.0 GT/s PCIe\n");
+  tree.write("sys/devices/" + gpu + "/current_link_width", "16\n");
+  tree.link("sys/bus/pci/devices/0000:17:00.0", "sys/devices/" + gpu);
+  tree.write("sys/bus/pci/devices/0000:00:02.0/class", "0x030000\n");  // a server's own VGA chip
+  tree.write("sys/bus/pci/devices/0000:00:02.0/vendor", "0x1a03\n");
+  const Graph g = discover(tree.roots("core:2 pu:1"));
+  ASSERT_EQ(g.devices_of(DeviceKind::gpu).size(), 1u);
+  EXPECT_NEAR(g.total_of(g.find("gpu0"), topology::LinkKind::pcie).gigabytes(), 63, 0.1);
+  EXPECT_EQ(g.compute_devices(), g.devices_of(DeviceKind::core));
+  EXPECT_THAT(all_warnings(g), HasSubstr("1 GPUs found"));
+}
+
+TEST(Discover, VirtualMachinesAndQuotasAreSaid) {
+  Tree tree;
+  tree.write("proc/cpuinfo", "model name : V\nflags : fpu hypervisor\n");
+  tree.write("sys/fs/cgroup/cpu.max", "150000 100000\n");
+  const std::string text = all_warnings(discover(tree.roots("core:4 pu:1")));
+  EXPECT_THAT(text, HasSubstr("virtual machine"));
+  EXPECT_THAT(text, HasSubstr("1.5 CPUs"));
+}
+
+TEST(Discover, EmptyRootsAndBadTextsAreNoCrash) {
+  const Graph g = discover({"/nonexistent", "/nonexistent", "core:3 pu:1"});
+  EXPECT_EQ(g.compute_devices().size(), 3u);
+  const auto bad = discover_host({"/nonexistent", "/nonexistent", "this is no machine"});
+  ASSERT_FALSE(bad);
+  EXPECT_THAT(bad.error().message, HasSubstr("this is no machine"));
+  Tree tree;
+  tree.nic("eth0", "pci0000:00/0000:00:03.0", std::string(100'000, '9'));
+  tree.write("sys/class/net/eth0/type", std::string("1\n\0\xff", 4));
+  EXPECT_EQ(discover(tree.roots("core:1 pu:1")).devices_of(DeviceKind::nic).size(), 1u);
+}
+
+}  // namespace
+}  // namespace peal::discovery

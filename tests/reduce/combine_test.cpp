@@ -1,0 +1,129 @@
+#include <gtest/gtest.h>
+
+#include <reduce/combine.hpp>
+#include <reduce/reference.hpp>
+
+#include "elements.hpp"
+#include "guarded_buffer.hpp"
+
+namespace peal::reduce {
+namespace {
+
+enum class Place { apart, onto_a, onto_b };
+
+/// Combines `count` random elements and compares with the reference; `slack` bytes of misalignment for dst, 2 x and 3 x for a and b.
+void check(DataType type, ReduceOp op, Stores stores, std::size_t count, std::size_t slack, Place place, std::mt19937_64& random) {
+  const std::size_t bytes = count * size_of(type);
+  GuardedBuffer a(bytes, 2 * slack), b(bytes, 3 * slack), apart(bytes, slack);
+  fill(type, a.data(), count, random);
+  fill(type, b.data(), count, random);
+  std::vector<std::byte> expected(bytes + 1);
+  ASSERT_TRUE(combine_reference(type, op, expected.data(), a.data(), b.data(), count));
+  const std::vector<std::byte> a_before(a.data(), a.data() + bytes), b_before(b.data(), b.data() + bytes);
+  GuardedBuffer& dst = place == Place::apart ? apart : place == Place::onto_a ? a : b;
+  combine_for(type, op, stores)(dst.data(), a.data(), b.data(), count);
+  const std::size_t wrong = first_difference(type, dst.data(), expected.data(), count);
+  ASSERT_EQ(wrong, count) << std::hex << load_bits(type, a_before.data(), wrong) << " with " << load_bits(type, b_before.data(), wrong)
+                          << " gave " << load_bits(type, dst.data(), wrong) << ", not " << load_bits(type, expected.data(), wrong);
+  ASSERT_TRUE(a.is_intact() && b.is_intact() && apart.is_intact());
+}
+
+void check_pair(DataType type, ReduceOp op) {
+  std::mt19937_64 random(static_cast<unsigned>(type) * 16 + static_cast<unsigned>(op));
+  const auto one = [&](std::size_t count, std::size_t slack, Place place, Stores stores) {
+    SCOPED_TRACE(testing::Message() << name_of(type) << ' ' << name_of(op) << " count " << count << " slack " << slack << " place "
+                                    << static_cast<int>(place) << (stores == Stores::streaming ? " streaming" : ""));
+    check(type, op, stores, count, slack, place, random);
+  };
+  for (std::size_t count = 0; count <= 200; ++count) {
+    const auto place = static_cast<Place>(count % 3);
+    one(count, (count % 5) * size_of(type), place, Stores::cached);
+    one(count, 0, Place::apart, count % 2 ? Stores::streaming : Stores::cached);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  for (const std::size_t count : {511, 1024, 2051}) {
+    for (const Place place : {Place::apart, Place::onto_a, Place::onto_b}) {
+      one(count, (count % 7) * size_of(type), place, Stores::cached);
+      one(count, (count % 11) * size_of(type), place, Stores::streaming);
+      one(count, 1, place, Stores::streaming);  // not even aligned for the element
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+class CombineTest : public testing::TestWithParam<DataType> {};
+
+TEST_P(CombineTest, every_operator_matches_the_reference_on_every_instruction_set) {
+  on_every_instruction_set([&] {
+    for (const ReduceOp op : all_ops()) {
+      if (!is_supported(GetParam(), op)) {
+        EXPECT_EQ(combine_for(GetParam(), op), nullptr);
+        EXPECT_FALSE(combine_reference(GetParam(), op, nullptr, nullptr, nullptr, 0));
+        continue;
+      }
+      check_pair(GetParam(), op);
+      if (HasFatalFailure()) return;
+    }
+  });
+}
+
+class NanTest : public testing::TestWithParam<DataType> {};
+
+TEST_P(NanTest, min_and_max_carry_nan_at_every_lane) {
+  const DataType type = GetParam();
+  constexpr std::size_t kCount = 70;
+  const std::uint64_t nan = type == DataType::f64   ? 0x7ff8000000000000
+                            : type == DataType::f32 ? 0x7fc00000
+                            : type == DataType::f16 ? 0x7e00
+                                                    : 0x7fc0;
+  on_every_instruction_set([&] {
+    for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
+      for (std::size_t at = 0; at < kCount; ++at) {
+        std::vector<std::byte> a(kCount * size_of(type)), b(a.size()), out(a.size());
+        std::memcpy((at % 2 ? a : b).data() + at * size_of(type), &nan, size_of(type));
+        combine_for(type, op)(out.data(), a.data(), b.data(), kCount);
+        for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(is_nan(type, load_bits(type, out.data(), i)), i == at);
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, CombineTest, testing::ValuesIn(all_types()),
+                         [](const auto& type) { return std::string(name_of(type.param)); });
+
+INSTANTIATE_TEST_SUITE_P(Types, NanTest, testing::Values(DataType::f64, DataType::f32, DataType::f16, DataType::bf16),
+                         [](const auto& type) { return std::string(name_of(type.param)); });
+
+TEST(Combine, rounds_halves_to_nearest_even_and_overflows_to_infinity) {
+  const auto sum_f16 = [](std::uint16_t a, std::uint16_t b) {
+    std::uint16_t out = 0;
+    combine_for(DataType::f16, ReduceOp::sum)(&out, &a, &b, 1);
+    return out;
+  };
+  on_every_instruction_set([&] {
+    EXPECT_EQ(sum_f16(0x6800, 0x3c00), 0x6800);  // 2048 + 1: a tie, down to the even 2048
+    EXPECT_EQ(sum_f16(0x6801, 0x3c00), 0x6802);  // 2050 + 1: a tie, up to the even 2052
+    EXPECT_EQ(sum_f16(0x7bff, 0x4c00), 0x7c00);  // 65504 + 16 = 65520: infinity
+    EXPECT_EQ(sum_f16(0x7bff, 0x4bff), 0x7bff);  // and just below: the largest number
+    const std::uint16_t one = 0x3f80, half_unit = 0x3b80, more = 0x3b81;
+    std::uint16_t out = 0;
+    combine_for(DataType::bf16, ReduceOp::sum)(&out, &one, &half_unit, 1);
+    EXPECT_EQ(out, 0x3f80);  // 1 + 2^-8: a tie, down to even (truncation would agree)
+    combine_for(DataType::bf16, ReduceOp::sum)(&out, &one, &more, 1);
+    EXPECT_EQ(out, 0x3f81);  // just above: up (truncation would not)
+  });
+}
+
+TEST(Combine, orders_negative_zero_below_positive_zero) {
+  on_every_instruction_set([] {
+    const float negative = -0.0f, positive = 0.0f;
+    float out = 1;
+    combine_for(DataType::f32, ReduceOp::min)(&out, &positive, &negative, 1);
+    EXPECT_TRUE(std::signbit(out));
+    combine_for(DataType::f32, ReduceOp::max)(&out, &negative, &positive, 1);
+    EXPECT_FALSE(std::signbit(out));
+  });
+}
+
+}  // namespace
+}  // namespace peal::reduce

@@ -1,0 +1,220 @@
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <base/clock.hpp>
+#include <thread>
+#include <transport/shm.hpp>
+#include <vector>
+
+namespace peal::transport {
+namespace {
+
+struct Pair {
+  ShmLayout layout;
+  SharedSegment segment;
+  std::unique_ptr<ShmTransport> zero, one;
+  explicit Pair(ShmLayout wanted = ShmLayout::of(2)) : layout(wanted) {
+    segment = std::move(*SharedSegment::create(layout.total_bytes(), "test"));
+    zero = std::move(*ShmTransport::open(segment, layout, 0));
+    one = std::move(*ShmTransport::open(segment, layout, 1));
+  }
+};
+
+TEST(ShmLayout, RegionsNeverOverlapAndFit) {
+  for (int ranks : {1, 2, 3, 8, 9, 33}) {
+    for (int channels : {1, 3}) {
+      const auto layout = ShmLayout::of(ranks, channels, 5000);
+      ASSERT_TRUE(layout.check());
+      EXPECT_GE(layout.card_offset(0), 5000u);
+      EXPECT_GE(layout.proof_offset(0, 0), layout.card_offset(ranks - 1) + sizeof(ShmCard));
+      EXPECT_GT(layout.ring_offset(0, 0, 0), layout.proof_offset(ranks - 1, ranks - 1));
+      EXPECT_EQ(layout.ring_offset(0, 0, 0), layout.head_bytes());
+      EXPECT_EQ(layout.ring_offset(0, 0, 0) % 4096, 0u);
+      EXPECT_EQ(layout.data_offset(0, 0, 0), layout.ring_offset(ranks - 1, ranks - 1, channels - 1) + layout.ring_bytes());
+      EXPECT_EQ(layout.data_offset(0, 0, 0) % 4096, 0u);
+      EXPECT_EQ(layout.total_bytes(), layout.data_offset(ranks - 1, ranks - 1, channels - 1) + layout.data_bytes());
+      if (ranks == 1) continue;
+      EXPECT_EQ(layout.ring_offset(0, 1, 0) - layout.ring_offset(0, 0, 0), layout.ring_bytes() * static_cast<std::size_t>(channels));
+    }
+  }
+}
+
+TEST(ShmLayout, RefusesWhatCannotBe) {
+  auto broken = [](auto change) {
+    auto layout = ShmLayout::of(2);
+    change(layout);
+    return !layout.check().has_value();
+  };
+  EXPECT_TRUE(broken([](ShmLayout& l) { l.ranks = 0; }));
+  EXPECT_TRUE(broken([](ShmLayout& l) { l.channels = 0; }));
+  EXPECT_TRUE(broken([](ShmLayout& l) { l.slots = 3; }));
+  EXPECT_TRUE(broken([](ShmLayout& l) { l.slots = 128; }));
+  EXPECT_TRUE(broken([](ShmLayout& l) { l.lines = 2; }));
+  EXPECT_TRUE(broken([](ShmLayout& l) { l.slot_bytes = 1000; }));
+}
+
+TEST(ShmTransport, SmallMessagesUseMoreLinesThanSlots) {
+  Pair p;
+  auto* out = p.zero->sender(1);
+  const std::byte data[200] = {};
+  int small = 0;
+  while (out->send(data, 8, nullptr)) ++small;
+  EXPECT_EQ(small, p.layout.lines);
+  auto* in = p.one->receiver(0);
+  while (in->peek() != nullptr) in->release();
+  int large = 0;
+  while (out->send(data, 200, nullptr)) ++large;
+  EXPECT_EQ(large, p.layout.slots);
+  EXPECT_FALSE(out->is_ready());
+  EXPECT_TRUE(out->send(data, 8, nullptr)) << "a line is free though no slot is";
+}
+
+TEST(ShmTransport, MessagesThatFitIntoALineNeedNoDataMemory) {
+  Pair p;
+  const std::byte data[300] = {};
+  const Tag tag{{1, 2, 3}};
+  ASSERT_TRUE(p.zero->sender(1)->send(data, kInlineBytes, &tag));
+  ASSERT_TRUE(p.zero->sender(1)->send(data, kInlineBytesUntagged, nullptr));
+  const auto* base = p.segment.data();
+  const auto* m = p.one->receiver(0)->peek();
+  ASSERT_NE(m, nullptr);
+  EXPECT_LT(m->data, base + p.layout.data_offset(0, 0, 0));
+  p.one->receiver(0)->release();
+  EXPECT_LT(p.one->receiver(0)->peek()->data, base + p.layout.data_offset(0, 0, 0));
+  p.one->receiver(0)->release();
+  ASSERT_TRUE(p.zero->sender(1)->send(data, kInlineBytes + 1, &tag));
+  EXPECT_GE(p.one->receiver(0)->peek()->data, base + p.layout.data_offset(0, 1, 0));
+}
+
+TEST(ShmTransport, SequencesGoOnBeyondManyRounds) {
+  Pair p;
+  auto* out = p.zero->sender(1);
+  auto* in = p.one->receiver(0);
+  for (std::uint64_t k = 0; k < 100'000; ++k) {
+    ASSERT_TRUE(out->send(reinterpret_cast<const std::byte*>(&k), 8, nullptr));
+    const Message* m = in->peek();
+    ASSERT_NE(m, nullptr);
+    std::uint64_t seen = 0;
+    std::memcpy(&seen, m->data, 8);
+    ASSERT_EQ(seen, k);
+    in->release();
+    ASSERT_EQ(in->peek(), nullptr);
+  }
+}
+
+TEST(ShmTransport, AWrongPeerIsAnErrorAndNotACrash) {
+  Pair p;
+  EXPECT_EQ(p.zero->sender(2), nullptr);
+  EXPECT_FALSE(p.zero->health());
+  EXPECT_EQ(p.one->receiver(0, 1), nullptr);
+  EXPECT_FALSE(p.one->health());
+  EXPECT_FALSE(ShmTransport::open(p.segment, p.layout, 2));
+  EXPECT_FALSE(ShmTransport::open(p.segment, ShmLayout::of(5), 0)) << "the segment is too small";
+}
+
+TEST(ShmTransport, ReferencesNeedAProof) {
+  Pair p;
+  EXPECT_FALSE(p.zero->sender(1)->has_references());
+  const auto proof = p.one->prove_references();
+  ASSERT_TRUE(proof.can_read_all) << proof.why_not;
+  EXPECT_TRUE(p.zero->sender(1)->has_references());
+  EXPECT_FALSE(p.one->sender(0)->has_references()) << "rank 0 has not read rank 1's memory";
+}
+
+TEST(ShmTransport, AnUnreadableRankIsNamedWithTheCause) {
+  const auto layout = ShmLayout::of(2);
+  auto segment = SharedSegment::create(layout.total_bytes(), "test");
+  auto zero = ShmTransport::open(*segment, layout, 0);
+  const auto proof = (*zero)->prove_references();  // rank 1 has not opened its transport
+  EXPECT_FALSE(proof.can_read_all);
+  EXPECT_NE(proof.why_not.find("rank 1"), std::string::npos) << proof.why_not;
+}
+
+TEST(ShmTransport, AReferenceIntoADeadProcessFailsWithItsRank) {
+  const auto layout = ShmLayout::of(2);
+  auto segment = SharedSegment::create(layout.total_bytes(), "test");
+  auto zero = ShmTransport::open(*segment, layout, 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    auto one = ShmTransport::open(*segment, layout, 1);
+    const std::int64_t deadline = now_ns() + 10'000'000'000;
+    while (!(*one)->sender(0)->has_references() && now_ns() < deadline) usleep(100);
+    std::vector<std::byte> data(100000, std::byte{3});
+    (*one)->sender(0)->send_reference(data.data(), data.size(), nullptr);
+    for (;;) pause();
+  }
+  const std::int64_t deadline = now_ns() + 10'000'000'000;
+  ShmTransport::Proof proof;
+  while (!(proof = (*zero)->prove_references()).can_read_all && now_ns() < deadline) usleep(100);
+  auto* in = (*zero)->receiver(1);
+  while (proof.can_read_all && in->peek() == nullptr && now_ns() < deadline) usleep(100);
+  kill(child, SIGKILL);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!proof.can_read_all) GTEST_SKIP() << proof.why_not;
+  ASSERT_NE(in->peek(), nullptr);
+  std::vector<std::byte> target(100000);
+  const auto read = in->read_reference(target.data(), 0, target.size());
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, ErrorCode::rank_dead) << read.error().message;
+  EXPECT_EQ((*zero)->health().error().rank, 1);
+}
+
+TEST(ShmTransport, SleepEndsByItselfWithinMilliseconds) {
+  Pair p;
+  EXPECT_EQ(p.zero->receiver(1)->peek(), nullptr);
+  const auto start = now_ns();
+  p.zero->sleep(10'000'000);
+  EXPECT_LT(now_ns() - start, 1'000'000'000);
+}
+
+TEST(ShmTransport, WhatLiesUnreadDoesNotKeepARankAwake) {
+  // Rank 0 waits for channel 1 while an early message lies on channel 0: at most one sleep is cut short by it.
+  Pair p(ShmLayout::of(2, 2));
+  EXPECT_EQ(p.zero->receiver(1, 0)->peek(), nullptr);
+  const std::byte data[8] = {};
+  ASSERT_TRUE(p.one->sender(0, 0)->send(data, 8, nullptr));
+  EXPECT_EQ(p.zero->receiver(1, 1)->peek(), nullptr);
+  p.zero->sleep(1000);
+  const auto start = now_ns();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(p.zero->receiver(1, 1)->peek(), nullptr);
+    p.zero->sleep(1000);
+  }
+  EXPECT_GT(now_ns() - start, 3'000'000);
+}
+
+TEST(ShmTransport, APublisherWakesASleeper) {
+  Pair p;
+  // 300 wakes; were each one missed, they would take 300 ms and more. Half of that is asked for, so noise does not matter.
+  constexpr int kRounds = 300;
+  std::thread sleeper([&] {
+    auto* in = p.one->receiver(0);
+    auto* out = p.one->sender(0);
+    const std::byte byte{};
+    for (int i = 0; i < kRounds; ++i) {
+      while (in->peek() == nullptr) p.one->sleep(1000);
+      in->release();
+      while (!out->send(&byte, 1, nullptr)) p.one->sleep(1000);
+    }
+  });
+  auto* in = p.zero->receiver(1);
+  auto* out = p.zero->sender(1);
+  const std::byte byte{};
+  int slow = 0;
+  for (int i = 0; i < kRounds; ++i) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));  // lets the other one fall asleep
+    const auto start = now_ns();
+    while (!out->send(&byte, 1, nullptr)) p.zero->sleep(1000);
+    while (in->peek() == nullptr) p.zero->sleep(1000);
+    in->release();
+    if (now_ns() - start > 900'000) ++slow;
+  }
+  sleeper.join();
+  EXPECT_LT(slow, kRounds / 2);
+}
+
+}  // namespace
+}  // namespace peal::transport

@@ -1,0 +1,48 @@
+# shellcheck shell=bash
+# Steps that ./quickstart and ./check share. Sourced by bash from the top of the checkout, with set -euo pipefail.
+
+say() { printf '\n== %s\n' "$*"; }
+die() {
+  printf '\n%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+# Installs the packages of tools/packages.txt that are missing, or says the command that would.
+install_packages() {
+  if ! command -v dpkg-query >/dev/null; then
+    echo "This is no Debian system: the libraries of tools/packages.txt are expected to be there already."
+    return
+  fi
+  local package missing=()
+  while read -r package; do
+    [ "$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null)" = "install ok installed" ] || missing+=("$package")
+  done < <(sed 's/#.*//; /^[[:space:]]*$/d' tools/packages.txt)
+  if [ ${#missing[@]} -eq 0 ]; then
+    echo "every package of tools/packages.txt is installed"
+    return
+  fi
+  echo "missing packages: ${missing[*]}"
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+      as_root=(sudo -n)
+    else
+      die "${#missing[@]} packages are missing and this user may not install them. Have an administrator run
+  apt-get update && apt-get install --yes --no-install-recommends ${missing[*]}
+and start again."
+    fi
+  fi
+  echo "+ ${as_root[*]:+${as_root[*]} }apt-get install --yes --no-install-recommends ${missing[*]}"
+  "${as_root[@]}" apt-get update --quiet || die "apt-get update failed (above). Check the network and /etc/apt/sources.list."
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "${missing[@]}" ||
+    die "apt-get install failed (above)."
+}
+
+# configure PRESET: cmake into build/PRESET, through ccache where there is one.
+configure() {
+  local launcher=()
+  if command -v ccache >/dev/null; then
+    launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  fi
+  cmake --preset "$1" "${launcher[@]}"
+}
