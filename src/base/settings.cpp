@@ -12,7 +12,6 @@ namespace {
 
 // In alphabetical order (a test holds it). Names without PEAL_ belong to launchers, whose environment start-up reads.
 constexpr Setting kSettings[] = {
-    {"GROUP_RANK", "", "", "torchrun: number of this host among the hosts of the job."},
     {"LOCAL_RANK", "", "", "torchrun: number of this rank among the ranks of its host."},
     {"LOCAL_WORLD_SIZE", "", "", "torchrun: ranks on this host."},
     {"MASTER_ADDR", "", "", "torchrun: host of rank 0; Peal meets there when PEAL_ROOT is unset."},

@@ -54,6 +54,7 @@ Result<std::unique_ptr<CachedPlan>> Plans::make(const PlanKey& key) const {
   plan.protocol = chosen.protocol;
   plan.layouts = schedule.layouts;
   plan.pieced = schedule.pieced;
+  plan.chunks_a_message = plan.pieced ? schedule::widest_message(schedule) : 1;
   plan.message_bytes = std::min(message_bytes_, chosen.message_bytes);
   plan.hash = executor::plan_hash(plan.algorithm, plan.protocol, plan.message_bytes);
   plan.predicted_ns = chosen.prediction.time.value;

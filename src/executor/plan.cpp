@@ -44,7 +44,7 @@ void Binding::bind(const Plan& plan, const Shape& shape) {
   scratch_chunks_ = like.layout().chunks();
   scratch_stride_ = compact_ ? like.largest_chunk() : like.total();
   scratch_bytes_ = extents.scratch_elements() * shape.element_bytes;
-  pieces_ = plan.pieced ? schedule::cut_into_pieces(extents.largest_chunk(), plan.program.chunks_a_message,
+  pieces_ = plan.pieced ? schedule::cut_into_pieces(extents.largest_chunk(), plan.chunks_a_message,
                                                     plan.message_bytes / shape.element_bytes)
                         : schedule::Pieces{};
 }

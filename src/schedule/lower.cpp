@@ -94,6 +94,15 @@ Program program_for(const Schedule& schedule, std::int32_t rank, bool fuse) {
   return lower(schedule.build(rank), rank, schedule.request.ranks, fuse);
 }
 
+std::int32_t widest_message(const Schedule& schedule) {
+  constexpr std::int32_t kMostRanksBuilt = 1000;
+  const std::int32_t stride = std::max(1, schedule.request.ranks / kMostRanksBuilt);
+  std::int32_t widest = 1;
+  for (std::int32_t rank = 0; rank < schedule.request.ranks; rank += stride)
+    widest = std::max(widest, program_for(schedule, rank).chunks_a_message);
+  return widest;
+}
+
 Ref alias_of(const Request& request, const Layouts& layouts, std::int32_t rank, Ref ref) {
   if (!request.in_place) return ref;
   switch (request.collective) {

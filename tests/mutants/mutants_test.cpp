@@ -2,10 +2,12 @@
 #include <base/names.hpp>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <schedule/msccl_xml.hpp>
 #include <schedule/registry.hpp>
 #include <schedule/verify.hpp>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <map>
 
@@ -236,6 +238,28 @@ TEST(Mutants, everyBaseIsRightInTheReferenceToo) {
     for (std::int32_t r = 0; r < base.schedule.request.ranks; ++r) ranks.push_back(base.schedule.build(r));
     const Judgement truth = judge(base, lowered(base, ranks), base.slots, 5, 200);
     EXPECT_EQ(truth.outcome, Outcome::right) << base.name << ": " << truth.why;
+  }
+}
+
+TEST(Mutants, everyImportedPlanThatIsAcceptedIsRightInTheReferenceToo) {
+  const std::filesystem::path folder = std::filesystem::path(PEAL_SOURCE_DIR) / "../shared/data/msccl-xml";
+  if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << "no collection of MSCCL plans beside the source tree";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().extension() != ".xml") continue;
+    const auto plan = schedule::read_msccl_plan(entry.path().string());
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    const Schedule& schedule = plan->schedule;
+    if (!schedule::verify(schedule, {}).ok) continue;
+    std::vector<Program> programs;
+    for (std::int32_t r = 0; r < schedule.request.ranks; ++r) programs.push_back(schedule::program_for(schedule, r));
+    Rules rules;
+    rules.slots = 1;
+    rules.pieces = 2;
+    const bool needs_more = !schedule::verify(schedule, {Protocol::staged, 1, true, 0}).ok;
+    if (needs_more) rules.slots = 4;
+    ReferenceInterpreter reference(schedule.request, schedule.layouts, programs, rules);
+    const Judgement truth = reference.sample(3, 5);
+    EXPECT_EQ(truth.outcome, Outcome::right) << entry.path() << ": " << truth.why;
   }
 }
 

@@ -27,6 +27,12 @@ class Settings(unittest.TestCase):
             for name in asked.findall(path.read_text()):
                 self.assertIn(name, names, f"{path.relative_to(ROOT)} asks for a setting that is not in the table")
 
+    def test_every_setting_of_the_table_is_read_somewhere(self):
+        table = ROOT / "src" / "base" / "settings.cpp"
+        source = "".join(path.read_text() for path in (ROOT / "src").rglob("*.[ch]pp") if path != table)
+        for name in re.findall(r'^\s*\{"([A-Z_0-9]+)"', table.read_text(), re.MULTILINE):
+            self.assertIn(f'"{name}"', source, f"{name} stands in the table and nobody reads it")
+
 
 if __name__ == "__main__":
     unittest.main()

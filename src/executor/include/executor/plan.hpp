@@ -19,6 +19,7 @@ struct Plan {
   schedule::Layouts layouts;
   bool pieced = true;
   std::uint64_t message_bytes = 256 * 1024;  ///< most bytes of one message; the same on all ranks
+  std::int32_t chunks_a_message = 1;         ///< of all ranks' programs (schedule::widest_message): decides the pieces
   std::uint32_t hash = 0;                    ///< of what ranks must agree on
   double predicted_ns = 0;
   bool canonical = false;

@@ -47,7 +47,7 @@ struct Program {
   std::vector<Source> sources;
   /// For each event, by how much its count grows in one walk through the program; thresholds of piece p are raised by p times it.
   std::vector<std::int32_t> event_quota;
-  std::int32_t chunks_a_message = 1;  ///< the most chunks that one message carries
+  std::int32_t chunks_a_message = 1;  ///< the most chunks that one of this rank's messages carries
 
   std::size_t strands() const { return strand_begin.empty() ? 0 : strand_begin.size() - 1; }
 };
@@ -66,6 +66,10 @@ Program lower(const RankSchedule& strands, std::int32_t rank, std::int32_t ranks
 
 /// program_for(schedule, rank) = lower(schedule.build(rank)); pure.
 Program program_for(const Schedule& schedule, std::int32_t rank, bool fuse = true);
+
+/// The most chunks that one message of any rank carries: what pieces are cut by, the same on all ranks. Builds every rank up to a
+/// thousand; of more, evenly spread ones.
+std::int32_t widest_message(const Schedule& schedule);
 
 /// In place, chunk `index` of one buffer is the same memory as a chunk of another: all_reduce, broadcast and reduce: input = output;
 /// all_gather and gather: input = output block `rank`; reduce_scatter and scatter: output = input block `rank`.

@@ -22,6 +22,8 @@
 
 namespace peal::schedule {
 
+struct Algorithm;
+
 struct VerifyOptions {
   Protocol protocol = Protocol::staged;
   std::int32_t slots = 0;   ///< 0: the protocol's own number
@@ -40,6 +42,12 @@ struct Verdict {
 
 /// Checks one schedule under one protocol.
 Verdict verify(const Schedule& schedule, const VerifyOptions& options);
+
+/// Whether `algorithm` serves requests like this one under `protocol`. Up to eight ranks the request itself is verified; larger ones
+/// on seven and eight ranks with the same place, radix and levels, and the answer is remembered (tests hold it at up to 64 ranks).
+/// For those who choose protocols: a ring under a rendezvous protocol deadlocks, a chunk reused in place races under direct_read.
+/// Thread-safe; some milliseconds the first time, then a look-up.
+bool is_right_under(const Algorithm& algorithm, const Request& request, Protocol protocol);
 
 /// Checks explicit programs (one a rank, index = rank) against a request; `layouts` as in the schedule they came from.
 Verdict verify_programs(const Request& request, const Layouts& layouts, bool pieced,

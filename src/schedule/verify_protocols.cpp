@@ -1,0 +1,55 @@
+// Which protocols may carry an algorithm: asked of the verifier, on few ranks, once.
+#include <schedule/registry.hpp>
+#include <schedule/verify.hpp>
+
+#include <map>
+#include <mutex>
+#include <tuple>
+
+namespace peal::schedule {
+
+namespace {
+
+constexpr std::int32_t kFewRanks = 8;
+
+bool is_right(const Algorithm& algorithm, const Request& request, Protocol protocol) {
+  const Result<Schedule> schedule = make_schedule(algorithm, request);
+  if (!schedule) return false;
+  VerifyOptions options;
+  options.protocol = protocol;
+  return verify(*schedule, options).ok;
+}
+
+// The same kind of request on few ranks. Groups, where there are any, are pairs: the smallest hierarchy with every phase.
+bool is_right_on_few(const Algorithm& algorithm, const Request& request, Protocol protocol) {
+  bool was_asked = false;
+  for (const std::int32_t ranks : {kFewRanks, kFewRanks - 1}) {
+    for (const std::int32_t root : {0, ranks - 1}) {
+      Request few = request;
+      few.ranks = ranks;
+      few.root = root;
+      few.peer = (root + 1) % ranks;
+      few.placement = {};
+      for (std::int32_t r = 0; r < ranks && !request.placement.group.empty(); ++r) few.placement.group.push_back(r / 2);
+      if (!algorithm.supports(few)) continue;
+      was_asked = true;
+      if (!is_right(algorithm, few, protocol)) return false;
+    }
+  }
+  return was_asked;
+}
+
+}  // namespace
+
+bool is_right_under(const Algorithm& algorithm, const Request& request, Protocol protocol) {
+  if (request.ranks <= kFewRanks) return is_right(algorithm, request, protocol);
+  static std::mutex mutex;
+  static std::map<std::tuple<const Algorithm*, bool, std::int32_t, bool, Protocol>, bool> known;
+  const auto key = std::make_tuple(&algorithm, request.in_place, request.radix, !request.placement.group.empty(), protocol);
+  const std::lock_guard lock(mutex);
+  const auto at = known.find(key);
+  if (at != known.end()) return at->second;
+  return known[key] = is_right_on_few(algorithm, request, protocol);
+}
+
+}  // namespace peal::schedule

@@ -1,0 +1,55 @@
+// The predicted time of a call is tuning's; it and the simulator agree within 10 % where nothing is congested.
+#include <cmath>
+
+#include "scenes.hpp"
+
+namespace peal::agreement {
+namespace {
+
+constexpr double kTolerance = 0.10;
+
+int compare(const sim::Scene& scene, std::initializer_list<std::uint64_t> sizes) {
+  return for_each_candidate(scene, sizes, [&](const tuning::Question& q, const tuning::Candidate& c, const tuning::Plan& plan) {
+    auto predicted = tuning::predict_walked(scene.environment, plan);
+    auto simulated = sim::interpret(plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires);
+    const std::string name = name_of_case(q, c, scene.environment.ranks);
+    ASSERT_TRUE(predicted) << name << ": " << predicted.error().message;
+    ASSERT_TRUE(simulated) << name << ": " << simulated.error().message;
+    EXPECT_NEAR(predicted->time.value, simulated->time.value, kTolerance * simulated->time.value) << name;
+    EXPECT_NEAR(predicted->breakdown.total(), predicted->time.value, 1e-3 * predicted->time.value + 0.01) << name;
+  });
+}
+
+TEST(Prediction, AgreesWithTheSimulatorOnOneHost) {
+  for (const int ranks : {1, 2, 3, 4, 8}) EXPECT_GT(compare(host_scene(ranks), {8, 4096, 1 << 17, 1 << 20, 1 << 24}), 50) << ranks;
+}
+
+TEST(Prediction, AgreesWithTheSimulatorOverLoopback) {
+  for (const int ranks : {2, 4}) EXPECT_GT(compare(host_scene(ranks, tuning::Wires::socket), {8, 4096, 1 << 20, 1 << 24}), 30) << ranks;
+}
+
+TEST(Prediction, AgreesWithTheSimulatorOnADgxH100) {
+  for (const int ranks : {2, 4, 8}) EXPECT_GT(compare(machine_scene("dgx-h100", 1, ranks), {8, 1 << 16, 1 << 20, 1 << 26, 1 << 30}), 50) << ranks;
+}
+
+// Larger than the walk takes: the closed form must still be near for the algorithms that large jobs use.
+TEST(Prediction, TheClosedFormOfTheRingIsNearOnSeveralNodes) {
+  const sim::Scene scene = machine_scene("dgx-h100", 4, 32);
+  for (const std::uint64_t bytes : {std::uint64_t{1} << 20, std::uint64_t{1} << 30}) {
+    tuning::Question q;
+    q.call.bytes = {bytes};
+    q.algorithm = "ring";
+    q.protocol = "staged";
+    auto selection = tuning::select(scene.environment, q);
+    ASSERT_TRUE(selection) << selection.error().message;
+    auto plan = tuning::make_plan(scene.environment, *selection->chosen().algorithm, selection->chosen().protocol, q.call);
+    ASSERT_TRUE(plan);
+    const tuning::Prediction closed = tuning::predict_closed(scene.environment, *plan);
+    auto simulated = sim::interpret(*plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires);
+    ASSERT_TRUE(simulated) << simulated.error().message;
+    EXPECT_NEAR(closed.time.value, simulated->time.value, 0.25 * simulated->time.value) << bytes;
+  }
+}
+
+}  // namespace
+}  // namespace peal::agreement

@@ -1,0 +1,89 @@
+// The cursor walks loops, pieces and empty strands; lowering fuses what may be fused.
+#include <gtest/gtest.h>
+
+#include <schedule/builder.hpp>
+#include <schedule/cursor.hpp>
+#include <vector>
+
+namespace peal::schedule {
+namespace {
+
+struct Seen {
+  std::int32_t piece;
+  std::int32_t peer;
+  std::int32_t chunk;
+  bool operator==(const Seen&) const = default;
+};
+
+std::vector<Seen> walk(const Program& program, std::int32_t pieces) {
+  std::vector<Seen> seen;
+  for (StrandCursor cursor(program, 0, pieces); !cursor.done(); cursor.advance(program)) {
+    const BoundOp bound = cursor.current(program);
+    seen.push_back({bound.piece, bound.peer, bound.chunk(bound.op->src)});
+  }
+  return seen;
+}
+
+TEST(StrandCursor, AdvancesPeersAndChunksInLoopsAndRepeatsForEachPiece) {
+  RankBuilder builder;
+  StrandBuilder strand = builder.strand("test");
+  strand.loop(3, [&] {
+    Op& op = strand.send(3, input(1).by(-1));
+    op.peer_step = 1;
+    op.modulus = 4;
+  });
+  strand.send(0, input(9));
+  const Program program = lower(builder.take(), 2, 5, true);
+  const std::vector<Seen> expected{{0, 3, 1}, {0, 4, 0}, {0, 0, 3}, {0, 0, 9}, {1, 3, 1}, {1, 4, 0}, {1, 0, 3}, {1, 0, 9}};
+  EXPECT_EQ(walk(program, 2), expected);
+}
+
+TEST(StrandCursor, NestsTwoLoops) {
+  RankBuilder builder;
+  StrandBuilder strand = builder.strand("test");
+  strand.loop(2, [&] { strand.loop(2, [&] { strand.send(1, input(0).by(1, 10)); }); });
+  const Program program = lower(builder.take(), 0, 2, true);
+  const std::vector<Seen> expected{{0, 1, 0}, {0, 1, 1}, {0, 1, 10}, {0, 1, 11}};
+  EXPECT_EQ(walk(program, 1), expected);
+}
+
+TEST(StrandCursor, RaisesThresholdsByTheSignalsOfAPiece) {
+  RankBuilder builder;
+  const std::int32_t event = builder.event();
+  StrandBuilder strand = builder.strand("test");
+  strand.loop(3, [&] { strand.signal(event); });
+  StrandBuilder waiting = builder.strand("waits");
+  waiting.wait(event, 2);
+  const Program program = lower(builder.take(), 0, 1, true);
+  ASSERT_EQ(program.event_quota, std::vector<std::int32_t>{3});
+  StrandCursor cursor(program, 1, 2);
+  EXPECT_EQ(cursor.current(program).threshold(program), 2);
+  cursor.advance(program);
+  EXPECT_EQ(cursor.current(program).threshold(program), 5);
+}
+
+TEST(StrandCursor, EndsAtOnceWhereLoopsRunNoTimes) {
+  RankBuilder builder;
+  StrandBuilder strand = builder.strand("test");
+  strand.loop(0, [&] { strand.send(1, input(0)); });
+  const Program program = lower(builder.take(), 0, 2, true);
+  EXPECT_EQ(program.strands(), 0U);
+}
+
+TEST(Lowering, FusesAReceiveWithTheSendOfItsResultOnly) {
+  RankBuilder builder;
+  StrandBuilder strand = builder.strand("test");
+  strand.recv_reduce(1, output(0), input(0));
+  strand.send(2, output(0));
+  strand.recv(1, output(1));
+  strand.send(2, output(2));
+  const Program program = lower(builder.take(), 0, 3, true);
+  ASSERT_EQ(program.ops.size(), 3U);
+  EXPECT_EQ(program.ops[0].kind, OpKind::recv_reduce_send);
+  EXPECT_EQ(program.ops[0].peer2, 2);
+  EXPECT_NE(program.ops[0].flags & kStore, 0);
+  EXPECT_EQ(program.ops[1].kind, OpKind::recv);
+}
+
+}  // namespace
+}  // namespace peal::schedule

@@ -1,0 +1,224 @@
+#include <gtest/gtest.h>
+
+#include <topology/machine.hpp>
+#include <tuning/explain.hpp>
+#include <tuning/placement.hpp>
+
+namespace peal::tuning {
+namespace {
+
+struct Seat {
+  std::unique_ptr<topology::Resources> resources;
+  Environment environment;
+};
+
+Seat dgx(int nodes, int ranks, EnvironmentOptions options = {}) {
+  auto cluster = topology::build_cluster("dgx-h100", nodes);
+  EXPECT_TRUE(cluster) << (cluster ? "" : cluster.error().message);
+  Seat seat;
+  const std::vector<int> devices = spread(*cluster, ranks);
+  seat.resources = std::make_unique<topology::Resources>(std::move(*cluster));
+  auto environment = environment_of(*seat.resources, devices, options);
+  EXPECT_TRUE(environment) << (environment ? "" : environment.error().message);
+  seat.environment = std::move(*environment);
+  return seat;
+}
+
+Seat host(int cores, int ranks, EnvironmentOptions options = {}) {
+  auto cluster = topology::read_cluster_text(fmt::format("devices:\n  - {{id: \"core[0-{0}]\", kind: core}}\n  - {{id: mem0, kind: memory}}\n"
+                                                         "links:\n  - {{a: \"core[0-{0}]\", b: mem0, kind: shm, GBps: 100, latency_ns: 30}}\n",
+                                                         cores - 1),
+                                             "test host");
+  EXPECT_TRUE(cluster) << (cluster ? "" : cluster.error().message);
+  Seat seat;
+  const std::vector<int> devices = spread(*cluster, ranks);
+  seat.resources = std::make_unique<topology::Resources>(std::move(*cluster));
+  auto environment = environment_of(*seat.resources, devices, options);
+  EXPECT_TRUE(environment) << (environment ? "" : environment.error().message);
+  seat.environment = std::move(*environment);
+  return seat;
+}
+
+Question ask(std::uint64_t bytes) {
+  Question q;
+  q.call.bytes = {bytes};
+  return q;
+}
+
+TEST(Placement, GroupsAreNumberedByTheirLowestRank) {
+  const int groups[] = {7, 3, 7, 3, 9};
+  const schedule::Placement placement = place_groups(groups);
+  EXPECT_EQ(placement.group, (std::vector<std::int32_t>{0, 1, 0, 1, 2}));
+  EXPECT_EQ(placement.ring, (std::vector<std::int32_t>{0, 2, 1, 3, 4}));
+}
+
+TEST(Placement, OneHostHasNoGroups) {
+  const std::string hosts[] = {"a", "a", "a"};
+  EXPECT_EQ(place(hosts), schedule::Placement{});
+}
+
+TEST(Placement, RanksOfADgxAreGroupedByNode) {
+  const Seat seat = dgx(2, 16);
+  EXPECT_EQ(seat.environment.nodes, 2);
+  EXPECT_EQ(seat.environment.placement.group[7], 0);
+  EXPECT_EQ(seat.environment.placement.group[8], 1);
+  EXPECT_TRUE(seat.environment.placement.ring.empty());
+  EXPECT_EQ(seat.environment.level[1].ranks_per_outlet, 1);
+}
+
+TEST(Environment, KnowsScopesOfBothLevels) {
+  const Seat seat = dgx(2, 16);
+  EXPECT_EQ(seat.environment.level[0].scope, "nvlink-h100");
+  EXPECT_EQ(seat.environment.level[1].scope, "infiniband");
+  EXPECT_FALSE(seat.environment.is_host);
+}
+
+TEST(Environment, TravelsAsJson) {
+  for (const Seat& seat : {dgx(2, 16), host(2, 4), host(1, 1), dgx(1, 1)}) {
+    const std::string text = to_json(seat.environment);
+    auto back = environment_from_json(text);
+    ASSERT_TRUE(back) << back.error().message;
+    EXPECT_EQ(to_json(*back), text);
+    for (const std::uint64_t bytes : {8u, 65536u, 1u << 24}) {
+      auto here = select(seat.environment, ask(bytes));
+      auto there = select(*back, ask(bytes));
+      ASSERT_TRUE(here && there);
+      ASSERT_EQ(here->candidates.size(), there->candidates.size());
+      for (std::size_t i = 0; i < here->candidates.size(); ++i) {
+        EXPECT_EQ(here->candidates[i].algorithm, there->candidates[i].algorithm);
+        EXPECT_EQ(here->candidates[i].protocol, there->candidates[i].protocol);
+        EXPECT_EQ(here->candidates[i].prediction.time, there->candidates[i].prediction.time);
+      }
+    }
+  }
+}
+
+TEST(Environment, RefusesTextThatIsNoEnvironment) {
+  const std::string good = to_json(host(2, 2).environment);
+  for (std::size_t length = 0; length + 1 < good.size(); length += 97) EXPECT_FALSE(environment_from_json(good.substr(0, length)));
+  EXPECT_FALSE(environment_from_json("{\"ranks\":-1}"));
+  EXPECT_FALSE(environment_from_json("[]"));
+}
+
+TEST(Environment, RanksOfOneCoreShareIt) {
+  const Seat seat = host(2, 4);
+  EXPECT_EQ(seat.environment.core_of, (std::vector<std::int32_t>{0, 1, 0, 1}));
+}
+
+TEST(Environment, OffersOnlyWhatTheTransportsCarry) {
+  EnvironmentOptions options;
+  options.protocols = {schedule::Protocol::staged};
+  const Seat seat = host(2, 2, options);
+  ASSERT_EQ(seat.environment.offers.size(), 1u);
+  EXPECT_EQ(seat.environment.offers[0].protocol, schedule::Protocol::staged);
+  EXPECT_EQ(seat.environment.refusals.size(), static_cast<std::size_t>(schedule::kProtocolCount) - 1);
+}
+
+TEST(Select, TheFastestComesFirst) {
+  const Seat seat = host(4, 4);
+  auto selection = select(seat.environment, ask(1 << 20));
+  ASSERT_TRUE(selection) << selection.error().message;
+  EXPECT_GT(selection->candidates.size(), 3u);
+  for (std::size_t i = 1; i < selection->candidates.size(); ++i)
+    EXPECT_LE(selection->candidates[i - 1].prediction.time, selection->candidates[i].prediction.time);
+}
+
+TEST(Select, SmallMessagesGoInLines) {
+  auto selection = select(host(2, 2).environment, ask(8));
+  ASSERT_TRUE(selection) << selection.error().message;
+  EXPECT_EQ(selection->chosen().protocol, schedule::Protocol::line);
+}
+
+TEST(Select, LargeMessagesNeverGoInLinesOnAHost) {
+  auto selection = select(host(2, 2).environment, ask(1 << 20));
+  ASSERT_TRUE(selection) << selection.error().message;
+  for (const Candidate& c : selection->candidates) EXPECT_NE(c.protocol, schedule::Protocol::line);
+  EXPECT_FALSE(selection->excluded.empty());
+}
+
+TEST(Select, DeterministicTakesOnlyCanonicalOnes) {
+  Question q = ask(1 << 20);
+  q.is_deterministic = true;
+  auto selection = select(host(8, 8).environment, q);
+  ASSERT_TRUE(selection) << selection.error().message;
+  for (const Candidate& c : selection->candidates) EXPECT_TRUE(c.is_canonical) << c.algorithm->name;
+  q.algorithm = "ring";
+  auto forced = select(host(8, 8).environment, q);
+  ASSERT_FALSE(forced);
+  EXPECT_NE(forced.error().message.find("canonical"), std::string::npos) << forced.error().message;
+}
+
+TEST(Select, AForcedChoiceIsTakenOrRefused) {
+  const Seat seat = host(4, 4);
+  Question q = ask(1 << 20);
+  q.algorithm = "ring";
+  q.protocol = "staged";
+  auto selection = select(seat.environment, q);
+  ASSERT_TRUE(selection) << selection.error().message;
+  ASSERT_EQ(selection->candidates.size(), 1u);
+  EXPECT_EQ(selection->chosen().algorithm->name, "ring");
+  for (const auto& [algorithm, protocol] : {std::pair{"rign", ""}, {"", "stagd"}, {"ring", "line"}, {"", "fused"}}) {
+    q.algorithm = algorithm;
+    q.protocol = protocol;
+    auto refused = select(seat.environment, q);
+    EXPECT_FALSE(refused) << algorithm << " " << protocol;
+    if (!refused) {
+      EXPECT_GT(refused.error().message.size(), 20u);
+    }
+  }
+}
+
+TEST(Select, WrongRootsAreRefused) {
+  Question q = ask(64);
+  q.call.collective = Collective::broadcast;
+  q.call.root = 4;
+  EXPECT_FALSE(select(host(4, 4).environment, q));
+}
+
+TEST(Select, EveryCollectiveHasAWayAtEveryRankCount) {
+  for (const int ranks : {1, 2, 3, 4, 5, 7, 8}) {
+    const Seat seat = host(8, ranks);
+    for (int c = 0; c < kCollectiveCount; ++c)
+      for (const std::uint64_t bytes : {0u, 8u, 1000u, 1u << 20}) {
+        Question q = ask(bytes);
+        q.call.collective = static_cast<Collective>(c);
+        q.call.peer = ranks - 1;
+        auto selection = select(seat.environment, q);
+        EXPECT_TRUE(selection) << ranks << ": " << (selection ? "" : selection.error().message);
+        if (selection) {
+          EXPECT_GE(selection->chosen().prediction.time.value, 0);
+        }
+      }
+  }
+}
+
+TEST(Plan, SizesAreThoseOfNcclTests) {
+  Call call;
+  call.bytes = {1000};
+  call.collective = Collective::all_gather;
+  EXPECT_EQ(elements_of(call, 4).input, 62u);
+  EXPECT_EQ(elements_of(call, 4).output, 248u);
+  EXPECT_EQ(size_of_call(call, 4).value, 992u);
+  call.collective = Collective::all_reduce;
+  EXPECT_EQ(elements_of(call, 4).input, 250u);
+  EXPECT_DOUBLE_EQ(bus_factor(Collective::all_reduce, 8), 1.75);
+  EXPECT_DOUBLE_EQ(bus_factor(Collective::all_to_all, 8), 0.875);
+  EXPECT_DOUBLE_EQ(bus_factor(Collective::broadcast, 8), 1);
+}
+
+TEST(Explain, SaysWhatWasChosenAndWhy) {
+  const Seat seat = host(4, 4);
+  Question q = ask(1 << 20);
+  q.call.type = DataType::bf16;
+  auto selection = select(seat.environment, q);
+  ASSERT_TRUE(selection);
+  const std::string text = explain_text(seat.environment, *selection);
+  for (const char* word : {"chosen:", "it beat:", "excluded:", "constants:", "rounded to bf16", "steps", "GB/s"})
+    EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
+  const std::string tree = explain_json(seat.environment, *selection);
+  for (const char* word : {"\"schema\": \"peal.explain/1\"", "\"predicted_us\"", "\"candidates\"", "\"bytes_per_link\"", "\"canonical\""})
+    EXPECT_NE(tree.find(word), std::string::npos) << word;
+}
+
+}  // namespace
+}  // namespace peal::tuning
