@@ -30,17 +30,37 @@ Result<CachedPlan*> Plans::look_up(const PlanKey& key) {
   return last_;
 }
 
-// The choice must not depend on what may differ from rank to rank: it is made for the upper end of the size class and out of place;
-// only this rank's program then knows that its buffers overlap.
-Result<std::unique_ptr<CachedPlan>> Plans::make(const PlanKey& key) const {
+tuning::Question Plans::question_of(Collective collective, Bytes bytes, DataType type, int root) const {
   tuning::Question question;
-  question.call.collective = key.collective;
-  question.call.bytes = {key.collective == Collective::barrier ? 0 : std::uint64_t{1} << key.size_class};
-  question.call.type = key.type;
-  question.call.root = std::max(0, key.root);
+  question.call.collective = collective;
+  question.call.bytes = bytes;
+  question.call.type = type;
+  question.call.root = std::max(0, root);
   question.is_deterministic = wishes_.deterministic;
   question.algorithm = wishes_.algorithm;
   question.protocol = wishes_.protocol;
+  return question;
+}
+
+Result<double> Plans::predicted_us(Collective collective, Bytes bytes, DataType type, int root) {
+  PlanKey key;
+  key.collective = collective;
+  key.type = type;
+  key.size_class = size_class_of(bytes.value);
+  key.root = root;
+  PEAL_ASSIGN(const CachedPlan* plan, find(key));
+  tuning::Question question = question_of(collective, bytes, type, root);
+  question.algorithm = plan->plan.algorithm;
+  question.protocol = schedule::name_of(plan->plan.protocol);
+  PEAL_ASSIGN(const tuning::Selection selection, tuning::select(environment_, question));
+  return selection.chosen().prediction.time.microseconds();
+}
+
+// The choice must not depend on what may differ from rank to rank: it is made for the upper end of the size class and out of place;
+// only this rank's program then knows that its buffers overlap.
+Result<std::unique_ptr<CachedPlan>> Plans::make(const PlanKey& key) const {
+  const Bytes upper{key.collective == Collective::barrier ? 0 : std::uint64_t{1} << key.size_class};
+  const tuning::Question question = question_of(key.collective, upper, key.type, key.root);
   PEAL_ASSIGN(const tuning::Selection selection, tuning::select(environment_, question));
   const tuning::Candidate& chosen = selection.chosen();
 

@@ -1,5 +1,6 @@
 // Joining a job: rendezvous, who sits on this host, and a door for TCP where one is needed.
 #include <algorithm>
+#include <base/log.hpp>
 #include <base/settings.hpp>
 #include <comm/world.hpp>
 #include <net/interfaces.hpp>
@@ -12,6 +13,7 @@ namespace {
 Result<net::Address> data_address(const bootstrap::Job& job, bool spans_hosts) {
   if (!spans_hosts) return net::Address::loopback_v4(0);
   PEAL_ASSIGN(const net::InterfaceChoice choice, net::choose_interface(setting("PEAL_INTERFACE"), job.root));
+  log(LogLevel::info, "data goes by {}", choice.why);
   return choice.interface.address.with_port(0);
 }
 

@@ -75,6 +75,18 @@ void StrandBuilder::close_loop() {
   ops()[start].more = distance;
 }
 
+// Steps of a loop that is not there; inside loops of the body the outer index is 0 and its steps do nothing.
+void StrandBuilder::drop_steps(std::size_t first) {
+  int depth = 0;
+  for (std::size_t i = first; i < ops().size(); ++i) {
+    Op& op = ops()[i];
+    if (op.kind == OpKind::end_loop) --depth;
+    if (depth == 0) op.peer_step = op.src.step[0] = op.dst.step[0] = 0;
+    op.src.step[1] = op.dst.step[1] = 0;
+    if (op.kind == OpKind::loop) ++depth;
+  }
+}
+
 StrandBuilder RankBuilder::strand(std::string name) {
   schedule_.strands.push_back({std::move(name), {}});
   return {schedule_, schedule_.strands.size() - 1};

@@ -12,7 +12,7 @@ namespace peal::schedule {
 
 namespace {
 
-constexpr std::int64_t kMostCells = 1 << 24;
+constexpr std::int64_t kMostCells = 1 << 21;
 
 // Follows the contributions of every rank through the plan, with slots without end, to learn which reads are raw inputs and where sums
 // are complete. What goes wrong here is left to the verifier.
@@ -46,7 +46,9 @@ class Replay {
       buffer = 'i';
       if (file_.collective == Collective::reduce_scatter) index += static_cast<std::int32_t>(g) * layouts_.output.chunks();
     }
-    const std::int32_t start = buffer == 'i' ? 0 : buffer == 'o' ? layouts_.input.chunks() : layouts_.input.chunks() + layouts_.output.chunks();
+    const std::int32_t start = buffer == 'i'   ? 0
+                               : buffer == 'o' ? layouts_.input.chunks()
+                                               : layouts_.input.chunks() + layouts_.output.chunks();
     return cells_[std::min(g * per_gpu_ + static_cast<std::size_t>(start + index), cells_.size() - 1)];
   }
   std::deque<Values>& channel(std::size_t from, std::size_t to, std::int32_t number) {
@@ -65,7 +67,8 @@ class Replay {
     std::uint32_t& at = done_[g][b];
     if (at >= block.steps.size()) return false;
     MscclStep& step = block.steps[at];
-    if (step.after_block >= 0 && done_[g][static_cast<std::size_t>(step.after_block)] <= static_cast<std::uint32_t>(step.after_step)) return false;
+    if (step.after_block >= 0 && done_[g][static_cast<std::size_t>(step.after_block)] <= static_cast<std::uint32_t>(step.after_step))
+      return false;
     Values values(static_cast<std::size_t>(step.count), kPoison);
     if (receives(step.type)) {
       auto& queue = channel(static_cast<std::size_t>(block.recv), g, block.channel);
@@ -83,8 +86,10 @@ class Replay {
   void apply(std::size_t g, MscclStep& step, std::int32_t i, TreeId& value) {
     const TreeId source = reads_source(step.type) ? cell(g, step.source, step.source_at + i) : kPoison;
     if (i == 0) step.source_is_raw = is_raw(source);
-    if (adds(step.type)) value = sum(source, value);
-    else if (step.type == MscclType::send || step.type == MscclType::copy) value = scaled(source);
+    if (adds(step.type))
+      value = sum(source, value);
+    else if (step.type == MscclType::send || step.type == MscclType::copy)
+      value = scaled(source);
     if (step.type == MscclType::reduce) {
       const TreeId old = cell(g, step.target, step.target_at + i);
       if (i == 0) step.target_is_raw = is_raw(old);
@@ -117,7 +122,8 @@ Result<Layouts> layouts_of(const MscclFile& file, const Request& request) {
   const std::int32_t n = request.ranks;
   const std::int32_t whole = std::max(in, out);
   const auto does_not_divide = [&](const char* what, std::int32_t chunks) {
-    return fail(ErrorCode::corrupt, "{}: {} {} chunks cannot be shared among {} ranks; correct i_chunks, o_chunks or ngpus", file.origin, chunks, what, n);
+    return fail(ErrorCode::corrupt, "{}: {} {} chunks cannot be shared among {} ranks; correct i_chunks, o_chunks or ngpus", file.origin,
+                chunks, what, n);
   };
   Layouts layouts;
   layouts.uniform = true;
@@ -154,7 +160,9 @@ Result<Layouts> layouts_of(const MscclFile& file, const Request& request) {
   if (request.in_place && request.collective == Collective::reduce_scatter) scratch += layouts.input.chunks();
   layouts.scratch_copies = (scratch + layouts.shape().chunks() - 1) / layouts.shape().chunks();
   const std::int64_t cells = (static_cast<std::int64_t>(layouts.input.chunks()) + layouts.output.chunks() + scratch) * n;
-  if (cells > kMostCells) return fail(ErrorCode::unsupported, "{}: the plan has {} chunks over all ranks, more than {}; import a smaller one", file.origin, cells, kMostCells);
+  if (cells > kMostCells)
+    return fail(ErrorCode::unsupported, "{}: the plan has {} chunks over all ranks, more than {}; import a smaller one", file.origin, cells,
+                kMostCells);
   return layouts;
 }
 
@@ -272,8 +280,10 @@ class Writer {
       case MscclType::recv_reduce_send:
         op.kind = OpKind::recv_reduce_send;
         op.peer2 = block.send;
-        if (step.type == MscclType::recv_reduce_copy_send) op.flags |= kStore;
-        else op.dst = op.src;  // as long as it, not written
+        if (step.type == MscclType::recv_reduce_copy_send)
+          op.flags |= kStore;
+        else
+          op.dst = op.src;  // as long as it, not written
         break;
       case MscclType::copy: op.kind = OpKind::copy; break;
       case MscclType::reduce: {

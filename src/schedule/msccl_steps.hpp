@@ -10,11 +10,22 @@
 
 namespace peal::schedule {
 
-enum class MscclType : std::uint8_t { send, recv, recv_copy_send, recv_reduce_send, recv_reduce_copy, recv_reduce_copy_send, copy, reduce, nop };
+enum class MscclType : std::uint8_t {
+  send,
+  recv,
+  recv_copy_send,
+  recv_reduce_send,
+  recv_reduce_copy,
+  recv_reduce_copy_send,
+  copy,
+  reduce,
+  nop
+};
 
 constexpr bool receives(MscclType t) noexcept { return t >= MscclType::recv && t <= MscclType::recv_reduce_copy_send; }
 constexpr bool sends(MscclType t) noexcept {
-  return t == MscclType::send || t == MscclType::recv_copy_send || t == MscclType::recv_reduce_send || t == MscclType::recv_reduce_copy_send;
+  return t == MscclType::send || t == MscclType::recv_copy_send || t == MscclType::recv_reduce_send ||
+         t == MscclType::recv_reduce_copy_send;
 }
 constexpr bool adds(MscclType t) noexcept { return t >= MscclType::recv_reduce_send && t <= MscclType::recv_reduce_copy_send; }
 /// Reads (srcbuf, srcoff).

@@ -26,7 +26,8 @@ constexpr std::int64_t kMostChannels = 256;
 constexpr std::int64_t kMostChunksAStep = 65535;
 
 std::size_t line_of(std::string_view text, std::size_t offset) {
-  return 1 + static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(offset, text.size())), '\n'));
+  return 1 + static_cast<std::size_t>(
+                 std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(offset, text.size())), '\n'));
 }
 
 class Reader {
@@ -38,7 +39,8 @@ class Reader {
  private:
   // "plan.xml, line 12: gpu 3, thread block 1, step 4"
   std::string where(const pugi::xml_node& node) const {
-    const std::string line = fmt::format("{}, line {}", origin_, line_of(text_, static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, node.offset_debug()))));
+    const std::string line =
+        fmt::format("{}, line {}", origin_, line_of(text_, static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, node.offset_debug()))));
     return place_.empty() ? line : line + ": " + place_;
   }
 
@@ -88,9 +90,15 @@ Result<Collective> collective_of(std::string_view name) {
     Collective collective;
   };
   constexpr Known kKnown[] = {
-      {"allreduce", Collective::all_reduce},          {"allgather", Collective::all_gather}, {"reducescatter", Collective::reduce_scatter},
-      {"reduce_scatter", Collective::reduce_scatter}, {"alltoall", Collective::all_to_all},  {"broadcast", Collective::broadcast},
-      {"reduce", Collective::reduce},                 {"gather", Collective::gather},        {"scatter", Collective::scatter},
+      {"allreduce", Collective::all_reduce},
+      {"allgather", Collective::all_gather},
+      {"reducescatter", Collective::reduce_scatter},
+      {"reduce_scatter", Collective::reduce_scatter},
+      {"alltoall", Collective::all_to_all},
+      {"broadcast", Collective::broadcast},
+      {"reduce", Collective::reduce},
+      {"gather", Collective::gather},
+      {"scatter", Collective::scatter},
   };
   std::string all;
   for (const Known& known : kKnown) {
@@ -113,13 +121,15 @@ Status Reader::head(const pugi::xml_node& algo) {
   file_.root = static_cast<std::int32_t>(root);
   plan_.protocol = algo.attribute("proto").value();
   if (plan_.protocol != "Simple" && plan_.protocol != "LL" && plan_.protocol != "LL128")
-    return fail(ErrorCode::corrupt, "{}: proto=\"{}\" is not a protocol of MSCCL; it must be Simple, LL or LL128", where(algo), plan_.protocol.substr(0, 40));
+    return fail(ErrorCode::corrupt, "{}: proto=\"{}\" is not a protocol of MSCCL; it must be Simple, LL or LL128", where(algo),
+                plan_.protocol.substr(0, 40));
   PEAL_ASSIGN(const std::int64_t channels, number(algo, "nchannels", std::int64_t{1}, kMostChannels));
   plan_.channels = static_cast<std::int32_t>(channels);
   PEAL_TRY(number(algo, "nchunksperloop", std::int64_t{1}, kMostChunks).map([](std::int64_t) {}));
   PEAL_ASSIGN(const std::int64_t in_place, number(algo, "inplace", std::int64_t{0}, std::int64_t{1}, std::optional<std::int64_t>(0)));
   plan_.in_place = in_place == 1;
-  PEAL_ASSIGN(const std::int64_t out_of_place, number(algo, "outofplace", std::int64_t{0}, std::int64_t{1}, std::optional<std::int64_t>(1 - in_place)));
+  PEAL_ASSIGN(const std::int64_t out_of_place,
+              number(algo, "outofplace", std::int64_t{0}, std::int64_t{1}, std::optional<std::int64_t>(1 - in_place)));
   plan_.out_of_place = out_of_place == 1;
   if (!plan_.in_place && !plan_.out_of_place)
     return fail(ErrorCode::corrupt, "{}: the plan serves neither calls in place nor others; set inplace or outofplace to 1", where(algo));
@@ -129,15 +139,17 @@ Status Reader::head(const pugi::xml_node& algo) {
   return {};
 }
 
-Status Reader::operand(const pugi::xml_node& node, const MscclGpu& gpu, char buffer, std::int64_t at, std::int64_t count, const char* name) const {
+Status Reader::operand(const pugi::xml_node& node, const MscclGpu& gpu, char buffer, std::int64_t at, std::int64_t count,
+                       const char* name) const {
   // In place, input and output may be one buffer under either name.
   const std::int64_t caller = std::max(gpu.input_chunks, gpu.output_chunks);
-  const std::int64_t chunks = buffer == 's'        ? gpu.scratch_chunks
-                              : plan_.in_place     ? caller
-                              : buffer == 'i'      ? gpu.input_chunks
-                                                   : gpu.output_chunks;
+  const std::int64_t chunks = buffer == 's'    ? gpu.scratch_chunks
+                              : plan_.in_place ? caller
+                              : buffer == 'i'  ? gpu.input_chunks
+                                               : gpu.output_chunks;
   if (at >= 0 && at + count <= chunks) return {};
-  return fail(ErrorCode::corrupt, "{}: {}={} with cnt={} lies outside buffer {} of {} chunks; correct the file", where(node), name, at, count, buffer, chunks);
+  return fail(ErrorCode::corrupt, "{}: {}={} with cnt={} lies outside buffer {} of {} chunks; correct the file", where(node), name, at,
+              count, buffer, chunks);
 }
 
 Status Reader::operands(const pugi::xml_node& node, const MscclGpu& gpu, MscclStep& step) {
@@ -163,19 +175,19 @@ Status Reader::step(const pugi::xml_node& node, const MscclGpu& gpu, MscclBlock&
     return fail(ErrorCode::unsupported, "{}: the plan has more than {} steps; import a smaller one", where(node), kMostSteps);
   PEAL_ASSIGN(const std::int64_t number_of_step, number(node, "s", std::int64_t{0}, kMostSteps));
   if (number_of_step != static_cast<std::int64_t>(block.steps.size()))
-    return fail(ErrorCode::corrupt, "{}: step s={} stands where step {} belongs; number the steps of a thread block 0, 1, 2, ...", where(node), number_of_step,
-                block.steps.size());
+    return fail(ErrorCode::corrupt, "{}: step s={} stands where step {} belongs; number the steps of a thread block 0, 1, 2, ...",
+                where(node), number_of_step, block.steps.size());
   constexpr std::string_view kTypes[] = {"s", "r", "rcs", "rrs", "rrc", "rrcs", "cpy", "re", "nop"};
   const std::string_view type = node.attribute("type").value();
   const auto* known = std::find(std::begin(kTypes), std::end(kTypes), type);
   if (known == std::end(kTypes))
-    return fail(ErrorCode::corrupt, "{}: step {} has the unknown type \"{}\"; MSCCL knows s, r, rcs, rrs, rrc, rrcs, cpy, re, nop", where(node), number_of_step,
-                type.substr(0, 40));
+    return fail(ErrorCode::corrupt, "{}: step {} has the unknown type \"{}\"; MSCCL knows s, r, rcs, rrs, rrc, rrcs, cpy, re, nop",
+                where(node), number_of_step, type.substr(0, 40));
   MscclStep step;
   step.type = static_cast<MscclType>(known - std::begin(kTypes));
   if ((receives(step.type) && block.recv < 0) || (sends(step.type) && block.send < 0))
-    return fail(ErrorCode::corrupt, "{}: step {} ({}) needs a peer that its thread block does not have (send=\"{}\" recv=\"{}\")", where(node), number_of_step, type,
-                block.send, block.recv);
+    return fail(ErrorCode::corrupt, "{}: step {} ({}) needs a peer that its thread block does not have (send=\"{}\" recv=\"{}\")",
+                where(node), number_of_step, type, block.send, block.recv);
   if (step.type != MscclType::nop) PEAL_TRY(operands(node, gpu, step));
   PEAL_ASSIGN(const std::int64_t after, number(node, "depid", std::int64_t{-1}, kMostBlocks, std::optional<std::int64_t>(-1)));
   PEAL_ASSIGN(const std::int64_t after_step, number(node, "deps", std::int64_t{-1}, kMostSteps, std::optional<std::int64_t>(-1)));
@@ -193,7 +205,9 @@ Status Reader::block(const pugi::xml_node& node, MscclGpu& gpu) {
   place_ = fmt::format("{}, thread block {}", outer, id);
   if (gpu.blocks.size() <= static_cast<std::size_t>(id)) gpu.blocks.resize(static_cast<std::size_t>(id) + 1);
   MscclBlock& block = gpu.blocks[static_cast<std::size_t>(id)];
-  if (block.is_there) return fail(ErrorCode::corrupt, "{}: there are two thread blocks with this number; give each its own, from 0 without gaps", where(node));
+  if (block.is_there)
+    return fail(ErrorCode::corrupt, "{}: there are two thread blocks with this number; give each its own, from 0 without gaps",
+                where(node));
   block.is_there = true;
   PEAL_ASSIGN(const std::int64_t to, number(node, "send", std::int64_t{-1}, ranks_ - 1, std::optional<std::int64_t>(-1)));
   PEAL_ASSIGN(const std::int64_t from, number(node, "recv", std::int64_t{-1}, ranks_ - 1, std::optional<std::int64_t>(-1)));
@@ -210,7 +224,8 @@ Status Reader::gpu(const pugi::xml_node& node) {
   PEAL_ASSIGN(const std::int64_t id, number(node, "id", std::int64_t{0}, ranks_ - 1));
   place_ = fmt::format("gpu {}", id);
   MscclGpu& gpu = file_.gpus[static_cast<std::size_t>(id)];
-  if (gpu.is_there) return fail(ErrorCode::corrupt, "{}: there are two GPUs with this number; give each its own, 0 to {}", where(node), ranks_ - 1);
+  if (gpu.is_there)
+    return fail(ErrorCode::corrupt, "{}: there are two GPUs with this number; give each its own, 0 to {}", where(node), ranks_ - 1);
   gpu.is_there = true;
   PEAL_ASSIGN(const std::int64_t in, number(node, "i_chunks", std::int64_t{0}, kMostChunks));
   PEAL_ASSIGN(const std::int64_t out, number(node, "o_chunks", std::int64_t{0}, kMostChunks));
@@ -220,7 +235,8 @@ Status Reader::gpu(const pugi::xml_node& node) {
   gpu.scratch_chunks = static_cast<std::int32_t>(scratch);
   for (const pugi::xml_node& child : node.children("tb")) PEAL_TRY(block(child, gpu));
   for (std::size_t b = 0; b < gpu.blocks.size(); ++b)
-    if (!gpu.blocks[b].is_there) return fail(ErrorCode::corrupt, "{}: thread block {} is missing; number them from 0 without gaps", where(node), b);
+    if (!gpu.blocks[b].is_there)
+      return fail(ErrorCode::corrupt, "{}: thread block {} is missing; number them from 0 without gaps", where(node), b);
   place_.clear();
   return {};
 }
@@ -234,8 +250,10 @@ Status Reader::dependencies() const {
         if (step.after_block < 0) continue;
         const auto on = static_cast<std::size_t>(step.after_block);
         if (on < blocks.size() && step.after_step >= 0 && static_cast<std::size_t>(step.after_step) < blocks[on].steps.size()) continue;
-        return fail(ErrorCode::corrupt, "{}: gpu {}, thread block {}, step {} waits for step {} of thread block {}, which does not exist; correct depid or deps",
-                    origin_, g, b, s, step.after_step, step.after_block);
+        return fail(
+            ErrorCode::corrupt,
+            "{}: gpu {}, thread block {}, step {} waits for step {} of thread block {}, which does not exist; correct depid or deps",
+            origin_, g, b, s, step.after_step, step.after_block);
       }
   }
   return {};
@@ -250,15 +268,16 @@ Result<MscclPlan> Reader::read() {
   const pugi::xml_node algo = document.child("algo");
   if (!algo) {
     const std::string_view found = document.document_element().name();
-    return fail(ErrorCode::corrupt, "{}: this is no MSCCL algorithm: the outermost element is <{}>, not <algo>; give a file of msccl-tools", origin_,
-                found.substr(0, 40));
+    return fail(ErrorCode::corrupt, "{}: this is no MSCCL algorithm: the outermost element is <{}>, not <algo>; give a file of msccl-tools",
+                origin_, found.substr(0, 40));
   }
   PEAL_TRY(head(algo));
   file_.gpus.resize(static_cast<std::size_t>(ranks_));
   for (const pugi::xml_node& child : algo.children("gpu")) PEAL_TRY(gpu(child));
   for (std::int64_t g = 0; g < ranks_; ++g)
     if (!file_.gpus[static_cast<std::size_t>(g)].is_there)
-      return fail(ErrorCode::corrupt, "{}: the head promises {} GPUs, but gpu {} is missing; fetch the file again or correct ngpus", origin_, ranks_, g);
+      return fail(ErrorCode::corrupt, "{}: the head promises {} GPUs, but gpu {} is missing; fetch the file again or correct ngpus",
+                  origin_, ranks_, g);
   PEAL_TRY(dependencies());
   PEAL_TRY(translate(std::move(file_), plan_));
   return std::move(plan_);
@@ -268,7 +287,8 @@ Result<MscclPlan> Reader::read() {
 
 Result<MscclPlan> parse_msccl_xml(std::string_view text, std::string_view origin) {
   if (text.size() > kMostBytes)
-    return fail(ErrorCode::unsupported, "{}: the file has {} bytes, more than the {} that a plan may have; is it an MSCCL algorithm?", origin, text.size(), kMostBytes);
+    return fail(ErrorCode::unsupported, "{}: the file has {} bytes, more than the {} that a plan may have; is it an MSCCL algorithm?",
+                origin, text.size(), kMostBytes);
   return Reader(text, origin).read();
 }
 
@@ -279,7 +299,8 @@ Result<MscclPlan> read_msccl_plan(const std::string& path) {
   if (size < 0 || size == std::numeric_limits<std::streamoff>::max())
     return fail(ErrorCode::invalid_argument, "cannot read {}: it is not a file; give the path of an MSCCL XML file", path);
   if (static_cast<std::uint64_t>(size) > kMostBytes)
-    return fail(ErrorCode::unsupported, "{}: the file has {} bytes, more than the {} that a plan may have; is it an MSCCL algorithm?", path, size, kMostBytes);
+    return fail(ErrorCode::unsupported, "{}: the file has {} bytes, more than the {} that a plan may have; is it an MSCCL algorithm?", path,
+                size, kMostBytes);
   std::string text(static_cast<std::size_t>(size), '\0');
   file.seekg(0);
   file.read(text.data(), size);

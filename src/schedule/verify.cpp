@@ -31,7 +31,8 @@ bool is_sane(const Ref& ref, std::int64_t inner, std::int64_t outer) {
 // Operand counts that do not fit one another; empty when all is well.
 std::string operand_fault(const Op& op, const Program& program) {
   const bool stores = !sends(op.kind) || (op.flags & kStore) != 0;
-  if (receives(op.kind) && reduces(op.kind) && stores && op.src.count != op.dst.count) return "reads and writes different numbers of chunks";
+  if (receives(op.kind) && reduces(op.kind) && stores && op.src.count != op.dst.count)
+    return "reads and writes different numbers of chunks";
   if (op.kind == OpKind::copy && op.src.count != op.dst.count) return "reads and writes different numbers of chunks";
   if (op.kind == OpKind::reduce) {
     if (static_cast<std::size_t>(op.more) + op.more_count > program.sources.size()) return "names sources that do not exist";
@@ -78,7 +79,10 @@ struct FormCheck {
         if (std::string why = operand_fault(op, program); !why.empty()) return bad(std::move(why));
         const std::int64_t inner = depth > 0 ? times[depth] : 1;
         const std::int64_t outer = depth > 1 ? times[1] : 1;
-        if (!is_sane(op.src, inner, outer) || !is_sane(op.dst, inner, outer)) return bad("has a chunk index out of all bounds");
+        bool sane = is_sane(op.src, inner, outer) && is_sane(op.dst, inner, outer);
+        for (std::uint32_t k = 0; op.kind == OpKind::reduce && k < op.more_count; ++k)
+          sane = sane && is_sane(program.sources[op.more + k].ref, inner, outer);
+        if (!sane) return bad("has a chunk index out of all bounds");
         steps += inner * outer;
         if (steps > kMostSteps) return bad("makes the walk longer than can be verified");
       }
@@ -139,7 +143,8 @@ std::string request_fault(const Request& request, const Layouts& layouts) {
     case Collective::barrier: break;
     default: fits = in == out; break;
   }
-  return fits ? std::string() : fmt::format("the layouts ({} input and {} output chunks on {} ranks) do not fit the collective", in, out, n);
+  return fits ? std::string()
+              : fmt::format("the layouts ({} input and {} output chunks on {} ranks) do not fit the collective", in, out, n);
 }
 
 }  // namespace
@@ -175,8 +180,8 @@ Verdict verify_programs(const Request& request, const Layouts& layouts, bool pie
 
 Verdict verify(const Schedule& schedule, const VerifyOptions& options) {
   return verify_programs(
-      schedule.request, schedule.layouts, schedule.pieced,
-      [&](std::int32_t rank) { return program_for(schedule, rank, options.fuse); }, options);
+      schedule.request, schedule.layouts, schedule.pieced, [&](std::int32_t rank) { return program_for(schedule, rank, options.fuse); },
+      options);
 }
 
 }  // namespace peal::schedule

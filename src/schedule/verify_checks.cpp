@@ -8,8 +8,8 @@ namespace peal::schedule {
 namespace {
 
 std::string ref_text(const BoundOp& bound, const Ref& ref) {
-  const std::string name = ref.buffer == kInput    ? "input"
-                           : ref.buffer == kOutput ? "output"
+  const std::string name = ref.buffer == kInput     ? "input"
+                           : ref.buffer == kOutput  ? "output"
                            : ref.buffer == kScratch ? "scratch"
                                                     : fmt::format("buffer{}", ref.buffer);
   const std::int32_t first = bound.chunk(ref);
@@ -78,10 +78,11 @@ void Walk::check_waits() {
     for (const Stamp& signal : event.signals)
       if (!signal.includes(wait.strand, wait.time)) ++possible;
     if (possible == wait.threshold) continue;
-    report(wait.step, strands_[wait.strand].rank,
-           fmt::format("{}, step {}: waits for {} signals of event {}, but {} signals of several strands may come before it goes on, so it is "
-                       "not known which ones it waited for",
-                       strand_text(wait.strand), wait.step, wait.threshold, wait.event & 0xffff, possible));
+    report(
+        wait.step, strands_[wait.strand].rank,
+        fmt::format("{}, step {}: waits for {} signals of event {}, but {} signals of several strands may come before it goes on, so it is "
+                    "not known which ones it waited for",
+                    strand_text(wait.strand), wait.step, wait.threshold, wait.event & 0xffff, possible));
   }
 }
 
@@ -89,7 +90,8 @@ void Walk::check_waits() {
 void Walk::check_remote() {
   for (const RemoteAccess& access : remote_) {
     bool is_known = false;
-    for (StrandId s = first_strand_[static_cast<std::size_t>(access.owner)]; s < first_strand_[static_cast<std::size_t>(access.owner) + 1]; ++s)
+    for (StrandId s = first_strand_[static_cast<std::size_t>(access.owner)]; s < first_strand_[static_cast<std::size_t>(access.owner) + 1];
+         ++s)
       is_known = is_known || strands_[s].clock.of(access.strand) >= access.time;
     if (is_known) continue;
     report(access.time - 2, strands_[access.strand].rank,
@@ -108,15 +110,18 @@ void Walk::check_outputs() {
         const Cell& cell = memory_.cell(memory_.place(r, kOutput, c), p);
         const Value& value = cell.value;
         std::string why;
-        if (!value.is_defined()) why = "is never written";
+        if (!value.is_defined())
+          why = "is never written";
         else if (value.chunk != promise.chunk || value.piece != p)
           why = fmt::format("holds chunk {} (piece {}) instead of chunk {} (piece {})", value.chunk, value.piece, promise.chunk, p);
         else if (!sums_ && value.tree != trees_.raw(promise.from))
           why = fmt::format("holds the data of {} instead of rank {}", trees_.text(value.tree), promise.from);
         else if (sums_ && !trees_.is_complete(value.tree))
           why = fmt::format("holds only the contribution of {}", trees_.text(value.tree));
-        else if (sums_ && trees_.is_raw(value.tree)) why = "holds the input, which premul_sum never scaled";
-        else if (sums_ && !trees_.is_finished(value.tree) && request_.ranks > 1) why = "holds the sum, which avg never divided";
+        else if (sums_ && trees_.is_raw(value.tree))
+          why = "holds the input, which premul_sum never scaled";
+        else if (sums_ && !trees_.is_finished(value.tree) && request_.ranks > 1)
+          why = "holds the sum, which avg never divided";
         if (why.empty()) {
           if (sums_) {
             const TreeId undivided = request_.ranks > 1 ? trees_.finish(order) : value.tree;
@@ -125,8 +130,10 @@ void Walk::check_outputs() {
           continue;
         }
         const AccessLog::Access writer = cell.log.last_write();
-        const std::int64_t step = writer.strand == kNoStrand ? static_cast<std::int64_t>(steps_) : static_cast<std::int64_t>(writer.time) - 2;
-        const std::string by = writer.strand == kNoStrand ? "" : fmt::format(", written by strand {} at its step {},", strands_[writer.strand].index, step);
+        const std::int64_t step =
+            writer.strand == kNoStrand ? static_cast<std::int64_t>(steps_) : static_cast<std::int64_t>(writer.time) - 2;
+        const std::string by =
+            writer.strand == kNoStrand ? "" : fmt::format(", written by strand {} at its step {},", strands_[writer.strand].index, step);
         report(step, r, fmt::format("rank {}: in the end output[{}]{} {}", r, c, by, why));
       }
     }
@@ -141,7 +148,8 @@ void Walk::check_barrier() {
       for (StrandId mine = first_strand_[r]; mine < first_strand_[r + 1] && !knows; ++mine)
         for (StrandId other = first_strand_[q]; other < first_strand_[q + 1] && !knows; ++other) knows = strands_[mine].clock.of(other) > 0;
       if (!knows)
-        report(static_cast<std::int64_t>(steps_), static_cast<std::int32_t>(r), fmt::format("rank {} leaves the barrier although rank {} may not have come", r, q));
+        report(static_cast<std::int64_t>(steps_), static_cast<std::int32_t>(r),
+               fmt::format("rank {} leaves the barrier although rank {} may not have come", r, q));
     }
   }
 }

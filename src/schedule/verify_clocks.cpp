@@ -20,8 +20,10 @@ void StrandClock::learn(const Stamp& stamp) {
 
 AccessLog::Access AccessLog::read(StrandId strand, const StrandClock& clock) {
   const auto same = std::find_if(reads_.begin(), reads_.end(), [&](const Access& a) { return a.strand == strand; });
-  if (same != reads_.end()) same->time = clock.time();
-  else reads_.push_back({strand, clock.time()});
+  if (same != reads_.end())
+    same->time = clock.time();
+  else
+    reads_.push_back({strand, clock.time()});
   if (write_.strand != kNoStrand && clock.of(write_.strand) < write_.time) return write_;
   return {};
 }

@@ -26,7 +26,8 @@ bool Walk::touch(StrandId id, const BoundOp& bound, std::int32_t owner) {
   const StrandState& strand = strands_[id];
   if (owner == strand.rank) return true;
   bool has_come = false;
-  for (StrandId s = first_strand_[static_cast<std::size_t>(owner)]; s < first_strand_[static_cast<std::size_t>(owner) + 1] && !has_come; ++s)
+  for (StrandId s = first_strand_[static_cast<std::size_t>(owner)]; s < first_strand_[static_cast<std::size_t>(owner) + 1] && !has_come;
+       ++s)
     has_come = strand.clock.of(s) > 0;
   if (!has_come) report_at(id, bound, fmt::format("touches memory of rank {}, which may not have entered the call yet", owner));
   remote_.push_back({owner, id, strand.clock.time()});
@@ -40,8 +41,9 @@ Value Walk::read(StrandId id, const BoundOp& bound, const Place& place, bool is_
   if (value.is_poison()) return value;
   const std::string whose = rank == strands_[id].rank ? "" : fmt::format(" of rank {}", rank);
   if (other.strand != kNoStrand) {
-    report_at(id, bound, fmt::format("reads a chunk{} that {} writes at its step {} with nothing to order the two (a race)", whose,
-                                     strand_text(other.strand), other.time - 2));
+    report_at(id, bound,
+              fmt::format("reads a chunk{} that {} writes at its step {} with nothing to order the two (a race)", whose,
+                          strand_text(other.strand), other.time - 2));
     return {kPoison, -1, 0};
   }
   if (!value.is_defined()) {
@@ -54,8 +56,9 @@ Value Walk::read(StrandId id, const BoundOp& bound, const Place& place, bool is_
   }
   if (is_raw) {
     if (!trees_.is_raw(value.tree)) {
-      report_at(id, bound, fmt::format("reads as raw input what holds the contribution of {} already (premul_sum would scale it again)",
-                                       trees_.text(value.tree)));
+      report_at(id, bound,
+                fmt::format("reads as raw input what holds the contribution of {} already (premul_sum would scale it again)",
+                            trees_.text(value.tree)));
       return {kPoison, -1, 0};
     }
     value.tree = trees_.scaled(static_cast<std::int32_t>(value.tree));
@@ -72,8 +75,9 @@ void Walk::write(StrandId id, const BoundOp& bound, std::int32_t rank, const Ref
   Cell& cell = memory_.cell(place, bound.piece);
   const AccessLog::Access other = cell.log.write(id, strands_[id].clock);
   if (other.strand != kNoStrand && !value.is_poison()) {
-    report_at(id, bound, fmt::format("writes chunk {} that {} uses at its step {} with nothing to order the two (a race)",
-                                     bound.chunk(ref) + i, strand_text(other.strand), other.time - 2));
+    report_at(id, bound,
+              fmt::format("writes chunk {} that {} uses at its step {} with nothing to order the two (a race)", bound.chunk(ref) + i,
+                          strand_text(other.strand), other.time - 2));
     value.tree = kPoison;
   }
   cell.value = value;
@@ -83,14 +87,18 @@ void Walk::write(StrandId id, const BoundOp& bound, std::int32_t rank, const Ref
 Value Walk::combine(StrandId id, const BoundOp& bound, Value a, Value b) {
   if (a.is_poison() || b.is_poison()) return {kPoison, -1, 0};
   std::string why;
-  if (!sums_) why = "sums, but this collective only moves data";
-  else if (a.chunk != b.chunk || a.piece != b.piece) why = fmt::format("sums chunk {} and chunk {}", a.chunk, b.chunk);
+  if (!sums_)
+    why = "sums, but this collective only moves data";
+  else if (a.chunk != b.chunk || a.piece != b.piece)
+    why = fmt::format("sums chunk {} and chunk {}", a.chunk, b.chunk);
   else if (trees_.is_raw(a.tree) || trees_.is_raw(b.tree))
     why = fmt::format("sums the contribution of {} that premul_sum never scaled", trees_.text(trees_.is_raw(a.tree) ? a.tree : b.tree));
-  else if (trees_.is_finished(a.tree) || trees_.is_finished(b.tree)) why = "sums what avg has divided already";
+  else if (trees_.is_finished(a.tree) || trees_.is_finished(b.tree))
+    why = "sums what avg has divided already";
   else if (trees_.overlap(a.tree, b.tree))
     why = fmt::format("adds a contribution twice: {} and {}", trees_.text(a.tree), trees_.text(b.tree));
-  else return {trees_.sum(a.tree, b.tree), a.chunk, a.piece};
+  else
+    return {trees_.sum(a.tree, b.tree), a.chunk, a.piece};
   report_at(id, bound, why);
   return {kPoison, -1, 0};
 }
@@ -98,8 +106,9 @@ Value Walk::combine(StrandId id, const BoundOp& bound, Value a, Value b) {
 Value Walk::finished(StrandId id, const BoundOp& bound, Value value) {
   if ((bound.op->flags & kFinish) == 0 || !sums_ || value.is_poison()) return value;
   if (trees_.is_finished(value.tree) || !trees_.is_complete(value.tree) || (trees_.is_raw(value.tree) && request_.ranks == 1)) {
-    report_at(id, bound, trees_.is_finished(value.tree) ? std::string("divides for avg a second time")
-                                                        : fmt::format("divides for avg what holds only {}", trees_.text(value.tree)));
+    report_at(id, bound,
+              trees_.is_finished(value.tree) ? std::string("divides for avg a second time")
+                                             : fmt::format("divides for avg what holds only {}", trees_.text(value.tree)));
     return {kPoison, -1, 0};
   }
   value.tree = trees_.finish(value.tree);
@@ -149,8 +158,9 @@ void Walk::do_receive(StrandId id, const BoundOp& bound) {
   const Ref& like = adds && !stores ? op.src : op.dst;
   bool is_whole = true;
   if (message.items.size() != like.count) {
-    report_at(id, bound, fmt::format("takes {} chunks, but rank {} sent {} at its step {}", like.count, bound.peer, message.items.size(),
-                                     message.step));
+    report_at(
+        id, bound,
+        fmt::format("takes {} chunks, but rank {} sent {} at its step {}", like.count, bound.peer, message.items.size(), message.step));
     is_whole = false;
   } else if (message.wire != op.wire || message.piece != bound.piece) {
     report_at(id, bound, message.wire != op.wire ? "expects another wire type than was sent" : "takes a message of another piece");

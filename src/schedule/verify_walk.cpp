@@ -18,8 +18,8 @@ Walk::Walk(const Request& request, const Layouts& layouts, const std::vector<Pro
     first_strand_.push_back(static_cast<StrandId>(strands_.size()));
     const Program& program = programs[static_cast<std::size_t>(r)];
     for (std::size_t s = 0; s < program.strands(); ++s)
-      strands_.push_back({r, s, StrandCursor(program, s, rules.pieces),
-                          StrandClock(static_cast<StrandId>(strands_.size()), strands), 0, false});
+      strands_.push_back(
+          {r, s, StrandCursor(program, s, rules.pieces), StrandClock(static_cast<StrandId>(strands_.size()), strands), 0, false});
   }
   first_strand_.push_back(static_cast<StrandId>(strands_.size()));
 }
@@ -48,8 +48,10 @@ Verdict Walk::run() {
     check_remote();
   }
   if (!is_broken_ && verdict_.why.empty()) {
-    if (request_.collective == Collective::barrier) check_barrier();
-    else check_outputs();
+    if (request_.collective == Collective::barrier)
+      check_barrier();
+    else
+      check_outputs();
   }
   verdict_.ok = verdict_.why.empty();
   verdict_.canonical = verdict_.ok && canonical_;
@@ -77,8 +79,10 @@ bool Walk::try_step(StrandId id) {
   strand.clock.tick();
   execute(id, bound);
   ++steps_;
-  if (rules_.slots == 0 && sends(bound.op->kind)) strand.is_sending = true;
-  else finish_step(id);
+  if (rules_.slots == 0 && sends(bound.op->kind))
+    strand.is_sending = true;
+  else
+    finish_step(id);
   return true;
 }
 
@@ -123,9 +127,10 @@ bool Walk::refs_in_range(StrandId id, const BoundOp& bound, const Ref& ref, std:
   const std::int64_t chunks = memory_.chunks(ref.buffer);
   if (first >= 0 && first + ref.count <= chunks) return true;
   const std::string where = rank == strands_[id].rank ? "" : fmt::format(" of rank {}", rank);
-  report_at(id, bound, ref.buffer > kScratch ? fmt::format("{} buffer {}{}, which does not exist", what, ref.buffer, where)
-                                             : fmt::format("{} chunk {}{}, but the buffer has {} chunks", what,
-                                                           first < 0 ? first : first + ref.count - 1, where, chunks));
+  report_at(id, bound,
+            ref.buffer > kScratch ? fmt::format("{} buffer {}{}, which does not exist", what, ref.buffer, where)
+                                  : fmt::format("{} chunk {}{}, but the buffer has {} chunks", what,
+                                                first < 0 ? first : first + ref.count - 1, where, chunks));
   is_broken_ = true;
   return false;
 }

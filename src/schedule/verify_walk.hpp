@@ -15,8 +15,8 @@ namespace peal::schedule {
 
 /// How messages move in one walk.
 struct WalkRules {
-  std::int32_t slots = 4;   ///< 0: rendezvous
-  bool snapshots = true;    ///< false: the receiver reads the sender's memory when it receives
+  std::int32_t slots = 4;  ///< 0: rendezvous
+  bool snapshots = true;   ///< false: the receiver reads the sender's memory when it receives
   std::int32_t pieces = 1;
 };
 
@@ -39,9 +39,9 @@ class Walk {
   };
   /// One chunk on its way.
   struct Item {
-    Value value;            // snapshots
-    Place place;            // else where it lies
-    bool is_raw = false;    // read from an input: scale it
+    Value value;          // snapshots
+    Place place;          // else where it lies
+    bool is_raw = false;  // read from an input: scale it
     std::int64_t shape = 0;
   };
   struct Message {

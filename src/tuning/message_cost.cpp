@@ -20,7 +20,8 @@ MessageCost message_cost(const Environment& environment, const topology::Protoco
   cost.copy = constants.copy.gigabytes();
   cost.reduce = constants.reduce.gigabytes();
   cost.pattern_cap = constants.cap(environment.nodes).gigabytes();
-  cost.wire_rate = cost.efficiency * bottleneck.gigabytes();
+  cost.link_rate = cost.efficiency * bottleneck.gigabytes();
+  cost.wire_rate = cost.link_rate;
   if (cost.pattern_cap > 0) cost.wire_rate = std::min(cost.wire_rate, cost.pattern_cap);
   return cost;
 }

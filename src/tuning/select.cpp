@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <schedule/verify.hpp>
 #include <tuning/select.hpp>
 
 namespace peal::tuning {
@@ -21,6 +24,37 @@ Status check_algorithm(const schedule::Algorithm& algorithm, const schedule::Req
   return {};
 }
 
+/// What the verifier says of a schedule under a protocol; asked once a process for each request. Thread-safe.
+std::string proof_of(const schedule::Schedule& schedule, Protocol protocol) {
+  const schedule::Request& r = schedule.request;
+  std::string key = fmt::format("{}/{}/{}/{}/{}/{}/{}", static_cast<int>(r.collective), schedule.name, static_cast<int>(protocol), r.ranks, r.root, r.peer, r.in_place);
+  for (const auto* list : {&r.placement.ring, &r.placement.group}) {
+    key += '/';
+    for (std::int32_t x : *list) key += fmt::format("{},", x);
+  }
+  static std::mutex mutex;
+  static std::map<std::string, std::string> known;
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto it = known.find(key); it != known.end()) return it->second;
+  }
+  const schedule::Verdict verdict = schedule::verify(schedule, {.protocol = protocol});
+  std::string why = verdict.ok ? "" : verdict.why;
+  const std::lock_guard lock(mutex);
+  return known.emplace(std::move(key), std::move(why)).first->second;
+}
+
+/// Slots that hold a copy suit every schedule of the registry (a test proves it up to 64 ranks). Protocols that use the buffers
+/// themselves, or have no slots, suit some: the verifier decides.
+Status check_safety(const Plan& plan) {
+  const schedule::ProtocolTraits& traits = schedule::traits_of(plan.protocol);
+  if (plan.schedule.request.ranks == 1 || (traits.snapshots && !traits.rendezvous)) return {};
+  if (plan.schedule.request.ranks > kMostProvenRanks)
+    return fail(ErrorCode::unsupported, "{} is used only where it is proven, up to {} ranks", traits.name, kMostProvenRanks);
+  if (const std::string why = proof_of(plan.schedule, plan.protocol); !why.empty()) return fail(ErrorCode::unsupported, "not safe: {}", why);
+  return {};
+}
+
 Status check_protocol(const Environment& environment, const schedule::Algorithm& algorithm, const Plan& plan) {
   if (plan.protocol == Protocol::fused) {
     const std::string routine = fmt::format("{}/{}", name_of(algorithm.collective), algorithm.name);
@@ -30,7 +64,7 @@ Status check_protocol(const Environment& environment, const schedule::Algorithm&
   const double messages = plan.schedule.pieced ? plan.pieces.count : static_cast<double>(plan.slices(plan.bytes_of(schedule::kInput, 0, 1, 0, schedule::Wire::element)));
   if (plan.protocol == Protocol::line && messages > kMostLinePieces)
     return fail(ErrorCode::unsupported, "{} bytes would take more than {} messages of {} bytes", plan.call.bytes.value, kMostLinePieces, plan.message_bytes);
-  return {};
+  return check_safety(plan);
 }
 
 /// A place in the list of what is judged.

@@ -3,7 +3,7 @@
 #include "walk.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <deque>
 #include <queue>
 #include <tuning/message_cost.hpp>
 #include <unordered_map>
@@ -55,6 +55,12 @@ struct Strand {
   Stamp ready;
   std::int64_t slice = 0;
   bool is_queued = false;
+  bool is_in_line = false;  // for its core
+};
+
+struct Core {
+  Stamp free;             // when it has ended what it does
+  std::deque<int> line;   // strands that are ready but for it; the first of them is queued
 };
 
 struct Rank {
@@ -99,6 +105,8 @@ class Walk {
   Stamp do_local(int strand, const BoundOp& bound, Stamp at, double bytes);
   Stamp send_out(Channel& c, int from, int to, Stamp at, double bytes);
   void note_free(Channel& c, const Stamp& at);
+  bool has_turn(int strand, Stamp& start);
+  void hold_core(int rank, const Stamp& until);
   void signal(int rank, const BoundOp& bound, const Stamp& at);
   void wake(int& parked, double at);
   void wake_waiting(int rank, double at);
@@ -112,7 +120,7 @@ class Walk {
   MessageCost local_;
   std::vector<Strand> strands_;
   std::vector<Rank> ranks_;
-  std::vector<Stamp> core_;
+  std::vector<Core> cores_;
   std::vector<int> outlet_;
   std::vector<Stamp> out_[kLevels];
   std::vector<Stamp> in_[kLevels];
@@ -131,7 +139,7 @@ Walk::Walk(const Environment& environment, const Plan& plan, const std::vector<P
   local_ = message_cost(environment, constants(own_level), plan.protocol, own_level, {}, environment.level[own_level].bottleneck);
   const auto n = at(environment.ranks);
   ranks_.resize(n);
-  core_.resize(n);
+  cores_.resize(n);
   outlet_.resize(n);
   for (int l = 0; l < kLevels; ++l) {
     out_[l].resize(n);
@@ -261,12 +269,9 @@ void Walk::visit(int index) {
   }
   const bool is_sync = bound.op->kind == OpKind::wait || (bound.op->kind == OpKind::signal && bound.peer < 0);
   Stamp start = start_of(index, bound);
-  if (!is_sync && environment_.is_host) start = later(start, core_[at(environment_.core_of[at(s.rank)])]);
-  if (start.at > now_) {
-    // Not yet: come back at that instant, behind whoever is due before.
-    queue(index, start.at);
-    return;
-  }
+  // Not yet: come back at that instant, behind whoever is due before.
+  if (start.at > now_) return queue(index, start.at);
+  if (!is_sync && environment_.is_host && !has_turn(index, start)) return;
   const double whole = plan_.bytes_of(bound) * scale_;
   const std::int64_t slices = plan_.slices(whole);
   const double bytes = std::min(whole - static_cast<double>(s.slice) * static_cast<double>(plan_.message_bytes), static_cast<double>(plan_.message_bytes));
@@ -286,6 +291,30 @@ void Walk::visit(int index) {
   ranks_[at(s.rank)].done = later(ranks_[at(s.rank)].done, s.ready);
 }
 
+/// First come, first served: true when the core is free and the strand is the next in its line; else the first in line comes when it is.
+bool Walk::has_turn(int index, Stamp& start) {
+  Core& core = cores_[at(environment_.core_of[at(strands_[at(index)].rank)])];
+  Strand& s = strands_[at(index)];
+  if (!s.is_in_line) core.line.push_back(index);
+  s.is_in_line = true;
+  if (core.line.front() != index || core.free.at > now_) {
+    queue(core.line.front(), std::max(core.free.at, now_));
+    return false;
+  }
+  core.line.pop_front();
+  s.is_in_line = false;
+  start = later(start, core.free);
+  return true;
+}
+
+/// The core is taken until `when`; whoever is first in line comes then.
+void Walk::hold_core(int rank, const Stamp& when) {
+  if (!environment_.is_host) return;
+  Core& core = cores_[at(environment_.core_of[at(rank)])];
+  core.free = when;
+  if (!core.line.empty()) queue(core.line.front(), when.at);
+}
+
 /// Bytes leave `from`; returns when `from` is done with them.
 Stamp Walk::send_out(Channel& c, int from, int to, Stamp start, double bytes) {
   const Stamp copied = start.plus(kCopy, send_work(c.cost, bytes));
@@ -296,7 +325,7 @@ Stamp Walk::send_out(Channel& c, int from, int to, Stamp start, double bytes) {
     Stamp& out = out_[c.level][at(outlet(from, c.level))];
     Stamp& in = in_[c.level][at(outlet(to, c.level))];
     out = later(start, out).plus(kTransfer, time);
-    in = later(out, in.plus(kTransfer, time));
+    in = later(out, in.plus(kTransfer, time_at(bytes, c.cost.link_rate)));
     left = later(in, copied);
   }
   c.seen.push_back(left.plus(kLatency, c.cost.hop));
@@ -322,7 +351,7 @@ Stamp Walk::do_messages(int index, const BoundOp& bound, Stamp when, double byte
   if (in != nullptr) when = when.plus(schedule::reduces(op.kind) ? kReduce : kCopy, receive_work(in->cost, op.kind, op.flags, bytes));
   if (out != nullptr) when = send_out(*out, rank, to, when, bytes);
   if (in != nullptr) note_free(*in, when);
-  if (environment_.is_host) core_[at(environment_.core_of[at(rank)])] = when;
+  hold_core(rank, when);
   return when;
 }
 
@@ -341,7 +370,7 @@ Stamp Walk::do_local(int index, const BoundOp& bound, Stamp when, double bytes) 
     }
     when = when.plus(is_reduce ? kReduce : kCopy, local_work(local_, op.kind, op.more_count, bytes));
   }
-  if (environment_.is_host) core_[at(environment_.core_of[at(rank)])] = when;
+  hold_core(rank, when);
   return when;
 }
 

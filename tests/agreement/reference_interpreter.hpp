@@ -56,7 +56,7 @@ class ReferenceInterpreter {
     bool forwards = false;
     bool finishes = false;
     bool is_remote = false;  // a copy or reduce that touches another rank's memory
-    bool meets = false;  // touches memory or a channel that other strands touch
+    bool meets = false;      // touches memory or a channel that other strands touch
     std::uint8_t wire = 0;
     std::int32_t piece = 0;
     std::int32_t in = -1;   // channel
@@ -78,13 +78,13 @@ class ReferenceInterpreter {
   };
   struct State {
     std::vector<std::uint64_t> memory;
-    std::vector<std::uint32_t> at;             // step of each strand
-    std::vector<std::uint8_t> is_sending;      // rendezvous: waits for its receiver
+    std::vector<std::uint32_t> at;         // step of each strand
+    std::vector<std::uint8_t> is_sending;  // rendezvous: waits for its receiver
     std::vector<std::vector<Message>> channels;
-    std::vector<std::uint32_t> taken;          // messages received on each channel
+    std::vector<std::uint32_t> taken;  // messages received on each channel
     std::vector<std::uint32_t> put;
     std::vector<std::int64_t> events;
-    std::vector<std::uint8_t> has_entered;     // where it matters
+    std::vector<std::uint8_t> has_entered;  // where it matters
     bool is_wrong = false;
     const char* why = "";
   };

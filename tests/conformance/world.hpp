@@ -1,14 +1,12 @@
 // The worlds of the conformance suite: the same bodies run over every transport, by threads or by forked processes.
 #pragma once
 
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <base/clock.hpp>
-#include <csignal>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -66,10 +64,11 @@ template <class Done>
 void wait_until(const Board& board, const char* what, Done done, std::int64_t limit_ns = 40 * kSecond) {
   const std::int64_t deadline = now_ns() + limit_ns;
   for (int spins = 0; !done(); ++spins) {
-    if (spins % 64 != 63) continue;
+    if (spins < 64) continue;
+    std::this_thread::yield();  // there may be fewer cores than ranks
+    if (spins % 16 != 0) continue;
     if (now_ns() > deadline) broken(std::string("deadline passed while waiting for ") + what);
     if (board.is_failed.load() != 0) broken(std::string("another rank failed while this one waited for ") + what);
-    std::this_thread::yield();
   }
 }
 
@@ -157,7 +156,7 @@ const std::vector<Backend>& backends();
 
 using Body = std::function<void(Rank&)>;
 
-/// Runs the body on every rank; returns what went wrong, rank by rank, or nothing. `victims` may end by a signal.
+/// Runs the body on every rank; returns what went wrong, rank by rank, or nothing.
 std::string run(const Backend& backend, const Shape& shape, const Body& body);
 
 /// Descriptors that this process has open.

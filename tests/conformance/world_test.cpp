@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <transport/fake.hpp>
 #include <transport/shm.hpp>
 #include <transport/tcp.hpp>

@@ -64,10 +64,22 @@ bool change_chunk(Op& op, RankSchedule& rank, Draw& draw, std::string& how) {
   for (std::uint32_t k = 0; op.kind == OpKind::reduce && k < op.more_count; ++k) refs.push_back(&rank.sources[op.more + k].ref);
   Ref& ref = *refs[draw(refs.size())];
   switch (draw(5)) {
-    case 0: ref.first += 1; how = "chunk + 1"; return true;
-    case 1: ref.first -= 1; how = "chunk - 1"; return true;
-    case 2: ref.buffer = static_cast<schedule::BufferId>((ref.buffer + 1 + draw(2)) % 3); how = "another buffer"; return true;
-    case 3: ref.count = static_cast<std::uint16_t>(ref.count + (ref.count > 1 && draw(2) == 0 ? -1 : 1)); how = "another number of chunks"; return true;
+    case 0:
+      ref.first += 1;
+      how = "chunk + 1";
+      return true;
+    case 1:
+      ref.first -= 1;
+      how = "chunk - 1";
+      return true;
+    case 2:
+      ref.buffer = static_cast<schedule::BufferId>((ref.buffer + 1 + draw(2)) % 3);
+      how = "another buffer";
+      return true;
+    case 3:
+      ref.count = static_cast<std::uint16_t>(ref.count + (ref.count > 1 && draw(2) == 0 ? -1 : 1));
+      how = "another number of chunks";
+      return true;
     default:
       if (ref.step[0] != 0) {
         ref.step[0] = -ref.step[0];
@@ -83,9 +95,18 @@ bool change_chunk(Op& op, RankSchedule& rank, Draw& draw, std::string& how) {
 bool change_flag(Op& op, Draw& draw, std::string& how) {
   const bool is_message = schedule::sends(op.kind) || schedule::receives(op.kind);
   switch (is_message ? draw(3) : 0) {
-    case 0: op.flags ^= schedule::kFinish; how = "division by avg"; return true;
-    case 1: op.wire = op.wire == schedule::Wire::element ? schedule::Wire::fp32 : schedule::Wire::element; how = "wire type"; return true;
-    default: op.channel = static_cast<std::uint8_t>(op.channel ^ 1); how = "channel"; return true;
+    case 0:
+      op.flags ^= schedule::kFinish;
+      how = "division by avg";
+      return true;
+    case 1:
+      op.wire = op.wire == schedule::Wire::element ? schedule::Wire::fp32 : schedule::Wire::element;
+      how = "wire type";
+      return true;
+    default:
+      op.channel = static_cast<std::uint8_t>(op.channel ^ 1);
+      how = "channel";
+      return true;
   }
 }
 
@@ -104,8 +125,8 @@ bool mutate(Mutation mutation, std::vector<RankSchedule>& ranks, Draw& draw, Mut
   std::vector<Op>& ops = rank.strands[at.strand].ops;
   Op& op = ops[at.op];
   std::string how = name_of(mutation);
-  const std::string where = "rank " + std::to_string(mutant.rank) + ", strand " + std::to_string(at.strand) + ", op " + std::to_string(at.op) + " (" +
-                            std::string(schedule::name_of(op.kind)) + "): ";
+  const std::string where = "rank " + std::to_string(mutant.rank) + ", strand " + std::to_string(at.strand) + ", op " +
+                            std::to_string(at.op) + " (" + std::string(schedule::name_of(op.kind)) + "): ";
   const auto offset = static_cast<std::ptrdiff_t>(at.op);
   switch (mutation) {
     case Mutation::drop: ops.erase(ops.begin() + offset); break;

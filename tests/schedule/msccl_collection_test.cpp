@@ -1,7 +1,7 @@
 // The collected MSCCL plans, judged one by one. The table goes to stdout.
-#include <base/names.hpp>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <base/names.hpp>
 #include <schedule/msccl_xml.hpp>
 #include <schedule/verify.hpp>
 
@@ -22,7 +22,8 @@ TEST(MscclCollection, isJudgedFileByFile) {
     if (entry.path().extension() == ".xml") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   ASSERT_FALSE(files.empty());
-  std::string table = fmt::format("{:<46}{:<16}{:>5}{:>9}{:>8}  {}\n", "file", "collective", "ranks", "place", "steps", "staged / 8 slots / canonical / why not");
+  std::string table = fmt::format("{:<46}{:<16}{:>5}{:>9}{:>8}  {}\n", "file", "collective", "ranks", "place", "steps",
+                                  "staged / 8 slots / canonical / why not");
   for (const fs::path& path : files) {
     const Result<MscclPlan> plan = read_msccl_plan(path.string());
     ASSERT_TRUE(plan.has_value()) << plan.error().message;
@@ -33,9 +34,10 @@ TEST(MscclCollection, isJudgedFileByFile) {
     const Verdict roomy = verify(schedule, options);
     EXPECT_EQ(verdict.ok, roomy.ok) << path;
     EXPECT_EQ(verdict.why.empty(), verdict.ok);
-    table += fmt::format("{:<46}{:<16}{:>5}{:>9}{:>8}  {} / {} / {} / {}\n", fs::relative(path, folder).string(), peal::name_of(schedule.request.collective),
-                         schedule.request.ranks, schedule.request.in_place ? "in" : "out", plan->steps, verdict.ok ? "right" : "WRONG",
-                         roomy.ok ? "right" : "WRONG", verdict.canonical ? "yes" : "no", verdict.why);
+    table += fmt::format("{:<46}{:<16}{:>5}{:>9}{:>8}  {} / {} / {} / {}\n", fs::relative(path, folder).string(),
+                         peal::name_of(schedule.request.collective), schedule.request.ranks, schedule.request.in_place ? "in" : "out",
+                         plan->steps, verdict.ok ? "right" : "WRONG", roomy.ok ? "right" : "WRONG", verdict.canonical ? "yes" : "no",
+                         verdict.why);
   }
   std::fputs(table.c_str(), stdout);
 }

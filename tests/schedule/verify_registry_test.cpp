@@ -1,7 +1,7 @@
 // Every algorithm of the registry is proven, under every protocol, for many rank counts.
-#include <base/names.hpp>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <base/names.hpp>
 #include <schedule/registry.hpp>
 #include <schedule/verify.hpp>
 
@@ -24,8 +24,8 @@ std::size_t prove(const Algorithm& algorithm, const Request& request, std::span<
   for (const Protocol protocol : under) {
     const ProtocolTraits& traits = traits_of(protocol);
     const bool may = is_right_under(algorithm, request, protocol);
-    const std::string what = fmt::format("{} by {}, {} ranks, root {}{}, {}", peal::name_of(algorithm.collective), algorithm.name, request.ranks,
-                                         request.root, request.in_place ? ", in place" : "", traits.name);
+    const std::string what = fmt::format("{} by {}, {} ranks, root {}{}, {}", peal::name_of(algorithm.collective), algorithm.name,
+                                         request.ranks, request.root, request.in_place ? ", in place" : "", traits.name);
     // Slots that hold copies carry everything.
     if (traits.snapshots && !traits.rendezvous) {
       EXPECT_TRUE(may) << what;

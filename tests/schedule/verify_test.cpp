@@ -207,9 +207,11 @@ TEST(Verify, refusesAWaitThatEitherOfTwoStrandsCouldSatisfy) {
 
 TEST(Verify, namesMalformedOps) {
   const auto why = [](Build build) { return judged(plan(Collective::all_reduce, 2, std::move(build))).why; };
-  EXPECT_THAT(why([](std::int32_t, RankBuilder& b) { b.strand("all").send(5, input(0)); }), HasSubstr("names rank 5, which does not exist"));
+  EXPECT_THAT(why([](std::int32_t, RankBuilder& b) { b.strand("all").send(5, input(0)); }),
+              HasSubstr("names rank 5, which does not exist"));
   EXPECT_THAT(why([](std::int32_t rank, RankBuilder& b) { b.strand("all").send(rank, input(0)); }), HasSubstr("names itself"));
-  EXPECT_THAT(why([](std::int32_t rank, RankBuilder& b) { b.strand("all").send(1 - rank, input(3)); }), HasSubstr("the buffer has 1 chunks"));
+  EXPECT_THAT(why([](std::int32_t rank, RankBuilder& b) { b.strand("all").send(1 - rank, input(3)); }),
+              HasSubstr("the buffer has 1 chunks"));
   EXPECT_THAT(why([](std::int32_t, RankBuilder& b) { b.strand("all").copy(output(0), chunks_of(7, 0)); }), HasSubstr("does not exist"));
   EXPECT_THAT(why([](std::int32_t, RankBuilder& b) { b.strand("all").copy(output(0), output(0)); }), HasSubstr("nobody has written"));
   EXPECT_THAT(why([](std::int32_t rank, RankBuilder& b) {

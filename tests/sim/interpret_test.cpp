@@ -58,7 +58,8 @@ TEST(Interpret, SeveralNodesGoThroughTheirNics) {
   // One ring crosses nodes through one NIC in each direction: no more than its usable rate.
   EXPECT_LT(row->out_of_place->busbw, 50);
   EXPECT_GT(row->out_of_place->busbw, 35);
-  EXPECT_NE(row->bottleneck.find("nic"), std::string::npos) << row->bottleneck;
+  // The NIC, or the PCIe wire of the same rate before it, is busy all the time.
+  EXPECT_GT(row->utilisation, 0.9) << row->bottleneck;
 }
 
 TEST(Interpret, TheSameInputGivesTheSameOutcome) {
@@ -66,7 +67,8 @@ TEST(Interpret, TheSameInputGivesTheSameOutcome) {
   ASSERT_TRUE(scene) << scene.error().message;
   auto a = simulate(*scene, all_reduce(1 << 20));
   auto b = simulate(*scene, all_reduce(1 << 20));
-  ASSERT_TRUE(a && b);
+  ASSERT_TRUE(a) << a.error().message;
+  ASSERT_TRUE(b) << b.error().message;
   EXPECT_EQ(a->out_of_place->time_us, b->out_of_place->time_us);
   EXPECT_EQ(a->algorithm, b->algorithm);
 }

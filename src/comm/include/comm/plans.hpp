@@ -7,7 +7,7 @@
 #include <memory>
 #include <peal/types.hpp>
 #include <string>
-#include <tuning/environment.hpp>
+#include <tuning/select.hpp>
 #include <unordered_map>
 #include <vector>
 
@@ -48,6 +48,8 @@ class Plans {
     if (last_ != nullptr && last_->key == key) return last_;
     return look_up(key);
   }
+  /// What the cost model says of a call of exactly `bytes` under the plan that its size class takes; 0 where there is none.
+  Result<double> predicted_us(Collective collective, Bytes bytes, DataType type, int root);
   const tuning::Environment& environment() const { return environment_; }
   std::uint64_t message_bytes() const { return message_bytes_; }
 
@@ -57,6 +59,7 @@ class Plans {
   };
   Result<CachedPlan*> look_up(const PlanKey& key);
   Result<std::unique_ptr<CachedPlan>> make(const PlanKey& key) const;
+  tuning::Question question_of(Collective collective, Bytes bytes, DataType type, int root) const;
 
   tuning::Environment environment_;
   int rank_;

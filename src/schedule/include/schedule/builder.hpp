@@ -44,10 +44,16 @@ class StrandBuilder {
   Op& signal(std::int32_t event);
   /// Waits until `event` was signalled `threshold` times in this piece; .src.step advances the threshold in loops.
   Op& wait(std::int32_t event, std::int32_t threshold);
-  /// Loops nest two deep.
+  /// Loops nest two deep. What runs once needs no loop, and is written without.
   template <class Body>
   void loop(std::int32_t times, Body&& body) {
     if (times <= 0) return;
+    if (times == 1 && open_.empty()) {
+      const std::size_t first = ops().size();
+      body();
+      drop_steps(first);
+      return;
+    }
     open_loop(times);
     body();
     close_loop();
@@ -57,6 +63,7 @@ class StrandBuilder {
   Op& add(OpKind kind);
   void open_loop(std::int32_t times);
   void close_loop();
+  void drop_steps(std::size_t first);
   std::vector<Op>& ops() { return schedule_->strands[strand_].ops; }
 
   RankSchedule* schedule_;

@@ -20,6 +20,7 @@ struct MessageCost {
   double per_op = 0;
   double hop = 0;               ///< from the sender's side done to the receiver's side seen
   double wire_rate = 0;         ///< of the payload, one pair alone
+  double link_rate = 0;         ///< the same without the pattern's cap: what a way in takes from several senders
   double pattern_cap = 0;       ///< of the payload, all that one rank sends; 0: none
   double efficiency = 1;        ///< payload / bytes on the wire
   double copy = 0;              ///< 0: never a limit

@@ -39,6 +39,8 @@ struct Selection {
 
 /// More pieces than this are not worth a try under a protocol of tiny messages.
 inline constexpr int kMostLinePieces = 64;
+/// Protocols without a copy in a slot are verified for the schedule at hand before they are offered; beyond this many ranks they are not.
+inline constexpr int kMostProvenRanks = 64;
 
 /// A forced choice that is not possible is an error that says why and what is; nothing is ever taken in its place.
 Result<Selection> select(const Environment& environment, const Question& question);

@@ -1,0 +1,379 @@
+// One rank of a benchmark: buffers, the loop, the checks. The method is that of the peers' benchmarks: every timed call starts
+// aligned (a barrier of Peal's, then a spin barrier in shared memory), a call's time is the maximum over ranks.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <base/clock.hpp>
+#include <base/names.hpp>
+#include <cli/bench.hpp>
+#include <cli/bench_values.hpp>
+#include <cmath>
+#include <functional>
+
+namespace peal::cli {
+
+namespace {
+
+constexpr double kBudgetSeconds = 0.08;  // of timed calls a half row
+constexpr int kMostIterations = 3000;
+constexpr int kFewestIterations = 5;
+
+// A spin barrier that all ranks of one host share. Ranks on several hosts align by Peal's barrier alone.
+struct Aligner {
+  struct Words {
+    alignas(128) std::atomic<std::uint32_t> arrived;
+    alignas(128) std::atomic<std::uint32_t> generation;
+  };
+  transport::SharedSegment segment;
+  std::uint32_t ranks = 0;
+  bool is_crowded = false;
+
+  void meet() const {
+    if (segment.data() == nullptr) return;
+    auto& words = *reinterpret_cast<Words*>(segment.data());
+    const std::uint32_t now = words.generation.load(std::memory_order_acquire);
+    if (words.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks) {
+      words.arrived.store(0, std::memory_order_relaxed);
+      words.generation.store(now + 1, std::memory_order_release);
+      return;
+    }
+    const std::uint32_t patience = is_crowded ? 50 : 20000;
+    for (std::uint32_t spins = 0; words.generation.load(std::memory_order_acquire) == now;)
+      if (++spins < patience) executor::pause_cpu();
+      else sched_yield();
+  }
+};
+
+// Page-aligned memory, touched before it is timed.
+class Pages {
+ public:
+  Status grow(std::size_t bytes) {
+    if (bytes <= bytes_) return {};
+    release();
+    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory == MAP_FAILED) return fail(ErrorCode::system, "no memory for a buffer of {} bytes: give a smaller -e", bytes);
+    data_ = static_cast<std::byte*>(memory);
+    bytes_ = bytes;
+    return {};
+  }
+  std::byte* data() const { return data_; }
+  Pages() = default;
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  ~Pages() { release(); }
+
+ private:
+  void release() {
+    if (data_ != nullptr) ::munmap(data_, bytes_);
+    data_ = nullptr;
+    bytes_ = 0;
+  }
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+class Bench {
+ public:
+  Bench(comm::Core& core, const BenchOptions& options) : core_(core), options_(options), n_(static_cast<std::uint64_t>(core.size())) {}
+  Status open();
+  Result<BenchRow> measure(Bytes size);
+
+ private:
+  bool is_blocked() const;
+  Status shape(Bytes size);
+  Status measure_half(bool in_place, BenchHalf& half);
+  comm::Call call_of(bool in_place) const;
+  Status operate(bool in_place);
+  void fill(bool in_place);
+  std::int64_t wrong(bool in_place) const;
+  Status count_wrong(bool in_place, BenchHalf& half);
+  Status align();
+  Result<double> maximum(double value);
+  Result<std::vector<double>> maxima(std::vector<double> values);
+
+  comm::Core& core_;
+  const BenchOptions& options_;
+  std::uint64_t n_;
+  Aligner aligner_;
+  Pages send_, receive_;
+  std::uint64_t count_ = 0;  // elements a rank gives or gets
+  std::uint64_t input_ = 0, output_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::vector<std::uint64_t> counts_, displs_, back_counts_, back_displs_;
+  const executor::Plan* plan_ = nullptr;
+};
+
+Status Bench::open() {
+  if (core_.size() > 1 && static_cast<int>(core_.locals().size()) == core_.size()) {
+    PEAL_ASSIGN(aligner_.segment, core_.share_segment(sizeof(Aligner::Words), "peal-bench"));
+    aligner_.ranks = static_cast<std::uint32_t>(core_.size());
+    aligner_.is_crowded = core_.size() > static_cast<int>(std::thread::hardware_concurrency());
+  }
+  return {};
+}
+
+bool Bench::is_blocked() const {
+  switch (options_.collective) {
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+    case Collective::all_to_all:
+    case Collective::gather:
+    case Collective::scatter:
+    case Collective::all_gather_v:
+    case Collective::reduce_scatter_v:
+    case Collective::all_to_all_v: return true;
+    default: return false;
+  }
+}
+
+// Sizes as nccl-tests has them: of block collectives the size is all ranks' blocks together, at least one element each.
+Status Bench::shape(Bytes size) {
+  const std::uint64_t element = size_of(options_.type);
+  count_ = options_.collective == Collective::barrier ? 0 : std::max<std::uint64_t>(1, size.value / element / (is_blocked() ? n_ : 1));
+  bytes_ = count_ * element * (is_blocked() ? n_ : 1);
+  input_ = output_ = count_ * (is_blocked() ? n_ : 1);
+  // The v-collectives are measured with uneven counts around the mean, as far as there are elements.
+  counts_.assign(n_, count_);
+  for (std::uint64_t r = 0; r + 1 < n_; r += 2) {
+    const std::uint64_t shift = count_ / 4;
+    counts_[r] += shift;
+    counts_[r + 1] -= shift;
+  }
+  displs_.assign(n_, 0);
+  for (std::uint64_t r = 1; r < n_; ++r) displs_[r] = displs_[r - 1] + counts_[r - 1];
+  back_counts_.assign(n_, counts_[static_cast<std::size_t>(core_.rank())]);
+  back_displs_.assign(n_, 0);
+  for (std::uint64_t r = 1; r < n_; ++r) back_displs_[r] = back_displs_[r - 1] + back_counts_[r - 1];
+  const std::uint64_t room = std::max(input_, back_counts_[0] * n_) + 16;
+  PEAL_TRY(send_.grow(room * element));
+  return receive_.grow(room * element);
+}
+
+comm::Call Bench::call_of(bool in_place) const {
+  const auto me = static_cast<std::uint64_t>(core_.rank());
+  const std::uint64_t element = size_of(options_.type);
+  comm::Call call;
+  call.collective = options_.collective;
+  call.send = send_.data();
+  call.receive = receive_.data();
+  call.count = count_;
+  call.type = options_.type;
+  call.op = options_.op;
+  call.root = options_.root;
+  call.premul = premul_factor(core_.rank());
+  switch (options_.collective) {
+    case Collective::all_gather:
+    case Collective::gather:
+      if (in_place) call.send = receive_.data() + me * count_ * element;
+      break;
+    case Collective::reduce_scatter:
+    case Collective::scatter:
+      if (in_place) call.receive = send_.data() + me * count_ * element;
+      break;
+    case Collective::all_gather_v:
+      if (in_place) call.send = receive_.data() + displs_[me] * element;
+      call.receive_counts = counts_;
+      call.receive_displs = displs_;
+      break;
+    case Collective::reduce_scatter_v:
+      if (in_place) call.receive = send_.data() + displs_[me] * element;
+      call.send_counts = counts_;
+      call.send_displs = displs_;
+      break;
+    case Collective::all_to_all_v:
+      call.send_counts = counts_;
+      call.send_displs = displs_;
+      call.receive_counts = back_counts_;
+      call.receive_displs = back_displs_;
+      break;
+    default:
+      if (in_place) call.send = receive_.data();
+  }
+  return call;
+}
+
+Status Bench::operate(bool in_place) {
+  if (options_.collective != Collective::send_recv) return core_.run(call_of(in_place));
+  const int n = core_.size();
+  const std::vector<comm::PairTransfer> ring = {
+      {send_.data(), nullptr, true, count_, options_.type, (core_.rank() + 1) % n},
+      {nullptr, receive_.data(), false, count_, options_.type, (core_.rank() + n - 1) % n},
+  };
+  return core_.run_group(ring);
+}
+
+// Fresh inputs, and outputs that cannot be right by chance.
+void Bench::fill(bool in_place) {
+  const auto me = static_cast<std::uint64_t>(core_.rank());
+  const std::uint64_t element = size_of(options_.type);
+  const std::uint64_t room = std::max(input_, back_counts_[0] * n_);
+  std::fill_n(receive_.data(), room * element, std::byte{0x5b});
+  fill_contributions(send_.data(), input_, core_.rank(), 0, options_.type, options_.op);
+  if (!in_place) return;
+  std::byte* own = receive_.data();
+  std::uint64_t own_count = count_;
+  switch (options_.collective) {
+    case Collective::reduce_scatter:
+    case Collective::reduce_scatter_v:
+    case Collective::scatter: return;  // works inside the send buffer
+    case Collective::all_gather:
+    case Collective::gather: own += me * count_ * element; break;
+    case Collective::all_gather_v:
+      own += displs_[me] * element;
+      own_count = counts_[me];
+      break;
+    default: break;
+  }
+  fill_contributions(own, own_count, core_.rank(), 0, options_.type, options_.op);
+}
+
+std::int64_t Bench::wrong(bool in_place) const {
+  const int me = core_.rank();
+  const auto own = static_cast<std::uint64_t>(me);
+  const std::uint64_t element = size_of(options_.type);
+  const std::byte* out = receive_.data();
+  const auto copies = [&](const std::byte* at, std::uint64_t count, std::uint64_t from, std::uint64_t index) {
+    return count_wrong_copies(at, count, static_cast<int>(from), index, options_.type, options_.op);
+  };
+  const auto sums = [&](const std::byte* at, std::uint64_t count, std::uint64_t index) {
+    return count_wrong_reductions(at, count, core_.size(), index, options_.type, options_.op);
+  };
+  std::int64_t bad = 0;
+  switch (options_.collective) {
+    case Collective::all_reduce: return sums(out, count_, 0);
+    case Collective::reduce: return me == options_.root ? sums(out, count_, 0) : 0;
+    case Collective::reduce_scatter: return sums(in_place ? send_.data() + own * count_ * element : out, count_, own * count_);
+    case Collective::reduce_scatter_v: return sums(in_place ? send_.data() + displs_[own] * element : out, counts_[own], displs_[own]);
+    case Collective::broadcast: return copies(out, count_, static_cast<std::uint64_t>(options_.root), 0);
+    case Collective::scatter:
+      return copies(in_place ? send_.data() + own * count_ * element : out, count_, static_cast<std::uint64_t>(options_.root), own * count_);
+    case Collective::send_recv: return copies(out, count_, (own + n_ - 1) % n_, 0);
+    case Collective::gather:
+      if (me != options_.root) return 0;
+      [[fallthrough]];
+    case Collective::all_gather:
+      for (std::uint64_t r = 0; r < n_; ++r) bad += copies(out + r * count_ * element, count_, r, 0);
+      return bad;
+    case Collective::all_gather_v:
+      for (std::uint64_t r = 0; r < n_; ++r) bad += copies(out + displs_[r] * element, counts_[r], r, 0);
+      return bad;
+    case Collective::all_to_all:
+      for (std::uint64_t r = 0; r < n_; ++r) bad += copies(out + r * count_ * element, count_, r, own * count_);
+      return bad;
+    case Collective::all_to_all_v:
+      for (std::uint64_t r = 0; r < n_; ++r) bad += copies(out + back_displs_[r] * element, back_counts_[r], r, displs_[own]);
+      return bad;
+    case Collective::barrier: return 0;
+  }
+  return bad;
+}
+
+Status Bench::count_wrong(bool in_place, BenchHalf& half) {
+  fill(in_place);
+  PEAL_TRY(operate(in_place));
+  std::int64_t bad = wrong(in_place);
+  std::int64_t total = 0;
+  comm::Call sum{Collective::all_reduce, &bad, &total, 1, DataType::i64};
+  PEAL_TRY(core_.run(sum));
+  half.wrong = std::max<std::int64_t>(half.wrong, 0) + total;
+  return {};
+}
+
+Status Bench::align() {
+  comm::Call barrier{Collective::barrier};
+  PEAL_TRY(core_.run(barrier));
+  aligner_.meet();
+  return {};
+}
+
+Result<std::vector<double>> Bench::maxima(std::vector<double> values) {
+  comm::Call call{Collective::all_reduce, values.data(), values.data(), values.size(), DataType::f64, ReduceOp::max};
+  PEAL_TRY(core_.run(call));
+  return values;
+}
+
+Result<double> Bench::maximum(double value) {
+  PEAL_ASSIGN(const std::vector<double> all, maxima({value}));
+  return all[0];
+}
+
+Status Bench::measure_half(bool in_place, BenchHalf& half) {
+  half.is_measured = true;
+  if (options_.check) PEAL_TRY(count_wrong(in_place, half));
+  fill(in_place);
+  if (in_place && has_reduction(options_.collective))  // repeated sums in place must not overflow
+    std::fill_n(options_.collective == Collective::all_reduce || options_.collective == Collective::reduce ? receive_.data() : send_.data(), bytes_,
+                std::byte{0});
+  double best = 1e9;
+  for (int i = 0; i < 3; ++i) {
+    const std::int64_t begin = now_ns();
+    PEAL_TRY(align());
+    PEAL_TRY(operate(in_place));
+    best = std::min(best, static_cast<double>(now_ns() - begin) * 1e-9);
+  }
+  plan_ = options_.collective == Collective::send_recv ? nullptr : core_.last_plan();
+  PEAL_ASSIGN(best, maximum(best));
+  int iterations = options_.iterations;
+  if (iterations == 0) iterations = static_cast<int>(std::clamp(kBudgetSeconds / std::max(best, 1e-7), double(kFewestIterations), double(kMostIterations)));
+  const int warmup = options_.warmup >= 0 ? options_.warmup : iterations / 5 + 1;
+  for (int i = 0; i < warmup; ++i) PEAL_TRY(operate(in_place));
+  std::vector<double> times(static_cast<std::size_t>(iterations));
+  for (double& time : times) {
+    PEAL_TRY(align());
+    const std::int64_t begin = now_ns();
+    PEAL_TRY(operate(in_place));
+    time = static_cast<double>(now_ns() - begin) * 1e-3;
+  }
+  const int loops = iterations / 2 + 2;
+  PEAL_TRY(align());
+  const std::int64_t begin = now_ns();
+  for (int i = 0; i < loops; ++i) PEAL_TRY(operate(in_place));
+  PEAL_ASSIGN(half.time_us, maximum(static_cast<double>(now_ns() - begin) * 1e-3 / loops));
+  PEAL_ASSIGN(times, maxima(std::move(times)));
+  std::sort(times.begin(), times.end());
+  half.p50_us = times[times.size() / 2];
+  half.p99_us = times[static_cast<std::size_t>(static_cast<double>(times.size() - 1) * 0.99 + 0.5)];
+  half.algbw = half.time_us > 0 ? static_cast<double>(bytes_) / half.time_us * 1e-3 : 0;
+  const double n = static_cast<double>(n_);
+  const double bus = options_.collective == Collective::all_reduce ? 2 * (n - 1) / n : is_blocked() ? (n - 1) / n : 1;
+  half.busbw = half.algbw * bus;
+  if (options_.check) PEAL_TRY(count_wrong(in_place, half));
+  return {};
+}
+
+Result<BenchRow> Bench::measure(Bytes size) {
+  PEAL_TRY(shape(size));
+  BenchRow row;
+  row.bytes = bytes_;
+  row.count = count_;
+  if (options_.out_of_place) PEAL_TRY(measure_half(false, row.half[0]));
+  if (options_.in_place && has_in_place(options_.collective)) PEAL_TRY(measure_half(true, row.half[1]));
+  row.algorithm = plan_ != nullptr ? plan_->algorithm : "direct";
+  row.protocol = plan_ != nullptr ? std::string(schedule::name_of(plan_->protocol)) : "staged";
+  return row;
+}
+
+}  // namespace
+
+bool has_in_place(Collective collective) {
+  return collective != Collective::all_to_all && collective != Collective::all_to_all_v && collective != Collective::send_recv &&
+         collective != Collective::barrier;
+}
+
+Status run_bench(comm::Core& core, const BenchOptions& options, const std::function<void(const BenchRow&)>& each) {
+  Bench bench(core, options);
+  PEAL_TRY(bench.open());
+  for (Bytes size = options.first; size.value <= options.last.value; size.value *= options.factor) {
+    PEAL_ASSIGN(BenchRow row, bench.measure(size));
+    if (options.collective != Collective::send_recv && options.collective != Collective::all_to_all_v) {
+      const int root = has_root(options.collective) ? options.root : -1;
+      PEAL_ASSIGN(row.predicted_us, core.plans().predicted_us(options.collective, {row.bytes}, options.type, root));
+    }
+    each(row);
+    if (options.collective == Collective::barrier || size.value == 0) break;
+  }
+  return {};
+}
+
+}  // namespace peal::cli

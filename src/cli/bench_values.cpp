@@ -1,0 +1,172 @@
+#include <algorithm>
+#include <base/names.hpp>
+#include <cli/bench_values.hpp>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace peal::cli {
+
+namespace {
+
+// A prime, so that chunk boundaries (multiples of 16) never fall onto the same value.
+constexpr std::uint64_t kPeriod = 251;
+
+// What a value looks like in memory; 16-bit floats are taken apart by hand.
+double decode(const void* at, DataType type) {
+  const auto load = [at](auto zero) {
+    std::memcpy(&zero, at, sizeof zero);
+    return static_cast<double>(zero);
+  };
+  switch (type) {
+    case DataType::f64: return load(double{});
+    case DataType::f32: return load(float{});
+    case DataType::i8: return load(std::int8_t{});
+    case DataType::u8:
+    case DataType::boolean: return load(std::uint8_t{});
+    case DataType::i16: return load(std::int16_t{});
+    case DataType::u16: return load(std::uint16_t{});
+    case DataType::i32: return load(std::int32_t{});
+    case DataType::u32: return load(std::uint32_t{});
+    case DataType::i64: return load(std::int64_t{});
+    case DataType::u64: return load(std::uint64_t{});
+    case DataType::bf16:
+    case DataType::f16: break;
+  }
+  std::uint16_t bits;
+  std::memcpy(&bits, at, sizeof bits);
+  const int fraction_bits = type == DataType::f16 ? 10 : 7;
+  const int bias = type == DataType::f16 ? 15 : 127;
+  const int fraction = bits & ((1 << fraction_bits) - 1);
+  const int exponent = (bits >> fraction_bits) & (type == DataType::f16 ? 0x1f : 0xff);
+  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
+  if (exponent == (type == DataType::f16 ? 0x1f : 0xff)) return fraction != 0 ? std::nan("") : sign * std::numeric_limits<double>::infinity();
+  if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias - fraction_bits);
+  return sign * std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
+}
+
+// Small integers (at most 8 significant bits) only: exact in every type.
+void encode(void* at, DataType type, std::int64_t value) {
+  const auto store = [at](auto v) { std::memcpy(at, &v, sizeof v); };
+  switch (type) {
+    case DataType::f64: return store(static_cast<double>(value));
+    case DataType::f32: return store(static_cast<float>(value));
+    case DataType::i8:
+    case DataType::u8:
+    case DataType::boolean: return store(static_cast<std::uint8_t>(value));
+    case DataType::i16:
+    case DataType::u16: return store(static_cast<std::uint16_t>(value));
+    case DataType::i32:
+    case DataType::u32: return store(static_cast<std::uint32_t>(value));
+    case DataType::i64:
+    case DataType::u64: return store(static_cast<std::uint64_t>(value));
+    case DataType::bf16:
+    case DataType::f16: break;
+  }
+  if (value == 0) return store(std::uint16_t{0});
+  const int fraction_bits = type == DataType::f16 ? 10 : 7;
+  const int bias = type == DataType::f16 ? 15 : 127;
+  const auto magnitude = static_cast<std::uint64_t>(value < 0 ? -value : value);
+  int exponent = 0;
+  while ((magnitude >> exponent) > 1) ++exponent;
+  const std::uint64_t fraction = (magnitude << fraction_bits >> exponent) & ((1u << fraction_bits) - 1);
+  store(static_cast<std::uint16_t>((value < 0 ? 0x8000u : 0u) | static_cast<unsigned>(exponent + bias) << fraction_bits | fraction));
+}
+
+// One element of the reduction, before it is rounded to the type.
+double reduced(int ranks, std::uint64_t index, DataType type, ReduceOp op) {
+  std::int64_t sum = 0, product = 1, low = 0, high = 0, all = 0, any = 0, odd = 0;
+  for (int r = 0; r < ranks; ++r) {
+    const std::int64_t v = contribution(r, index, type, op);
+    sum += op == ReduceOp::premul_sum ? static_cast<std::int64_t>(premul_factor(r)) * v : v;
+    product *= v;
+    low = r == 0 ? v : std::min(low, v);
+    high = r == 0 ? v : std::max(high, v);
+    all = r == 0 ? v : all & v;
+    any |= v;
+    odd ^= v;
+  }
+  const bool logical = type == DataType::boolean;
+  switch (op) {
+    case ReduceOp::sum: return static_cast<double>(logical ? any : sum);
+    case ReduceOp::premul_sum: return static_cast<double>(sum);
+    case ReduceOp::prod: return static_cast<double>(logical ? all : product);
+    case ReduceOp::min: return static_cast<double>(low);
+    case ReduceOp::max: return static_cast<double>(high);
+    case ReduceOp::avg: return is_floating(type) ? static_cast<double>(sum) / ranks : static_cast<double>(sum / ranks);
+    case ReduceOp::band: return static_cast<double>(all);
+    case ReduceOp::bor: return static_cast<double>(any);
+    case ReduceOp::bxor: return static_cast<double>(odd);
+  }
+  return 0;
+}
+
+// Integers wrap modulo 2^bits.
+double wrapped(double value, DataType type) {
+  if (is_floating(type) || type == DataType::boolean || size_of(type) == 8) return value;
+  const double modulus = std::ldexp(1.0, static_cast<int>(size_of(type)) * 8);
+  double inside = std::fmod(value, modulus);
+  if (inside < 0) inside += modulus;
+  const bool is_signed = type == DataType::i8 || type == DataType::i16 || type == DataType::i32;
+  return is_signed && inside >= modulus / 2 ? inside - modulus : inside;
+}
+
+double last_place(double value, DataType type) {
+  const int digits = type == DataType::f64 ? 52 : type == DataType::f32 ? 23 : type == DataType::f16 ? 10 : 7;
+  return std::ldexp(1.0, value == 0 ? -digits : std::ilogb(value) - digits);
+}
+
+}  // namespace
+
+std::int64_t contribution(int rank, std::uint64_t index, DataType type, ReduceOp op) {
+  const std::uint64_t mixed = (static_cast<std::uint64_t>(rank) * 37 + index % kPeriod * 11) % kPeriod;
+  if (type == DataType::boolean) return static_cast<std::int64_t>(mixed % 2);
+  if (op == ReduceOp::prod) return static_cast<std::int64_t>((mixed + static_cast<std::uint64_t>(rank)) % 4 == 0 ? 2 : 1);
+  return static_cast<std::int64_t>(mixed % 4 + 1);
+}
+
+void fill_contributions(void* data, std::uint64_t count, int rank, std::uint64_t index, DataType type, ReduceOp op) {
+  auto* at = static_cast<std::byte*>(data);
+  const std::size_t element = size_of(type);
+  const std::uint64_t first = std::min(count, kPeriod);
+  for (std::uint64_t i = 0; i < first; ++i) encode(at + i * element, type, contribution(rank, index + i, type, op));
+  for (std::uint64_t done = first; done < count;) {  // the pattern repeats: double what is there
+    const std::uint64_t more = std::min(done / kPeriod * kPeriod, count - done);
+    std::memcpy(at + done * element, at, more * element);
+    done += more;
+  }
+}
+
+std::int64_t count_wrong_copies(const void* data, std::uint64_t count, int rank, std::uint64_t index, DataType type, ReduceOp op) {
+  std::vector<std::byte> expected(kPeriod * size_of(type));
+  fill_contributions(expected.data(), kPeriod, rank, index, type, op);
+  const auto* at = static_cast<const std::byte*>(data);
+  const std::size_t element = size_of(type);
+  std::int64_t wrong = 0;
+  for (std::uint64_t i = 0; i < count; i += kPeriod) {
+    const std::uint64_t n = std::min(kPeriod, count - i);
+    if (std::memcmp(at + i * element, expected.data(), n * element) == 0) continue;
+    for (std::uint64_t k = 0; k < n; ++k)
+      if (std::memcmp(at + (i + k) * element, expected.data() + k * element, element) != 0) ++wrong;
+  }
+  return wrong;
+}
+
+std::int64_t count_wrong_reductions(const void* data, std::uint64_t count, int ranks, std::uint64_t index, DataType type, ReduceOp op) {
+  double expected[kPeriod], slack[kPeriod];
+  for (std::uint64_t k = 0; k < kPeriod; ++k) {
+    expected[k] = wrapped(reduced(ranks, index + k, type, op), type);
+    slack[k] = op == ReduceOp::avg && is_floating(type) ? last_place(expected[k], type) : 0;
+  }
+  const auto* at = static_cast<const std::byte*>(data);
+  const std::size_t element = size_of(type);
+  std::int64_t wrong = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const double got = decode(at + i * element, type);
+    const std::uint64_t k = i % kPeriod;
+    if (!(std::abs(got - expected[k]) <= slack[k])) ++wrong;  // a NaN is wrong
+  }
+  return wrong;
+}
+
+}  // namespace peal::cli

@@ -1,0 +1,25 @@
+#include <CLI/CLI.hpp>
+#include <cli/cluster_words.hpp>
+#include <discovery/discover.hpp>
+#include <topology/machine.hpp>
+
+namespace peal::cli {
+
+void add_cluster_options(CLI::App& command, ClusterWords& words) {
+  command.add_option("--machine", words.machine, "A machine of the catalogue (peal machines lists them)");
+  command.add_option("--nodes", words.nodes, "How many of them")->capture_default_str();
+  command.add_option("--file", words.file, "A machine or cluster in Peal's YAML");
+}
+
+Result<topology::Cluster> cluster_of(const ClusterWords& words) {
+  if (!words.machine.empty() && !words.file.empty())
+    return fail(ErrorCode::invalid_argument, "--machine and --file both say what the machine is; give one of them");
+  if (words.nodes < 1 || words.nodes > 1'000'000) return fail(ErrorCode::invalid_argument, "--nodes {} is no number of nodes; give 1 or more", words.nodes);
+  if (!words.file.empty()) return topology::read_cluster_file(words.file);
+  if (!words.machine.empty()) return topology::build_cluster(words.machine, words.nodes);
+  PEAL_ASSIGN(topology::Graph host, discovery::discover_host());
+  if (words.nodes > 1) return topology::build_cluster(std::move(host), words.nodes);
+  return topology::Cluster(std::move(host));
+}
+
+}  // namespace peal::cli

@@ -1,0 +1,62 @@
+// `peal bench`: what is asked, what one rank measures, what is printed.
+#pragma once
+
+#include <base/result.hpp>
+#include <base/units.hpp>
+#include <comm/core.hpp>
+#include <cstdint>
+#include <peal/types.hpp>
+#include <string>
+#include <vector>
+
+namespace peal::cli {
+
+struct BenchOptions {
+  Collective collective = Collective::all_reduce;
+  Bytes first{8};
+  Bytes last{64ull << 20};
+  std::uint64_t factor = 2;
+  DataType type = DataType::f32;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+  int groups = 0;          ///< ranks a group; 0: all in one
+  int iterations = 0;      ///< 0: as many as fit the budget
+  int warmup = -1;         ///< -1: a fifth of the iterations
+  bool out_of_place = true;
+  bool in_place = true;
+  bool check = false;
+};
+
+/// One half (out of place or in place) of one row. Times in microseconds.
+struct BenchHalf {
+  bool is_measured = false;
+  double time_us = 0;  ///< back to back, mean, maximum over ranks
+  double p50_us = 0;   ///< per call with aligned starts, maximum over ranks
+  double p99_us = 0;
+  double algbw = 0;    ///< GB/s
+  double busbw = 0;
+  std::int64_t wrong = -1;  ///< elements, over all ranks; -1: not checked
+};
+
+struct BenchRow {
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  std::string algorithm, protocol;
+  double predicted_us = 0;  ///< 0: no prediction
+  BenchHalf half[2];        ///< out of place, in place
+};
+
+/// True for the collectives that have an in-place form.
+bool has_in_place(Collective collective);
+
+/// Runs the whole table. Every rank calls it; `each` is called with every finished row on every rank (the figures are the same).
+Status run_bench(comm::Core& core, const BenchOptions& options, const std::function<void(const BenchRow&)>& each);
+
+/// nccl-tests' table, with p50, p99, algorithm, protocol and the prediction behind it.
+std::string bench_heading(const BenchOptions& options, const std::vector<std::string>& rank_lines, int ranks, const std::string& transport);
+std::string bench_line(const BenchOptions& options, const BenchRow& row);
+std::string bench_ending(const std::vector<BenchRow>& rows);
+/// Schema peal.bench/1.
+std::string bench_json(const BenchOptions& options, const std::vector<BenchRow>& rows, int ranks, const std::string& transport);
+
+}  // namespace peal::cli

@@ -1,0 +1,39 @@
+// The commands of the tool. Each registers itself with the parser; its function runs after parsing and returns the exit code:
+// 0 what was asked holds, 1 it does not, 2 it was asked wrongly.
+#pragma once
+
+#include <base/result.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace peal::cli {
+
+/// What a parsed command does. A failure is printed as one sentence on standard error.
+using Action = std::function<Result<int>()>;
+
+void add_topo(CLI::App& app, Action& action);
+void add_machines(CLI::App& app, Action& action);
+void add_verify(CLI::App& app, Action& action);
+void add_explain(CLI::App& app, Action& action);
+void add_run(CLI::App& app, Action& action);
+void add_bench(CLI::App& app, Action& action);
+void add_sim(CLI::App& app, Action& action);
+
+/// The whole tool: main() calls it.
+int run_tool(int argc, char** argv);
+
+/// The words behind the program's name, as run_tool got them.
+const std::vector<std::string>& original_arguments();
+
+/// Writes `text` to `path`, or to standard output for "-".
+Status write_output(const std::string& path, const std::string& text);
+
+/// Exit code that goes with a failure: 2 for what the user can type differently, else 1.
+int exit_code_of(const Failure& failure);
+
+}  // namespace peal::cli

@@ -1,0 +1,26 @@
+// What is asked about one collective on some machine, as explain and sim take it.
+#pragma once
+
+#include <base/result.hpp>
+#include <cli/cluster_words.hpp>
+#include <sim/simulate.hpp>
+#include <string>
+#include <tuning/select.hpp>
+
+namespace peal::cli {
+
+struct QuestionWords {
+  ClusterWords cluster;
+  std::string collective, type = "f32", transport = "auto", algorithm, protocol;
+  int ranks = 0, root = 0, groups = 0;
+  bool deterministic = false;
+};
+
+void add_question_options(CLI::App& command, QuestionWords& words);
+
+/// The ranks on their devices, ready to be asked.
+Result<sim::Scene> scene_of(const QuestionWords& words);
+/// The question without its size.
+Result<tuning::Question> question_of(const QuestionWords& words, int ranks);
+
+}  // namespace peal::cli

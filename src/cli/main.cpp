@@ -1,0 +1,3 @@
+#include <cli/commands.hpp>
+
+int main(int argc, char** argv) { return peal::cli::run_tool(argc, argv); }

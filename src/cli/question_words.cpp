@@ -1,0 +1,59 @@
+#include <CLI/CLI.hpp>
+#include <base/names.hpp>
+#include <cli/question_words.hpp>
+#include <schedule/registry.hpp>
+#include <tuning/placement.hpp>
+
+namespace peal::cli {
+
+void add_question_options(CLI::App& command, QuestionWords& words) {
+  command.add_option("collective", words.collective, "all_reduce, all_gather, broadcast, ...")->required();
+  add_cluster_options(command, words.cluster);
+  command.add_option("--ranks,-n", words.ranks, "Ranks (default: one on every device; on this host: one a core)");
+  command.add_option("--dtype", words.type, "Element type")->capture_default_str();
+  command.add_option("--root", words.root, "Root rank")->capture_default_str();
+  command.add_option("--algorithm", words.algorithm, "Force an algorithm");
+  command.add_option("--protocol", words.protocol, "Force a protocol");
+  command.add_option("--transport", words.transport, "Wires on a host: auto, shm or tcp")->capture_default_str();
+  command.add_option("--groups", words.groups, "Groups of K neighbouring ranks; the first group is answered for");
+  command.add_flag("--deterministic", words.deterministic, "Only canonical summation");
+}
+
+Result<sim::Scene> scene_of(const QuestionWords& words) {
+  PEAL_ASSIGN(topology::Cluster cluster, cluster_of(words.cluster));
+  tuning::EnvironmentOptions options;
+  if (words.transport == "shm") options.wires = tuning::Wires::shared_memory;
+  else if (words.transport == "tcp") options.wires = tuning::Wires::socket;
+  else if (words.transport != "auto")
+    return fail(ErrorCode::invalid_argument, "there is no transport \"{}\" here; type auto, shm or tcp", words.transport);
+  const bool is_this_host = words.cluster.machine.empty() && words.cluster.file.empty();
+  if (is_this_host) options.protocols = {schedule::Protocol::line, schedule::Protocol::staged};
+  if (words.ranks < 0) return fail(ErrorCode::invalid_argument, "--ranks {} is no number of ranks; give 1 or more", words.ranks);
+  int ranks = words.ranks;
+  if (words.groups > 0) {
+    const int all = ranks > 0 ? ranks : cluster.ranks();
+    if (all % words.groups != 0) return fail(ErrorCode::invalid_argument, "{} ranks cannot be split into groups of {}", all, words.groups);
+    ranks = words.groups;
+  } else if (words.groups < 0) {
+    return fail(ErrorCode::invalid_argument, "--groups {} is no number of ranks; give 1 or more", words.groups);
+  }
+  return sim::make_scene(std::move(cluster), ranks, options);
+}
+
+Result<tuning::Question> question_of(const QuestionWords& words, int ranks) {
+  tuning::Question question;
+  PEAL_ASSIGN(question.call.collective, parse_collective(words.collective));
+  PEAL_ASSIGN(question.call.type, parse_data_type(words.type));
+  if (words.root < 0 || words.root >= ranks)
+    return fail(ErrorCode::invalid_argument, "--root {} is not a rank of {}; give 0 to {}", words.root, ranks, ranks - 1);
+  question.call.root = words.root;
+  if (ranks > 1 && question.call.collective == Collective::send_recv) question.call.peer = (words.root + 1) % ranks;
+  if (!words.algorithm.empty()) PEAL_TRY(schedule::find_algorithm(question.call.collective, words.algorithm));
+  if (!words.protocol.empty()) PEAL_TRY(schedule::parse_protocol(words.protocol));
+  question.algorithm = words.algorithm;
+  question.protocol = words.protocol;
+  question.is_deterministic = words.deterministic;
+  return question;
+}
+
+}  // namespace peal::cli

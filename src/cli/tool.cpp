@@ -1,0 +1,87 @@
+#include <CLI/CLI.hpp>
+#include <base/names.hpp>
+#include <cli/commands.hpp>
+#include <cstdio>
+#include <fstream>
+#include <vector>
+
+namespace peal::cli {
+
+Status write_output(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+    return {};
+  }
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.flush();
+  if (!file) return fail(ErrorCode::system, "cannot write {}: {}", path, errno_text(errno));
+  return {};
+}
+
+int exit_code_of(const Failure& failure) {
+  return failure.code == ErrorCode::invalid_argument || failure.code == ErrorCode::unsupported ? 2 : 1;
+}
+
+namespace {
+
+std::vector<std::string>& arguments() {
+  static std::vector<std::string> words;
+  return words;
+}
+
+// CLI11 says what is wrong; we add where help is, and the command that was probably meant.
+int report_parse_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
+  const CLI::App* command = &app;
+  for (const CLI::App* sub : app.get_subcommands()) command = sub;
+  std::string text = error.what();
+  while (!text.empty() && (text.back() == '\n' || text.back() == '.')) text.pop_back();
+  std::string hint;
+  if (command == &app && !words.empty()) {
+    std::vector<std::string> names;
+    std::vector<std::string_view> views;
+    for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(sub->get_name());
+    for (const std::string& name : names) views.push_back(name);
+    const std::string_view near = nearest(words[0], views.data(), views.size());
+    if (!near.empty() && words[0] != near) hint = fmt::format(" (did you mean `peal {}`?)", near);
+    if (words[0][0] != '-' && !hint.empty()) text = fmt::format("there is no command \"{}\"", words[0]);
+  }
+  const std::string path = command == &app ? "peal" : "peal " + command->get_name();
+  std::fprintf(stderr, "peal: %s%s; `%s --help` shows what can be typed\n", text.c_str(), hint.c_str(), path.c_str());
+  return 2;
+}
+
+}  // namespace
+
+const std::vector<std::string>& original_arguments() { return arguments(); }
+
+int run_tool(int argc, char** argv) {
+  CLI::App app("Peal: collective communication for large-model training.\n"
+               "Discovers how processors are wired, proves, runs, measures and simulates collectives on that wiring.\n"
+               "Example: peal bench all_reduce -n 2 -b 8 -e 64M --check",
+               "peal");
+  app.require_subcommand(1);
+  Action action;
+  add_topo(app, action);
+  add_machines(app, action);
+  add_verify(app, action);
+  add_explain(app, action);
+  add_run(app, action);
+  add_bench(app, action);
+  add_sim(app, action);
+  const std::vector<std::string>& words = arguments() = std::vector<std::string>(argv + 1, argv + argc);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    return report_parse_error(app, error, words);
+  }
+  Result<int> done = action();
+  if (done) return *done;
+  std::fprintf(stderr, "peal: %s\n", done.error().message.c_str());
+  return exit_code_of(done.error());
+}
+
+}  // namespace peal::cli
