@@ -21,7 +21,6 @@ constexpr Setting kSettings[] = {
     {"OMPI_COMM_WORLD_RANK", "", "", "Open MPI: number of this rank."},
     {"OMPI_COMM_WORLD_SIZE", "", "", "Open MPI: ranks in the job."},
     {"PEAL_ALGORITHM", "", "", "Algorithm to use for every call, by its registry name; an error where it cannot be used."},
-    {"PEAL_BIND", "core", "", "How `peal run` binds ranks to processors: core or none."},
     {"PEAL_DATA_DIR", "", "", "Folder with the machine catalogue; unset: the installed share/peal, or data/ of the source tree."},
     {"PEAL_HOST_ID", "", "", "Text that stands for this host when ranks ask who is on the same one; unset: boot id and network namespace."},
     {"PEAL_INTERFACE", "", "", "Network interface (eth0) or address (10.0.0.5, fd00::5) that Peal listens on and connects from."},

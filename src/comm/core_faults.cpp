@@ -1,4 +1,5 @@
 // Faults: how a rank learns of one, and how it makes one known. The first recorded fault wins and everybody reports it.
+#include <algorithm>
 #include <base/clock.hpp>
 #include <base/names.hpp>
 #include <comm/core.hpp>
@@ -68,6 +69,16 @@ Failure Core::timeout_failure() const {
 
 // Records what this rank saw; whoever was first is reported. Always a failure.
 Status Core::conclude(Failure failure) {
+  // A rank that left or closed its connection may have done so because of a death elsewhere in the job: then that is the cause.
+  if (failure.code == ErrorCode::rank_dead) {
+    const std::optional<Failure> cause = world_->first_rank_fault();
+    if (cause && (failure.rank < 0 || members_[static_cast<std::size_t>(failure.rank)] != cause->rank)) {
+      const auto member = std::find(members_.begin(), members_.end(), cause->rank);
+      failure.code = cause->code;
+      failure.message = cause->message + "; then " + failure.message;
+      failure.rank = member == members_.end() ? -1 : static_cast<int>(member - members_.begin());
+    }
+  }
   if (failure.operation.empty()) failure.operation = std::string(name_of(board_.state_of(rank_).call.collective));
   const executor::FaultRecord record = executor::to_record(failure, rank_);
   if (board_.record(record)) world_->tell(id_, record);

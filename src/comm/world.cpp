@@ -122,6 +122,7 @@ void World::report(int world_rank, ErrorCode code, const std::string& cause) {
     const std::lock_guard lock(mutex_);
     for (FaultListener* listener : listeners_) {
       if (listener->has_left(world_rank)) continue;
+      if (!is_news && !first_fault_) first_fault_ = Failure{code, fmt::format("{} {}", describe(world_rank), cause), world_rank, -1, {}};
       listener->on_rank_fault(world_rank, code, cause);
       is_news = true;
     }
@@ -151,9 +152,16 @@ void World::read_control(int fd, int neighbour) {
       if (news.communicator == listener->id()) listener->on_remote_fault(news.fault);
       if (news.communicator != 0) continue;
       const Failure failure = executor::to_failure(news.fault);
-      if (failure.rank >= 0 && failure.rank < size()) listener->on_rank_fault(failure.rank, failure.code, failure.message);
+      if (failure.rank < 0 || failure.rank >= size()) continue;
+      if (!first_fault_) first_fault_ = Failure{failure.code, fmt::format("{} {}", describe(failure.rank), failure.message), failure.rank, -1, {}};
+      listener->on_rank_fault(failure.rank, failure.code, failure.message);
     }
   }
+}
+
+std::optional<Failure> World::first_rank_fault() const {
+  const std::lock_guard lock(mutex_);
+  return first_fault_;
 }
 
 void World::tell(std::uint64_t id, const executor::FaultRecord& fault) {

@@ -94,17 +94,17 @@ TEST(Settings, sizes_and_flags_parse_or_name_the_variable) {
     EXPECT_NE(size.error().message.find("PEAL_PORT"), std::string::npos);
   }
   for (const char* yes : {"1", "true", "YES", "on"}) {
-    const Scoped set("PEAL_BIND", yes);
-    EXPECT_TRUE(flag_setting("PEAL_BIND").value()) << yes;
+    const Scoped set("PEAL_JOB", yes);
+    EXPECT_TRUE(flag_setting("PEAL_JOB").value()) << yes;
   }
   for (const char* no : {"0", "False", "no", "off"}) {
-    const Scoped set("PEAL_BIND", no);
-    EXPECT_FALSE(flag_setting("PEAL_BIND").value()) << no;
+    const Scoped set("PEAL_JOB", no);
+    EXPECT_FALSE(flag_setting("PEAL_JOB").value()) << no;
   }
-  const Scoped set("PEAL_BIND", "maybe");
-  const auto flag = flag_setting("PEAL_BIND");
+  const Scoped set("PEAL_JOB", "maybe");
+  const auto flag = flag_setting("PEAL_JOB");
   ASSERT_FALSE(flag.has_value());
-  EXPECT_NE(flag.error().message.find("PEAL_BIND"), std::string::npos);
+  EXPECT_NE(flag.error().message.find("PEAL_JOB"), std::string::npos);
 }
 
 }  // namespace

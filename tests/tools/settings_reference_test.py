@@ -25,13 +25,13 @@ class Settings(unittest.TestCase):
         asked = re.compile(r'\b(?:has_|integer_|bytes_|flag_)?setting\(\s*"([^"]+)"')
         for path in sorted((ROOT / "src").rglob("*.cpp")):
             for name in asked.findall(path.read_text()):
-                self.assertIn(name, names, f"{path.relative_to(ROOT)} asks for a setting that is not in the table")
+                self.assertTrue(name in names, f"{path.relative_to(ROOT)} asks for {name}, which is not in the table")
 
     def test_every_setting_of_the_table_is_read_somewhere(self):
         table = ROOT / "src" / "base" / "settings.cpp"
         source = "".join(path.read_text() for path in (ROOT / "src").rglob("*.[ch]pp") if path != table)
         for name in re.findall(r'^\s*\{"([A-Z_0-9]+)"', table.read_text(), re.MULTILINE):
-            self.assertIn(f'"{name}"', source, f"{name} stands in the table and nobody reads it")
+            self.assertTrue(f'"{name}"' in source, f"{name} stands in the table and nobody reads it")
 
 
 if __name__ == "__main__":

@@ -5,10 +5,12 @@
 #include <base/result.hpp>
 #include <bootstrap/job.hpp>
 #include <bootstrap/rendezvous.hpp>
+#include <atomic>
 #include <cstdint>
 #include <executor/fault_board.hpp>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <transport/tcp.hpp>
@@ -58,6 +60,8 @@ class World {
   Status start_watch();
   void add(FaultListener* listener);
   void remove(FaultListener* listener);
+  /// The first rank of the world that ended or stopped while somebody needed it; `rank` is its world rank. Any thread.
+  std::optional<Failure> first_rank_fault() const;
   /// Tells the ranks on other hosts of a fault in communicator `id`.
   void tell(std::uint64_t id, const executor::FaultRecord& fault);
 
@@ -82,7 +86,8 @@ class World {
   TransportChoice choice_ = TransportChoice::automatic;
   std::unique_ptr<bootstrap::Rendezvous> rendezvous_;
   std::unique_ptr<transport::TcpListener> listener_;
-  std::mutex mutex_;  // guards listeners_
+  mutable std::mutex mutex_;  // guards listeners_ and first_fault_
+  std::optional<Failure> first_fault_;
   std::vector<FaultListener*> listeners_;
   std::vector<Watched> watched_;
   std::vector<bootstrap::ControlLink> links_;

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Kills and stops random ranks of running jobs and counts what the others say.
+
+    tests/faults/drill.py --kills 200 --stops 50
+
+Four ranks call collectives without end (tests/faults/drill_rank.cpp), over shared memory and over TCP. One of them is killed
+(SIGKILL) or stopped (SIGSTOP) at a random moment. Every other rank must end by itself with the right error, naming the right rank:
+rank_dead within 2 s of a kill, rank_stopped within 5 s of a stop (and half a second for the machine). Afterwards nothing may be
+left: no process, no file in /dev/shm, no Unix name, no listening socket of ours. Prints a table; exit code 0 when all is right."""
+import argparse
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+RANK_DEAD, RANK_STOPPED = 4, 5
+LIMIT = {"kill": 2.5, "stop": 5.5}
+CODE = {"kill": RANK_DEAD, "stop": RANK_STOPPED}
+
+
+def leftovers(tag):
+    found = []
+    with open("/proc/net/unix") as sockets:
+        found += [line.split()[-1] for line in sockets if tag in line]
+    found += ["/dev/shm/" + name for name in os.listdir("/dev/shm") if "peal" in name]
+    return found
+
+
+class Rank:
+    def __init__(self, program, rank, ranks, transport, root):
+        environment = dict(os.environ, PEAL_RANK=str(rank), PEAL_SIZE=str(ranks), PEAL_ROOT="unix:" + root, PEAL_TRANSPORT=transport,
+                           PEAL_JOB="d1")
+        self.process = subprocess.Popen([program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                        start_new_session=True)
+        self.lines, self.ended_at = [], None
+        self.ready = threading.Event()
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.append(line.strip())
+            if line.startswith("ready"):
+                self.ready.set()
+        self.ended_at = time.monotonic()
+        self.ready.set()
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.reader.join(5)
+
+
+def one(arguments, how, transport, number):
+    root = f"peal-drill-{os.getpid()}-{number}"
+    ranks = [Rank(arguments.rank, r, arguments.ranks, transport, root) for r in range(arguments.ranks)]
+    problems = []
+    try:
+        for r, rank in enumerate(ranks):
+            if not rank.ready.wait(60) or rank.ended_at:
+                return [f"rank {r} did not start: {rank.lines}"], 0.0
+        time.sleep(random.random() * 0.3)
+        victim = random.randrange(arguments.ranks)
+        began = time.monotonic()
+        os.kill(ranks[victim].process.pid, signal.SIGKILL if how == "kill" else signal.SIGSTOP)
+        slowest = 0.0
+        for r, rank in enumerate(ranks):
+            if r == victim:
+                continue
+            rank.reader.join(max(0.1, began + 15 - time.monotonic()))
+            if rank.ended_at is None:
+                problems.append(f"rank {r} hangs")
+                continue
+            slowest = max(slowest, rank.ended_at - began)
+            told = [re.match(r"fault (-?\d+) (\d+) (-?\d+) (\S*) \| (.*)", line) for line in rank.lines]
+            told = [m for m in told if m]
+            if not told:
+                problems.append(f"rank {r} said {rank.lines[-1:]} and exit code {rank.process.poll()}")
+                continue
+            # Numbers of ranks in the text are those of the whole job; the first that is named is the culprit.
+            named = re.search(r"rank (\d+) \(pid (\d+)", told[0][5])
+            if int(told[0][2]) != CODE[how] or not named or (int(named[1]), int(named[2])) != (victim, ranks[victim].process.pid):
+                problems.append(f"rank {r} says code {told[0][2]}, it was rank {victim}: {told[0][5]}")
+        if slowest > LIMIT[how]:
+            problems.append(f"the last rank knew after {slowest:.2f} s")
+    finally:
+        for rank in ranks:
+            rank.end()
+    problems += ["left behind: " + thing for thing in leftovers(root)]
+    return problems, slowest
+
+
+def main():
+    here = os.path.dirname(os.path.abspath(__file__))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--stops", type=int, default=50)
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--transports", default="shm,tcp")
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--rank", default=os.path.join(here, "../../build/release/bin/drill_rank"))
+    arguments = parser.parse_args()
+    random.seed(arguments.seed)
+    transports = arguments.transports.split(",")
+    failed, number = 0, 0
+    print(f"{'fault':>6} {'over':>5} {'runs':>5} {'right':>6} {'wrong':>6} {'median s':>9} {'slowest s':>10}")
+    for how, count in (("kill", arguments.kills), ("stop", arguments.stops)):
+        for index, transport in enumerate(transports):
+            runs = count // len(transports) + (index < count % len(transports))
+            times, wrong = [], 0
+            for _ in range(runs):
+                number += 1
+                problems, slowest = one(arguments, how, transport, number)
+                times.append(slowest)
+                if problems:
+                    wrong += 1
+                    print(f"# {how} {transport} run {number}: " + "; ".join(problems), flush=True)
+            if not runs:
+                continue
+            failed += wrong
+            times.sort()
+            print(f"{how:>6} {transport:>5} {runs:>5} {runs - wrong:>6} {wrong:>6} {times[len(times) // 2]:>9.2f} {times[-1]:>10.2f}", flush=True)
+    left = leftovers("peal-")
+    print(f"left behind: {len(left)} {' '.join(left)}")
+    print("all right" if not failed and not left else f"{failed} runs wrong")
+    return 1 if failed or left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
