@@ -75,6 +75,8 @@ Status Core::prepare(const Call& call, Pending& pending) {
   signature.count = varies(call.collective) ? 0 : call.count;
   signature.sequence = ++sequence_;
   signature.plan = pending.plan->plan.hash;
+  pending.tag = executor::to_tag(signature);
+  operands.resolve(call.collective);
   return {};
 }
 
@@ -84,8 +86,8 @@ Status Core::begin(Pending& pending) {
   if (pending.own_plan == nullptr) cached.binding.bind(cached.plan, pending.shape);
   PEAL_TRY(scratch_.grow(cached.binding.scratch_bytes()));
   pending.operands.scratch = scratch_.data();
-  board_.enter(rank_, pending.call);
-  execution_->start(cached.plan, cached.binding, pending.operands, pending.call);
+  board_.enter(rank_, pending.tag);
+  execution_->start(cached.plan, cached.binding, pending.operands, pending.call, pending.tag);
   return {};
 }
 
@@ -108,9 +110,9 @@ Status Core::drive_to_end() {
   }
 }
 
-Status Core::run_prepared() {
-  PEAL_TRY(begin(current_));
-  last_plan_ = &current_.plan->plan;
+Status Core::run_prepared(Pending& pending) {
+  PEAL_TRY(begin(pending));
+  last_plan_ = &pending.plan->plan;
   Status status = drive_to_end();
   board_.leave(rank_);
   return status;
@@ -118,8 +120,24 @@ Status Core::run_prepared() {
 
 Status Core::run(const Call& call) {
   if (!is_queued_) {
-    PEAL_TRY(prepare(call, current_));
-    return run_prepared();
+    Prepared& known = prepared_[static_cast<std::size_t>(call.collective)];
+    const bool in_place = varies(call.collective) ? false : is_in_place(call, rank_, size());
+    Pending& pending = known.pending;
+    if (known.matches(call, in_place)) {
+      pending.operands.input = static_cast<const std::byte*>(call.send);
+      pending.operands.output = static_cast<std::byte*>(call.receive);
+      pending.operands.premul = call.premul;
+      pending.call.sequence = ++sequence_;
+      executor::renumber(pending.tag, sequence_);
+    } else {
+      known.is_valid = false;
+      PEAL_TRY(prepare(call, pending));
+      known.is_valid = !varies(call.collective);
+      known.in_place = in_place;
+      known.op = call.op;
+      known.root = call.root;
+    }
+    return run_prepared(pending);
   }
   PEAL_ASSIGN(const auto work, start(call));
   wait(*work, 0);
@@ -180,15 +198,17 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
   pending.plan->binding.bind_user(bytes);
   pending.call = {};
   pending.call.collective = Collective::send_recv;
+  pending.tag = executor::to_tag(pending.call);
+  pending.operands.resolve(Collective::send_recv);
   return {};
 }
 
 Status Core::run_group(const std::vector<PairTransfer>& transfers) {
   if (!is_queued_) {
-    PEAL_TRY(prepare_group(transfers, current_));
-    Status status = run_prepared();
+    Pending pending;
+    PEAL_TRY(prepare_group(transfers, pending));
+    Status status = run_prepared(pending);
     last_plan_ = nullptr;
-    current_ = {};
     return status;
   }
   PEAL_ASSIGN(const auto work, start_group(transfers));

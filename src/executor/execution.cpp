@@ -31,20 +31,23 @@ struct Execution::Readiness {
 Execution::Execution(transport::Transport& transport, int rank, int ranks, int channels)
     : transport_(&transport), rank_(rank), ranks_(ranks), channels_(channels), edges_(static_cast<std::size_t>(ranks * channels)) {}
 
-void Execution::start(const Plan& plan, const Binding& binding, const Operands& operands, const CallSignature& call) {
+void Operands::resolve(Collective collective) {
+  const bool reduces = has_reduction(collective);
+  scaled = reduces && op == ReduceOp::premul_sum;
+  averaged = reduces && op == ReduceOp::avg;
+  combine_cached = reduces ? reduce::combine_for(type, op, reduce::Stores::cached) : nullptr;
+  combine_last = reduces ? reduce::combine_for(type, op, stores) : nullptr;
+}
+
+void Execution::start(const Plan& plan, const Binding& binding, const Operands& operands, const CallSignature& call,
+                      const transport::Tag& tag) {
   plan_ = &plan;
   binding_ = &binding;
-  operands_ = operands;
+  operands_ = &operands;
   call_ = call;
-  tag_ = to_tag(call);
+  tag_ = tag;
   element_ = size_of(operands.type);
-  scaled_ = operands.op == ReduceOp::premul_sum && has_reduction(call.collective);
-  averaged_ = operands.op == ReduceOp::avg && has_reduction(call.collective);
   by_reference_ = plan.protocol == schedule::Protocol::direct_read;
-  if (has_reduction(call.collective)) {
-    combine_cached_ = reduce::combine_for(operands.type, operands.op, reduce::Stores::cached);
-    combine_last_ = reduce::combine_for(operands.type, operands.op, operands.stores);
-  }
   ++call_id_;
   used_senders_.clear();
   signals_.assign(plan.program.event_quota.size(), 0);
@@ -160,10 +163,10 @@ std::uint64_t Execution::elements(const Ref& ref, const BoundOp& bound, const St
 
 std::byte* Execution::base_of(std::uint16_t buffer) const {
   switch (buffer) {
-    case schedule::kInput: return const_cast<std::byte*>(operands_.input);
-    case schedule::kOutput: return operands_.output;
-    case schedule::kScratch: return operands_.scratch;
-    default: return operands_.user[buffer - schedule::kFirstUserBuffer];
+    case schedule::kInput: return const_cast<std::byte*>(operands_->input);
+    case schedule::kOutput: return operands_->output;
+    case schedule::kScratch: return operands_->scratch;
+    default: return operands_->user[buffer - schedule::kFirstUserBuffer];
   }
 }
 
@@ -195,7 +198,7 @@ void Execution::each_run(const Ref& ref, const BoundOp& bound, const Strand& str
 CallSignature Execution::pair_signature(const Ref& ref, const BoundOp& bound, std::uint32_t sequence) const {
   CallSignature call = call_;
   call.sequence = sequence;
-  call.type = operands_.user_types[ref.buffer - schedule::kFirstUserBuffer];
+  call.type = operands_->user_types[ref.buffer - schedule::kFirstUserBuffer];
   call.count = binding_->chunk(ref.buffer, bound.chunk(ref)).count / size_of(call.type);
   return call;
 }
@@ -266,14 +269,14 @@ bool Execution::do_send(const BoundOp& bound, const Strand& strand) {
       return to.send(data, bytes, tag_to_send(e, bound, strand));
     }
     std::byte* room = to.acquire(bytes);
-    reduce::scale(operands_.type, room, data, count, operands_.premul);
+    reduce::scale(operands_->type, room, data, count, operands_->premul);
     to.publish(bytes, tag_to_send(e, bound, strand));
     return true;
   }
   const std::size_t bytes = elements(op.src, bound, strand) * element_;
   std::byte* room = to.acquire(bytes);
   each_run(op.src, bound, strand, [&](const std::byte* p, std::uint64_t n) {
-    if (raw) reduce::scale(operands_.type, room, p, n, operands_.premul);
+    if (raw) reduce::scale(operands_->type, room, p, n, operands_->premul);
     else std::memcpy(room, p, n * element_);
     room += n * element_;
   });
@@ -325,11 +328,11 @@ bool Execution::do_recv(const BoundOp& bound, const Strand& strand) {
 void Execution::combine(std::byte* dst, const std::byte* src, const std::byte* incoming, std::uint64_t count, bool raw, bool finish,
                         reduce::CombineFn how) const {
   if (raw) {
-    reduce::scale(operands_.type, dst, src, count, operands_.premul);
+    reduce::scale(operands_->type, dst, src, count, operands_->premul);
     src = dst;
   }
   how(dst, src, incoming, count);
-  if (finish) reduce::divide(operands_.type, dst, dst, count, ranks_);
+  if (finish) reduce::divide(operands_->type, dst, dst, count, ranks_);
 }
 
 bool Execution::do_recv_reduce(const BoundOp& bound, const Strand& strand) {
@@ -338,8 +341,8 @@ bool Execution::do_recv_reduce(const BoundOp& bound, const Strand& strand) {
   const transport::Message* message = from.peek();
   if (!accept(bound, strand, message->bytes, elements(op.dst, bound, strand) * element_, message->tag)) return false;
   const bool raw = is_raw(op.src);
-  const bool finish = averaged_ && (op.flags & schedule::kFinish) != 0;
-  const reduce::CombineFn how = (op.flags & schedule::kFinish) != 0 && !finish ? combine_last_ : combine_cached_;
+  const bool finish = operands_->averaged && (op.flags & schedule::kFinish) != 0;
+  const reduce::CombineFn how = (op.flags & schedule::kFinish) != 0 && !finish ? operands_->combine_last : operands_->combine_cached;
   const std::int32_t dst_chunk = bound.chunk(op.dst);
   const std::int32_t src_chunk = bound.chunk(op.src);
   std::size_t offset = 0;
@@ -377,7 +380,7 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
   const bool store = (op.flags & schedule::kStore) != 0;
   const bool reduce_it = op.kind == OpKind::recv_reduce_send;
   const bool raw = reduce_it && is_raw(op.src);
-  const bool finish = averaged_ && (op.flags & schedule::kFinish) != 0;
+  const bool finish = operands_->averaged && (op.flags & schedule::kFinish) != 0;
   const std::int32_t dst_chunk = bound.chunk(op.dst);
   const std::int32_t src_chunk = bound.chunk(op.src);
   std::size_t offset = 0;
@@ -393,11 +396,11 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
     }
     if (reduce_it) {
       const std::byte* src = at(op.src, part(op.src, src_chunk + i, bound, strand).offset);
-      combine(room + offset, src, incoming, d.count, raw, finish, combine_cached_);
+      combine(room + offset, src, incoming, d.count, raw, finish, operands_->combine_cached);
     } else {
       std::memcpy(room + offset, incoming, run);
     }
-    if (store) reduce::copy(at(op.dst, d.offset), room + offset, run, operands_.stores);
+    if (store) reduce::copy(at(op.dst, d.offset), room + offset, run, operands_->stores);
     offset += run;
   }
   if (failed_) return false;
@@ -419,9 +422,9 @@ void Execution::do_copy(const BoundOp& bound) {
     std::byte* dst = at(op.dst, d.offset);
     const std::byte* src = at(op.src, s.offset);
     if (d.count == 0) continue;
-    if (raw) reduce::scale(operands_.type, dst, src, d.count, operands_.premul);
-    else if (dst != src) reduce::copy(dst, src, d.count * element_, operands_.stores);
-    if (averaged_ && (op.flags & schedule::kFinish) != 0) reduce::divide(operands_.type, dst, dst, d.count, ranks_);
+    if (raw) reduce::scale(operands_->type, dst, src, d.count, operands_->premul);
+    else if (dst != src) reduce::copy(dst, src, d.count * element_, operands_->stores);
+    if (operands_->averaged && (op.flags & schedule::kFinish) != 0) reduce::divide(operands_->type, dst, dst, d.count, ranks_);
   }
 }
 
@@ -429,7 +432,7 @@ void Execution::do_reduce(const BoundOp& bound) {
   const schedule::Op& op = *bound.op;
   const std::size_t k = op.more_count + 1u;
   const auto order = (op.flags & schedule::kCanonical) != 0 ? reduce::Order::canonical : reduce::Order::left_to_right;
-  const int divisor = averaged_ && (op.flags & schedule::kFinish) != 0 ? ranks_ : 1;
+  const int divisor = operands_->averaged && (op.flags & schedule::kFinish) != 0 ? ranks_ : 1;
   const std::int32_t dst_chunk = bound.chunk(op.dst);
   sources_.resize(k);
   for (std::int32_t i = 0; i < op.dst.count; ++i) {
@@ -441,13 +444,13 @@ void Execution::do_reduce(const BoundOp& bound) {
       const std::byte* from = at(ref, s.offset);
       if (is_raw(ref)) {
         // Its own contribution is scaled where the result will lie; combine_many allows dst to be one of its sources.
-        reduce::scale(operands_.type, dst, from, d.count, operands_.premul);
+        reduce::scale(operands_->type, dst, from, d.count, operands_->premul);
         from = dst;
       }
       sources_[j] = from;
     }
     if (d.count > 0)
-      reduce::combine_many(operands_.type, operands_.op, dst, sources_.data(), static_cast<int>(k), d.count, order, operands_.stores, divisor);
+      reduce::combine_many(operands_->type, operands_->op, dst, sources_.data(), static_cast<int>(k), d.count, order, operands_->stores, divisor);
   }
 }
 

@@ -66,9 +66,8 @@ FaultRecord FaultBoard::first() const {
   return header_->fault;
 }
 
-void FaultBoard::enter(int rank, const CallSignature& call) {
+void FaultBoard::enter(int rank, const transport::Tag& tag) {
   Line& line = lines_[rank];
-  const transport::Tag tag = to_tag(call);
   for (int i = 0; i < 3; ++i) line.words[i].store(tag.words[i], std::memory_order_relaxed);
   line.calls.store(line.calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   line.inside.store(kInside, std::memory_order_release);

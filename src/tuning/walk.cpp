@@ -324,9 +324,11 @@ Stamp Walk::send_out(Channel& c, int from, int to, Stamp start, double bytes) {
     const double time = wire_time(c.cost, bytes);
     Stamp& out = out_[c.level][at(outlet(from, c.level))];
     Stamp& in = in_[c.level][at(outlet(to, c.level))];
-    out = later(start, out).plus(kTransfer, time);
-    in = later(out, in.plus(kTransfer, time_at(bytes, c.cost.link_rate)));
-    left = later(in, copied);
+    const Stamp begun = later(start, out);
+    out = begun.plus(kTransfer, time);
+    // The way in is held no longer than the link itself needs; several senders fill it.
+    in = later(begun, in).plus(kTransfer, time_at(bytes, c.cost.link_rate));
+    left = later(later(out, in), copied);
   }
   c.seen.push_back(left.plus(kLatency, c.cost.hop));
   ++c.sent;

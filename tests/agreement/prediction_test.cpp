@@ -8,14 +8,15 @@ namespace {
 
 constexpr double kTolerance = 0.10;
 
-int compare(const sim::Scene& scene, std::initializer_list<std::uint64_t> sizes) {
+int compare(const sim::Scene& scene, std::initializer_list<std::uint64_t> sizes, double below = kTolerance) {
   return for_each_candidate(scene, sizes, [&](const tuning::Question& q, const tuning::Candidate& c, const tuning::Plan& plan) {
     auto predicted = tuning::predict_walked(scene.environment, plan);
     auto simulated = sim::interpret(plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires);
     const std::string name = name_of_case(q, c, scene.environment.ranks);
     ASSERT_TRUE(predicted) << name << ": " << predicted.error().message;
     ASSERT_TRUE(simulated) << name << ": " << simulated.error().message;
-    EXPECT_NEAR(predicted->time.value, simulated->time.value, kTolerance * simulated->time.value) << name;
+    EXPECT_LE(predicted->time.value, (1 + kTolerance) * simulated->time.value) << name;
+    EXPECT_GE(predicted->time.value, (1 - below) * simulated->time.value) << name;
     EXPECT_NEAR(predicted->breakdown.total(), predicted->time.value, 1e-3 * predicted->time.value + 0.01) << name;
   });
 }
@@ -25,7 +26,9 @@ TEST(Prediction, AgreesWithTheSimulatorOnOneHost) {
 }
 
 TEST(Prediction, AgreesWithTheSimulatorOverLoopback) {
-  for (const int ranks : {2, 4}) EXPECT_GT(compare(host_scene(ranks, tuning::Wires::socket), {8, 4096, 1 << 20, 1 << 24}), 30) << ranks;
+  EXPECT_GT(compare(host_scene(2, tuning::Wires::socket), {8, 4096, 1 << 20, 1 << 24}), 30);
+  // Among four, several senders meet in the way into one rank: that is congestion, which only the simulator has in full.
+  EXPECT_GT(compare(host_scene(4, tuning::Wires::socket), {8, 4096, 1 << 20, 1 << 24}, 0.3), 30);
 }
 
 TEST(Prediction, AgreesWithTheSimulatorOnADgxH100) {

@@ -125,7 +125,20 @@ class Core final : public FaultListener {
     std::vector<std::uint64_t> counts;  // what the spans of `shape` name, when asynchronous
     executor::Operands operands;
     executor::CallSignature call;
+    transport::Tag tag;
     std::shared_ptr<WorkState> work;
+  };
+  /// The last blocking call of one collective: the next one that differs in nothing but its buffers takes everything from here.
+  struct Prepared {
+    Pending pending;
+    bool is_valid = false;
+    bool in_place = false;
+    bool matches(const Call& next, bool next_in_place) const {
+      return is_valid && next.count == pending.shape.count && next.type == pending.operands.type && next.op == op && next.root == root &&
+             next_in_place == in_place && next.send != nullptr && next.receive != nullptr;
+    }
+    ReduceOp op = ReduceOp::sum;
+    int root = -1;
   };
   Core() = default;
   static Result<std::shared_ptr<Core>> make(std::shared_ptr<World> world, std::uint64_t id, std::vector<int> members, int rank,
@@ -138,7 +151,7 @@ class Core final : public FaultListener {
   Status prepare(const Call& call, Pending& pending);
   Status prepare_group(const std::vector<PairTransfer>& transfers, Pending& pending);
   Status begin(Pending& pending);
-  Status run_prepared();
+  Status run_prepared(Pending& pending);
   std::shared_ptr<WorkState> enqueue(Pending pending);
   Status drive_to_end();
   bool drive_queue();
@@ -166,7 +179,7 @@ class Core final : public FaultListener {
   std::uint32_t sequence_ = 0;
   std::uint32_t splits_ = 0;
   std::uint32_t segments_ = 0;
-  Pending current_;  // of blocking calls
+  Prepared prepared_[kCollectiveCount];
   const executor::Plan* last_plan_ = nullptr;
   Scratch scratch_;
   int departed_looks_ = 0;

@@ -20,6 +20,10 @@ struct CallSignature {
 };
 
 transport::Tag to_tag(const CallSignature& call);
+/// The same tag for another call of the same kind.
+inline void renumber(transport::Tag& tag, std::uint32_t sequence) {
+  tag.words[1] = static_cast<std::uint64_t>(sequence) << 32 | (tag.words[1] & 0xffffffffu);
+}
 CallSignature from_tag(const transport::Tag& tag);
 
 /// "all_reduce of 12 f32 (sum), call 7".

@@ -23,6 +23,14 @@ struct Operands {
   ReduceOp op = ReduceOp::sum;
   double premul = 1.0;
   reduce::Stores stores = reduce::Stores::cached;  ///< for results that will not be read soon
+  // Worked out from type, op and stores by resolve(): once a kind of call, not once a call.
+  reduce::CombineFn combine_cached = nullptr;
+  reduce::CombineFn combine_last = nullptr;
+  bool scaled = false;    ///< premul_sum: raw reads of the input are multiplied
+  bool averaged = false;  ///< avg: finished sums are divided
+
+  /// To be called when type, op or stores have changed and before the operands are used.
+  void resolve(Collective collective);
 };
 
 /// One finished op, for the test that holds executor, simulator and verifier together.
@@ -38,9 +46,9 @@ class Execution {
   /// `transport` outlives this object. `channels`: channels between two ranks that programs may name.
   Execution(transport::Transport& transport, int rank, int ranks, int channels);
 
-  /// Begins a call. `plan` and `binding` must stay until it is done or failed.
+  /// Begins a call. Everything named must stay as it is until the call is done or failed. `tag` is to_tag(call).
   /// Point-to-point calls (collective send_recv) take their sequence numbers per edge.
-  void start(const Plan& plan, const Binding& binding, const Operands& operands, const CallSignature& call);
+  void start(const Plan& plan, const Binding& binding, const Operands& operands, const CallSignature& call, const transport::Tag& tag);
 
   /// Advances every strand as far as possible. True when anything moved.
   bool progress();
@@ -95,7 +103,7 @@ class Execution {
   template <class F>
   void each_run(const Ref& ref, const BoundOp& bound, const Strand& strand, F&& f) const;
 
-  bool is_raw(const Ref& ref) const { return scaled_ && ref.buffer == schedule::kInput; }
+  bool is_raw(const Ref& ref) const { return operands_->scaled && ref.buffer == schedule::kInput; }
   void combine(std::byte* dst, const std::byte* src, const std::byte* incoming, std::uint64_t count, bool raw, bool finish,
                reduce::CombineFn how) const;
   CallSignature pair_signature(const Ref& ref, const BoundOp& bound, std::uint32_t sequence) const;
@@ -115,16 +123,12 @@ class Execution {
   std::vector<std::int64_t> signals_;
   const Plan* plan_ = nullptr;
   const Binding* binding_ = nullptr;
-  Operands operands_;
+  const Operands* operands_ = nullptr;
   CallSignature call_;
   transport::Tag tag_;
   transport::Tag edge_tag_;
   std::size_t element_ = 1;
-  bool scaled_ = false;
-  bool averaged_ = false;
   bool by_reference_ = false;
-  reduce::CombineFn combine_cached_ = nullptr;
-  reduce::CombineFn combine_last_ = nullptr;
   std::uint32_t call_id_ = 0;
   bool done_ = true;
   bool failed_ = false;

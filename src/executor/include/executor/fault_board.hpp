@@ -45,7 +45,8 @@ class FaultBoard {
   /// The first fault; only when is_set(). Waits at most 100 ms for a reporter that is still writing.
   FaultRecord first() const;
 
-  void enter(int rank, const CallSignature& call);
+  /// `tag` is to_tag() of the call that the rank enters.
+  void enter(int rank, const transport::Tag& tag);
   void leave(int rank) { lines_[rank].inside.store(kOutside, std::memory_order_release); }
   /// The rank destroys its communicator in order: its end is no fault any more.
   void depart(int rank) { lines_[rank].inside.store(kDeparted, std::memory_order_release); }
