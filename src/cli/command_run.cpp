@@ -100,7 +100,7 @@ void add_run(CLI::App& app, Action& action) {
   command->add_option("--timeout", options->timeout_s, "Seconds after which the job is stopped (exit code 124)");
   command->add_flag("--no-bind", options->no_bind, "Do not bind ranks to cores");
   command->add_flag("--no-label", options->no_label, "Do not put \"[rank] \" before lines of output");
-  command->add_option("program", options->command, "Program and arguments, behind --")->expected(0, -1);
+  command->add_option("program", options->command, "Program and arguments, behind --")->expected(1, -1);  // CLI11 gives what follows -- only to a word that still needs some
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

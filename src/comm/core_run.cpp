@@ -84,7 +84,7 @@ Status Core::begin(Pending& pending) {
   if (board_.is_set()) return fault();
   CachedPlan& cached = *pending.plan;
   if (pending.own_plan == nullptr) cached.binding.bind(cached.plan, pending.shape);
-  PEAL_TRY(scratch_.grow(cached.binding.scratch_bytes()));
+  if (cached.binding.scratch_bytes() > scratch_.bytes()) PEAL_TRY(scratch_.grow(cached.binding.scratch_bytes()));
   pending.operands.scratch = scratch_.data();
   board_.enter(rank_, pending.tag);
   execution_->start(cached.plan, cached.binding, pending.operands, pending.call, pending.tag);

@@ -50,9 +50,9 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
   by_reference_ = plan.protocol == schedule::Protocol::direct_read;
   ++call_id_;
   used_senders_.clear();
-  signals_.assign(plan.program.event_quota.size(), 0);
+  if (!plan.program.event_quota.empty()) signals_.assign(plan.program.event_quota.size(), 0);
   const std::size_t strands = plan.program.strands();
-  strands_.resize(strands);
+  if (strands_.size() != strands) strands_.resize(strands);
   open_strands_ = 0;
   for (std::size_t s = 0; s < strands; ++s) {
     strands_[s] = {schedule::StrandCursor(plan.program, s, binding.pieces().count), 0};

@@ -165,7 +165,7 @@ TEST_P(Channel, FullSlotsBlockAndResumeInOrder) {
   for (std::size_t bytes : {std::size_t{8}, std::size_t{200}, std::size_t{262144}}) {
     expect_good({}, [bytes](Rank& me) {
       std::vector<std::byte> buffer(bytes);
-      constexpr int kMessages = 2000;
+      constexpr int kMessages = 500;
       const int total = bytes > 1000 ? 100 : kMessages;
       if (me.rank == 0) {
         Sender& out = me.to(1);
@@ -301,7 +301,7 @@ TEST_P(Channel, RandomSoakKeepsEveryByte) {
   shape.slots = 2;
   shape.message_bytes = 16384;
   expect_good(shape, [](Rank& me) {
-    constexpr int kMessages = 1500;
+    constexpr int kMessages = 500;
     std::mt19937_64 random(static_cast<std::uint64_t>(me.rank) + 77);
     struct Way {
       int sent = 0;

@@ -61,6 +61,7 @@ class Scratch {
   ~Scratch();
   Status grow(std::size_t bytes);
   std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
 
  private:
   std::byte* data_ = nullptr;
@@ -135,7 +136,7 @@ class Core final : public FaultListener {
     bool in_place = false;
     bool matches(const Call& next, bool next_in_place) const {
       return is_valid && next.count == pending.shape.count && next.type == pending.operands.type && next.op == op && next.root == root &&
-             next_in_place == in_place && next.send != nullptr && next.receive != nullptr;
+             next_in_place == in_place && (next.count == 0 || (next.send != nullptr && next.receive != nullptr));
     }
     ReduceOp op = ReduceOp::sum;
     int root = -1;

@@ -35,6 +35,8 @@ class Backoff {
   /// Spins or yields; `look_around`: time to look at faults, clock and transport; `sleep`: nothing came for long.
   Next pause() {
     ++polls_;
+    // A pause takes as long as a cache line from another core: what comes at once is polled for without.
+    if (polls_ <= kEagerPolls && polls_ <= policy_->spins) return Next::polled;
     if (polls_ <= policy_->spins) {
       pause_cpu();
       return polls_ % kPollsALook == 0 ? Next::look_around : Next::polled;
@@ -47,6 +49,7 @@ class Backoff {
   }
 
  private:
+  static constexpr std::uint32_t kEagerPolls = 100;
   static constexpr std::uint32_t kPollsALook = 512;
   static constexpr std::uint32_t kYieldsALook = 16;
   const WaitPolicy* policy_;
