@@ -84,7 +84,7 @@ std::string bench_json(const BenchOptions& options, const std::vector<BenchRow>&
   for (const BenchRow& row : rows) {
     nlohmann::ordered_json line = {{"bytes", row.bytes},         {"count", row.count},         {"dtype", name_of(options.type)},
                                    {"op", op_text(options)},     {"root", root_of(options)},   {"algorithm", row.algorithm},
-                                   {"protocol", row.protocol},   {"predicted_us", row.predicted_us}};
+                                   {"protocol", row.protocol},   {"predicted_us", row.predicted_us}, {"line_ns", row.line_ns}};
     line["out_of_place"] = half_json(row.half[0]);
     line["in_place"] = half_json(row.half[1]);
     json["rows"].push_back(std::move(line));

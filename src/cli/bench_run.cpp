@@ -24,6 +24,9 @@ struct Aligner {
   struct Words {
     alignas(128) std::atomic<std::uint32_t> arrived;
     alignas(128) std::atomic<std::uint32_t> generation;
+    struct alignas(128) Flag {
+      std::atomic<std::uint32_t> value;
+    } flags[2];
   };
   transport::SharedSegment segment;
   std::uint32_t ranks = 0;
@@ -44,6 +47,24 @@ struct Aligner {
       else sched_yield();
   }
 };
+
+// The time in which two ranks show each other a flag, nanoseconds: virtual machines move their cores together and apart.
+double exchange_flags(const Aligner& aligner, int rank) {
+  constexpr std::uint32_t kWarm = 100, kTimed = 200;
+  if (aligner.segment.data() == nullptr || aligner.is_crowded || rank > 1) return 0;
+  auto& words = *reinterpret_cast<Aligner::Words*>(aligner.segment.data());
+  std::atomic<std::uint32_t>& mine = words.flags[rank].value;
+  const std::atomic<std::uint32_t>& other = words.flags[1 - rank].value;
+  const std::uint32_t first = mine.load(std::memory_order_relaxed);
+  std::int64_t begin = 0;
+  for (std::uint32_t i = 1; i <= kWarm + kTimed; ++i) {
+    if (i == kWarm + 1) begin = now_ns();
+    mine.store(first + i, std::memory_order_release);
+    while (other.load(std::memory_order_acquire) - first - i > 0x7fffffffu) {
+    }
+  }
+  return static_cast<double>(now_ns() - begin) / kTimed;
+}
 
 // Page-aligned memory, touched before it is timed.
 class Pages {
@@ -347,6 +368,8 @@ Result<BenchRow> Bench::measure(Bytes size) {
   BenchRow row;
   row.bytes = bytes_;
   row.count = count_;
+  PEAL_TRY(align());
+  row.line_ns = exchange_flags(aligner_, core_.rank());
   if (options_.out_of_place) PEAL_TRY(measure_half(false, row.half[0]));
   if (options_.in_place && has_in_place(options_.collective)) PEAL_TRY(measure_half(true, row.half[1]));
   row.algorithm = plan_ != nullptr ? plan_->algorithm : "direct";

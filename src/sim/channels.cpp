@@ -69,8 +69,9 @@ void World::remote_signal(std::uint64_t index) {
 }
 
 Index World::channel(int from, int to, int number) {
-  const std::uint64_t key = ((static_cast<std::uint64_t>(from) * static_cast<std::uint64_t>(environment_.ranks) + static_cast<std::uint64_t>(to)) << 8) |
-                            static_cast<std::uint64_t>(number);
+  const std::uint64_t key =
+      ((static_cast<std::uint64_t>(from) * static_cast<std::uint64_t>(environment_.ranks) + static_cast<std::uint64_t>(to)) << 8) |
+      static_cast<std::uint64_t>(number);
   const auto [it, is_new] = channel_of_.try_emplace(key, static_cast<Index>(channels_.size()));
   if (is_new) {
     channels_.emplace_back();
@@ -94,8 +95,8 @@ std::uint32_t World::engine_resource(topology::ResourceId id) {
 /// Finds the way of a channel, what it costs and which resources its messages cross.
 void World::lay_way(Channel& c) {
   const int level = environment_.level_of(c.from, c.to);
-  const topology::Route route = resources_.route(device_of_rank_[at(c.from)], device_of_rank_[at(c.to)],
-                                                 tuning::via_of(wires_, environment_.is_host, level == 0));
+  const topology::Route route =
+      resources_.route(device_of_rank_[at(c.from)], device_of_rank_[at(c.to)], tuning::via_of(wires_, environment_.is_host, level == 0));
   const tuning::Level& known = environment_.level[level];
   const bool is_wire_known = route.exists() && !route.scope.empty();
   c.cost = tuning::message_cost(environment_, offer_.constants[level], plan_.protocol, level, is_wire_known ? route.latency : known.latency,

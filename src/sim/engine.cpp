@@ -34,7 +34,8 @@ void Engine::start(const Flow& flow) {
   if (id >= flows_.size()) flows_.resize(id + 1);
   FlowState& state = flows_[id];
   const std::uint32_t version = state.version + 1;
-  state = {flow.bytes, flow.bytes, 0, now_, flow.latency, version, flow.wants_arrival, flow.tag, {flow.resources.begin(), flow.resources.end()}};
+  state = {
+      flow.bytes, flow.bytes, 0, now_, flow.latency, version, flow.wants_arrival, flow.tag, {flow.resources.begin(), flow.resources.end()}};
   is_changed_ = true;
 }
 

@@ -1,6 +1,7 @@
 // The life of an op:
 //
-//   consider --(may_start)--> core --> begin --(per_op)--> issued --(passes of the core)--> worked --(host: copying to the wire)--> slice_done
+//   consider --(may_start)--> core --> begin --(per_op)--> issued --(passes of the core)--> worked --(host: copying to the wire)-->
+//   slice_done
 //      ^                                                                                      '----(GPU: last byte left)---------'   |
 //      '------------------------------------------ next slice, next op, next piece --------------------------------------------------'
 //
@@ -22,10 +23,15 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 bool is_message(OpKind kind) { return schedule::sends(kind) || schedule::receives(kind); }
 }  // namespace
 
-World::World(const tuning::Plan& plan, const topology::Resources& resources, std::span<const int> device_of_rank, const tuning::Environment& environment,
-             tuning::Wires wires, const InterpretOptions& options)
-    : plan_(plan), resources_(resources), device_of_rank_(device_of_rank), environment_(environment), offer_(*environment.offer(plan.protocol)),
-      wires_(wires), options_(options) {
+World::World(const tuning::Plan& plan, const topology::Resources& resources, std::span<const int> device_of_rank,
+             const tuning::Environment& environment, tuning::Wires wires, const InterpretOptions& options)
+    : plan_(plan),
+      resources_(resources),
+      device_of_rank_(device_of_rank),
+      environment_(environment),
+      offer_(*environment.offer(plan.protocol)),
+      wires_(wires),
+      options_(options) {
   const int own = environment.is_used(0) ? 0 : 1;
   local_ = tuning::message_cost(environment, offer_.constants[own], plan.protocol, own, {}, environment.level[own].bottleneck);
   for (int l = 0; l < tuning::kLevels; ++l)
@@ -33,7 +39,8 @@ World::World(const tuning::Plan& plan, const topology::Resources& resources, std
   const auto n = static_cast<std::size_t>(environment.ranks);
   ranks_.resize(n);
   pattern_.assign(n, kNobody);
-  if (environment.is_host) cores_.resize(static_cast<std::size_t>(*std::max_element(environment.core_of.begin(), environment.core_of.end())) + 1);
+  if (environment.is_host)
+    cores_.resize(static_cast<std::size_t>(*std::max_element(environment.core_of.begin(), environment.core_of.end())) + 1);
   for (std::size_t r = 0; r < n; ++r) {
     RankState& rank = ranks_[r];
     rank.program = schedule::program_for(plan.schedule, static_cast<std::int32_t>(r));
@@ -68,9 +75,7 @@ void World::on_timer(Tag tag) {
     case Kind::sent: return slice_done(index);
     case Kind::arrived: return arrived(index);
     case Kind::credit: return credit(index);
-    case Kind::announce:
-      ++channels_[index].announced;
-      return wake(channels_[index].waiting_sender);
+    case Kind::announce: ++channels_[index].announced; return wake(channels_[index].waiting_sender);
     case Kind::signal: return remote_signal(index);
     default: return;
   }
@@ -209,7 +214,8 @@ void World::work_locally(Index index) {
     remote_bytes += s.bytes;
   }
   const double work = tuning::local_work(local_, op.kind, op.more_count, s.bytes);
-  if (remote < 0 || remote == s.rank || remote_bytes <= 0) return work > 0 ? engine_.after(work, tag(Kind::sent, index)) : slice_done(index);
+  if (remote < 0 || remote == s.rank || remote_bytes <= 0)
+    return work > 0 ? engine_.after(work, tag(Kind::sent, index)) : slice_done(index);
   const Index way = (op.flags & schedule::kRemoteDst) != 0 ? channel(s.rank, remote, op.channel) : channel(remote, s.rank, op.channel);
   const Channel& c = channels_[way];
   const double cap = work > 0 ? remote_bytes / work : FairShare::kUnbounded;
@@ -226,7 +232,10 @@ void World::worked(Index index) {
   }
   const double copying = tuning::send_work(out.cost, s.bytes);
   const double cap = copying > 0 ? s.bytes / copying / out.cost.efficiency : FairShare::kUnbounded;
-  engine_.start({.bytes = s.bytes / out.cost.efficiency, .resources = out.wire, .latency = out.cost.hop, .rate_cap = cap,
+  engine_.start({.bytes = s.bytes / out.cost.efficiency,
+                 .resources = out.wire,
+                 .latency = out.cost.hop,
+                 .rate_cap = cap,
                  .tag = tag(Kind::wire, (static_cast<std::uint64_t>(s.out) << 32) | index)});
   if (!environment_.is_host) return;  // until the last byte has left
   if (copying > 0) return engine_.after(copying, tag(Kind::sent, index));
@@ -279,7 +288,8 @@ Status World::check_finished() const {
   for (const Strand& s : strands_) {
     if (s.cursor.done()) continue;
     const schedule::Program& program = ranks_[at(s.rank)].program;
-    return fail(ErrorCode::internal, "{} under {} blocks in the simulator: rank {} stands for ever at op {}, \"{}\"; `peal verify` says why",
+    return fail(ErrorCode::internal,
+                "{} under {} blocks in the simulator: rank {} stands for ever at op {}, \"{}\"; `peal verify` says why",
                 plan_.schedule.name, schedule::name_of(plan_.protocol), s.rank, s.cursor.position(),
                 schedule::to_text(program.ops[s.cursor.position()], program.sources));
   }
@@ -288,8 +298,8 @@ Status World::check_finished() const {
 
 Result<Outcome> World::run() {
   if (!engine_.run(*this, options_.most_events))
-    return fail(ErrorCode::unsupported, "the simulation of {} bytes needs more than {} events: ask for a smaller size or fewer ranks", plan_.call.bytes.value,
-                options_.most_events);
+    return fail(ErrorCode::unsupported, "the simulation of {} bytes needs more than {} events: ask for a smaller size or fewer ranks",
+                plan_.call.bytes.value, options_.most_events);
   PEAL_TRY(std::move(failure_));
   PEAL_TRY(check_finished());
   for (const RankState& rank : ranks_) {
@@ -309,8 +319,8 @@ Result<Outcome> interpret(const tuning::Plan& plan, const topology::Resources& r
   if (environment.offer(plan.protocol) == nullptr)
     return fail(ErrorCode::invalid_argument, "the protocol {} has no constants in this environment", schedule::name_of(plan.protocol));
   if (device_of_rank.size() != static_cast<std::size_t>(environment.ranks) || plan.schedule.request.ranks != environment.ranks)
-    return fail(ErrorCode::invalid_argument, "a plan for {} ranks, an environment of {} and {} devices: they must be the same ranks", plan.schedule.request.ranks,
-                environment.ranks, device_of_rank.size());
+    return fail(ErrorCode::invalid_argument, "a plan for {} ranks, an environment of {} and {} devices: they must be the same ranks",
+                plan.schedule.request.ranks, environment.ranks, device_of_rank.size());
   return World(plan, resources, device_of_rank, environment, wires, options).run();
 }
 

@@ -24,17 +24,18 @@ json to_tree(const std::optional<Timing>& t) {
 std::string header_text(const Table& table) {
   std::string text = fmt::format("# {} on {} ranks, {} node{}: {} ({}), simulated\n", name_of(table.collective), table.ranks, table.nodes,
                                  table.nodes == 1 ? "" : "s", table.machine, table.wires);
-  text += fmt::format("#{:>12} {:>12} {:>7} {:>6} {:>5}  {:^25}  {:^25}  {:>9}  {:<14} {}\n", "", "", "", "", "", "out-of-place", "in-place", "", "", "");
-  text += fmt::format("#{:>12} {:>12} {:>7} {:>6} {:>5}  {:>9} {:>7} {:>7}  {:>9} {:>7} {:>7}  {:>9}  {:<14} {}\n", "size", "count", "type", "redop", "root",
-                      "time", "algbw", "busbw", "time", "algbw", "busbw", "predicted", "algorithm", "protocol");
-  text += fmt::format("#{:>12} {:>12} {:>7} {:>6} {:>5}  {:>9} {:>7} {:>7}  {:>9} {:>7} {:>7}  {:>9}\n", "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)",
-                      "(us)", "(GB/s)", "(GB/s)", "(us)");
+  text += fmt::format("#{:>12} {:>12} {:>7} {:>6} {:>5}  {:^25}  {:^25}  {:>9}  {:<14} {}\n", "", "", "", "", "", "out-of-place",
+                      "in-place", "", "", "");
+  text += fmt::format("#{:>12} {:>12} {:>7} {:>6} {:>5}  {:>9} {:>7} {:>7}  {:>9} {:>7} {:>7}  {:>9}  {:<14} {}\n", "size", "count", "type",
+                      "redop", "root", "time", "algbw", "busbw", "time", "algbw", "busbw", "predicted", "algorithm", "protocol");
+  text += fmt::format("#{:>12} {:>12} {:>7} {:>6} {:>5}  {:>9} {:>7} {:>7}  {:>9} {:>7} {:>7}  {:>9}\n", "(B)", "(elements)", "", "", "",
+                      "(us)", "(GB/s)", "(GB/s)", "(us)", "(GB/s)", "(GB/s)", "(us)");
   return text;
 }
 
 std::string row_text(const Row& row) {
-  return fmt::format(" {:>12} {:>12} {:>7} {:>6} {:>5}  {}  {}  {:>9.2f}  {:<14} {}\n", row.bytes, row.count, name_of(row.type), row.op, row.root,
-                     timing_text(row.out_of_place), timing_text(row.in_place), row.predicted_us, row.algorithm, row.protocol);
+  return fmt::format(" {:>12} {:>12} {:>7} {:>6} {:>5}  {}  {}  {:>9.2f}  {:<14} {}\n", row.bytes, row.count, name_of(row.type), row.op,
+                     row.root, timing_text(row.out_of_place), timing_text(row.in_place), row.predicted_us, row.algorithm, row.protocol);
 }
 
 std::string footer_text(std::span<const Row> rows) {
@@ -51,12 +52,23 @@ std::string footer_text(std::span<const Row> rows) {
 }
 
 std::string to_json(const Table& table, std::span<const Row> rows) {
-  json tree = {{"schema", "peal.sim/1"}, {"collective", name_of(table.collective)}, {"ranks", table.ranks}, {"nodes", table.nodes},
-               {"machine", table.machine}, {"transport", table.wires}, {"rows", json::array()}};
+  json tree = {{"schema", "peal.sim/1"},   {"collective", name_of(table.collective)},
+               {"ranks", table.ranks},     {"nodes", table.nodes},
+               {"machine", table.machine}, {"transport", table.wires},
+               {"rows", json::array()}};
   for (const Row& r : rows)
-    tree["rows"].push_back({{"bytes", r.bytes}, {"count", r.count}, {"dtype", name_of(r.type)}, {"op", r.op}, {"root", r.root}, {"algorithm", r.algorithm},
-                            {"protocol", r.protocol}, {"predicted_us", r.predicted_us}, {"out_of_place", to_tree(r.out_of_place)}, {"in_place", to_tree(r.in_place)},
-                            {"bottleneck", r.bottleneck}, {"utilisation", r.utilisation}});
+    tree["rows"].push_back({{"bytes", r.bytes},
+                            {"count", r.count},
+                            {"dtype", name_of(r.type)},
+                            {"op", r.op},
+                            {"root", r.root},
+                            {"algorithm", r.algorithm},
+                            {"protocol", r.protocol},
+                            {"predicted_us", r.predicted_us},
+                            {"out_of_place", to_tree(r.out_of_place)},
+                            {"in_place", to_tree(r.in_place)},
+                            {"bottleneck", r.bottleneck},
+                            {"utilisation", r.utilisation}});
   return tree.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

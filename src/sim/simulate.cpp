@@ -49,7 +49,8 @@ Result<Scene> make_scene(topology::Cluster cluster, int ranks, tuning::Environme
   if (ranks <= 0) ranks = places;
   const bool is_gpu = cluster.device(cluster.device_of_rank(0)).kind == topology::DeviceKind::gpu;
   if (ranks > places && is_gpu)
-    return fail(ErrorCode::invalid_argument, "{} ranks, but the cluster has {} GPUs: type --ranks {} or more --nodes", ranks, places, places);
+    return fail(ErrorCode::invalid_argument, "{} ranks, but the cluster has {} GPUs: type --ranks {} or more --nodes", ranks, places,
+                places);
   Scene scene;
   scene.device_of_rank = tuning::spread(cluster, ranks);
   scene.resources = std::make_unique<topology::Resources>(std::move(cluster));

@@ -17,14 +17,14 @@ struct Channel {
   std::int32_t from = 0;
   std::int32_t to = 0;
   tuning::MessageCost cost;
-  std::vector<std::uint32_t> wire;       // engine resources of the whole way
+  std::vector<std::uint32_t> wire;        // engine resources of the whole way
   std::vector<std::uint32_t> write_side;  // memory: what the sender's pass crosses
   std::vector<std::uint32_t> read_side;   // memory: what the receiver's pass crosses
-  std::int64_t sent = 0;      // messages begun
+  std::int64_t sent = 0;                  // messages begun
   std::int64_t arrived = 0;
   std::int64_t received = 0;
-  std::int64_t credited = 0;  // received, and the sender knows
-  std::int64_t posted = 0;    // rendezvous: receives announced
+  std::int64_t credited = 0;   // received, and the sender knows
+  std::int64_t posted = 0;     // rendezvous: receives announced
   std::int64_t announced = 0;  // ... and the sender knows
   Index waiting_sender = kNobody;
   Index waiting_receiver = kNobody;
@@ -35,12 +35,12 @@ struct Strand {
   std::int32_t number = 0;
   schedule::StrandCursor cursor;
   schedule::BoundOp bound;
-  double whole = 0;   // bytes of the op
-  double bytes = 0;   // of this slice
+  double whole = 0;  // bytes of the op
+  double bytes = 0;  // of this slice
   std::int64_t slices = 0;
   std::int64_t slice = 0;  // 0 and not begun: the op is looked at afresh
   double began = 0;
-  Index in = kNobody;   // channels of the op at hand
+  Index in = kNobody;  // channels of the op at hand
   Index out = kNobody;
   bool is_at_work = false;
 };
@@ -61,8 +61,8 @@ struct Core {
 
 class World final : Engine::Listener {
  public:
-  World(const tuning::Plan& plan, const topology::Resources& resources, std::span<const int> device_of_rank, const tuning::Environment& environment,
-        tuning::Wires wires, const InterpretOptions& options);
+  World(const tuning::Plan& plan, const topology::Resources& resources, std::span<const int> device_of_rank,
+        const tuning::Environment& environment, tuning::Wires wires, const InterpretOptions& options);
   Result<Outcome> run();
 
  private:

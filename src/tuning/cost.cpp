@@ -9,7 +9,8 @@ namespace peal::tuning {
 
 namespace {
 
-/// Longer calls are walked at these two lengths (pieces or slices) and continued in a straight line; by the first of them pipelines run full.
+/// Longer calls are walked at these two lengths (pieces or slices) and continued in a straight line; by the first of them pipelines run
+/// full.
 constexpr std::int32_t kShort = 8;
 constexpr std::int32_t kLong = 16;
 

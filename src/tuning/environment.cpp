@@ -54,7 +54,8 @@ class Survey {
   std::vector<std::vector<std::int32_t>> members() const {
     std::vector<std::vector<std::int32_t>> groups(1);
     for (std::int32_t r = 0; r < environment_.ranks; ++r) {
-      const std::size_t g = environment_.placement.group.empty() ? 0 : static_cast<std::size_t>(environment_.placement.group[static_cast<std::size_t>(r)]);
+      const std::size_t g =
+          environment_.placement.group.empty() ? 0 : static_cast<std::size_t>(environment_.placement.group[static_cast<std::size_t>(r)]);
       if (g >= groups.size()) groups.resize(g + 1);
       groups[g].push_back(r);
     }
@@ -67,9 +68,12 @@ class Survey {
     resources_.route(from, to, via_of(wires_, environment_.is_host, environment_.level_of(a, b) == 0), route_);
     if (route_.exists()) return {};
     const topology::Cluster& cluster = resources_.cluster();
-    return fail(ErrorCode::unreachable, "ranks {} ({}) and {} ({}) have no way to each other{}: check the links of the machine with `peal topo --links`", a,
+    return fail(ErrorCode::unreachable,
+                "ranks {} ({}) and {} ({}) have no way to each other{}: check the links of the machine with `peal topo --links`", a,
                 cluster.id_of(from), b, cluster.id_of(to),
-                wires_ == Wires::socket ? " over sockets" : wires_ == Wires::shared_memory ? " through shared memory" : "");
+                wires_ == Wires::socket          ? " over sockets"
+                : wires_ == Wires::shared_memory ? " through shared memory"
+                                                 : "");
   }
 
   Status look_at(std::int32_t a, std::int32_t b) {
@@ -114,7 +118,8 @@ class Survey {
 void offer_protocols(Environment& environment, const EnvironmentOptions& options) {
   for (const schedule::ProtocolTraits& traits : schedule::all_protocols()) {
     const auto refuse = [&](std::string why) { environment.refusals.push_back({traits.protocol, std::move(why)}); };
-    if (!options.protocols.empty() && std::find(options.protocols.begin(), options.protocols.end(), traits.protocol) == options.protocols.end()) {
+    if (!options.protocols.empty() &&
+        std::find(options.protocols.begin(), options.protocols.end(), traits.protocol) == options.protocols.end()) {
       refuse("the transports of this communicator do not carry it");
       continue;
     }
@@ -155,12 +160,14 @@ void number_cores(Environment& environment, const topology::Cluster& cluster, st
 
 }  // namespace
 
-Result<Environment> environment_of(const topology::Resources& resources, std::span<const int> device_of_rank, const EnvironmentOptions& options) {
+Result<Environment> environment_of(const topology::Resources& resources, std::span<const int> device_of_rank,
+                                   const EnvironmentOptions& options) {
   if (device_of_rank.empty()) return fail(ErrorCode::invalid_argument, "a communicator needs at least one rank");
   const topology::Cluster& cluster = resources.cluster();
   for (std::size_t r = 0; r < device_of_rank.size(); ++r)
     if (device_of_rank[r] < 0 || device_of_rank[r] >= cluster.device_count())
-      return fail(ErrorCode::invalid_argument, "rank {} is placed on device {}, but there are only {}", r, device_of_rank[r], cluster.device_count());
+      return fail(ErrorCode::invalid_argument, "rank {} is placed on device {}, but there are only {}", r, device_of_rank[r],
+                  cluster.device_count());
   Environment environment;
   environment.ranks = static_cast<int>(device_of_rank.size());
   environment.is_host = cluster.device(device_of_rank[0]).kind != DeviceKind::gpu;

@@ -52,7 +52,9 @@ json to_tree(const Level& level) {
 }
 
 Result<Environment> read(const json& tree) {
-  const auto bad = [](std::string_view what) { return fail(ErrorCode::corrupt, "the tuning environment of another rank does not parse: {}", what); };
+  const auto bad = [](std::string_view what) {
+    return fail(ErrorCode::corrupt, "the tuning environment of another rank does not parse: {}", what);
+  };
   Environment e;
   e.ranks = tree.at("ranks").get<int>();
   e.nodes = tree.at("nodes").get<int>();
@@ -104,11 +106,13 @@ Result<Environment> read(const json& tree) {
 }  // namespace
 
 std::string to_json(const Environment& e) {
-  json tree = {{"ranks", e.ranks}, {"nodes", e.nodes}, {"is_host", e.is_host}, {"ring", e.placement.ring}, {"group", e.placement.group},
-               {"core_of", e.core_of}, {"fused", e.fused}, {"levels", json::array()}, {"offers", json::array()}, {"refusals", json::array()}};
+  json tree = {{"ranks", e.ranks},           {"nodes", e.nodes},         {"is_host", e.is_host}, {"ring", e.placement.ring},
+               {"group", e.placement.group}, {"core_of", e.core_of},     {"fused", e.fused},     {"levels", json::array()},
+               {"offers", json::array()},    {"refusals", json::array()}};
   for (const Level& level : e.level) tree["levels"].push_back(level.is_used ? to_tree(level) : json(nullptr));
   for (const Offer& o : e.offers)
-    tree["offers"].push_back({{"protocol", schedule::name_of(o.protocol)}, {"constants", {to_tree(o.constants[0]), to_tree(o.constants[1])}}});
+    tree["offers"].push_back(
+        {{"protocol", schedule::name_of(o.protocol)}, {"constants", {to_tree(o.constants[0]), to_tree(o.constants[1])}}});
   for (const Refusal& r : e.refusals) tree["refusals"].push_back({{"protocol", schedule::name_of(r.protocol)}, {"why", r.why}});
   return tree.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -14,10 +14,13 @@ bool is_16_bit(DataType type) { return type == DataType::f16 || type == DataType
 
 std::string order_of(const Candidate& c, Collective collective) {
   if (!has_reduction(collective)) return "no summation";
-  return c.is_canonical ? "canonical order of summation (bitwise equal whatever the placement)" : "order of summation depends on the algorithm";
+  return c.is_canonical ? "canonical order of summation (bitwise equal whatever the placement)"
+                        : "order of summation depends on the algorithm";
 }
 
-std::string fits(std::uint64_t bytes) { return bytes == ~std::uint64_t{0} ? "of any size" : fmt::format("of at most {}", to_text(Bytes{bytes})); }
+std::string fits(std::uint64_t bytes) {
+  return bytes == ~std::uint64_t{0} ? "of any size" : fmt::format("of at most {}", to_text(Bytes{bytes}));
+}
 
 /// A list of parts that are not zero.
 std::string parts_of(const Breakdown& b) {
@@ -30,9 +33,14 @@ std::string parts_of(const Breakdown& b) {
 }
 
 json to_tree(const Candidate& c) {
-  return {{"algorithm", c.algorithm->name}, {"protocol", schedule::name_of(c.protocol)}, {"predicted_us", c.prediction.time.microseconds()},
-          {"steps", c.prediction.steps}, {"pieces", c.pieces}, {"canonical", c.is_canonical},
-          {"bytes_per_link", {c.prediction.bytes[0], c.prediction.bytes[1]}}, {"method", c.prediction.is_walked ? "walk" : "closed form"}};
+  return {{"algorithm", c.algorithm->name},
+          {"protocol", schedule::name_of(c.protocol)},
+          {"predicted_us", c.prediction.time.microseconds()},
+          {"steps", c.prediction.steps},
+          {"pieces", c.pieces},
+          {"canonical", c.is_canonical},
+          {"bytes_per_link", {c.prediction.bytes[0], c.prediction.bytes[1]}},
+          {"method", c.prediction.is_walked ? "walk" : "closed form"}};
 }
 
 json links_of(const Environment& environment, const Candidate& c) {
@@ -40,8 +48,12 @@ json links_of(const Environment& environment, const Candidate& c) {
   for (int l = 0; l < kLevels; ++l) {
     const Level& level = environment.level[l];
     if (!level.is_used) continue;
-    links.push_back({{"level", level_name(l)}, {"scope", level.scope}, {"class", topology::name_of(level.path_class)},
-                     {"GBps", std::min(level.bottleneck.gigabytes(), 1e21)}, {"latency_ns", level.latency.value}, {"bytes", c.prediction.bytes[l]}});
+    links.push_back({{"level", level_name(l)},
+                     {"scope", level.scope},
+                     {"class", topology::name_of(level.path_class)},
+                     {"GBps", std::min(level.bottleneck.gigabytes(), 1e21)},
+                     {"latency_ns", level.latency.value},
+                     {"bytes", c.prediction.bytes[l]}});
   }
   return links;
 }
@@ -66,35 +78,43 @@ std::string_view rounding_of(const Candidate& candidate, const Environment& envi
 std::string explain_text(const Environment& environment, const Selection& selection) {
   const Call& call = selection.question.call;
   const Candidate& best = selection.chosen();
-  std::string text = fmt::format("{} of {} bytes ({}) on {} ranks", name_of(call.collective), size_of_call(call, environment.ranks).value, name_of(call.type),
-                                 environment.ranks);
+  std::string text = fmt::format("{} of {} bytes ({}) on {} ranks", name_of(call.collective), size_of_call(call, environment.ranks).value,
+                                 name_of(call.type), environment.ranks);
   if (environment.nodes > 1) text += fmt::format(" in {} nodes", environment.nodes);
-  text += fmt::format("\n\nchosen: {} with {}, predicted {}\n", best.algorithm->name, schedule::name_of(best.protocol), to_text(best.prediction.time));
+  text += fmt::format("\n\nchosen: {} with {}, predicted {}\n", best.algorithm->name, schedule::name_of(best.protocol),
+                      to_text(best.prediction.time));
   text += fmt::format("  {}\n", best.algorithm->what);
   text += fmt::format("  {}: {}\n", schedule::name_of(best.protocol), schedule::traits_of(best.protocol).what);
-  text += fmt::format("  time: {} ({})\n", parts_of(best.prediction.breakdown), best.prediction.is_walked ? "every op walked" : "closed form");
-  text += fmt::format("  {:.0f} steps; {} piece{}, messages {}\n", best.prediction.steps, best.pieces, best.pieces == 1 ? "" : "s", fits(best.message_bytes));
+  text +=
+      fmt::format("  time: {} ({})\n", parts_of(best.prediction.breakdown), best.prediction.is_walked ? "every op walked" : "closed form");
+  text += fmt::format("  {:.0f} steps; {} piece{}, messages {}\n", best.prediction.steps, best.pieces, best.pieces == 1 ? "" : "s",
+                      fits(best.message_bytes));
   for (int l = 0; l < kLevels; ++l) {
     const Level& level = environment.level[l];
     if (!level.is_used) continue;
-    text += fmt::format("  {} ({}, {:.3g} GB/s): the busiest rank sends {:.0f} bytes\n", level_name(l), level.scope, level.bottleneck.gigabytes(), best.prediction.bytes[l]);
+    text += fmt::format("  {} ({}, {:.3g} GB/s): the busiest rank sends {:.0f} bytes\n", level_name(l), level.scope,
+                        level.bottleneck.gigabytes(), best.prediction.bytes[l]);
   }
   text += fmt::format("  {}\n", order_of(best, call.collective));
-  if (is_16_bit(call.type) && has_reduction(call.collective)) text += fmt::format("  rounded to {} {}\n", name_of(call.type), rounding_of(best, environment, call));
+  if (is_16_bit(call.type) && has_reduction(call.collective))
+    text += fmt::format("  rounded to {} {}\n", name_of(call.type), rounding_of(best, environment, call));
   if (selection.candidates.size() > 1) text += "\nit beat:\n";
   for (std::size_t i = 1; i < selection.candidates.size(); ++i) {
     const Candidate& c = selection.candidates[i];
-    text += fmt::format("  {:<22} {:<13} {:>12}  {:.2f} times as long{}\n", c.algorithm->name, schedule::name_of(c.protocol), to_text(c.prediction.time),
-                        c.prediction.time.value / std::max(1e-9, best.prediction.time.value), c.is_canonical && has_reduction(call.collective) ? ", canonical" : "");
+    text += fmt::format("  {:<22} {:<13} {:>12}  {:.2f} times as long{}\n", c.algorithm->name, schedule::name_of(c.protocol),
+                        to_text(c.prediction.time), c.prediction.time.value / std::max(1e-9, best.prediction.time.value),
+                        c.is_canonical && has_reduction(call.collective) ? ", canonical" : "");
   }
   if (!selection.excluded.empty() || !environment.refusals.empty()) text += "\nexcluded:\n";
   for (const Exclusion& e : selection.excluded)
     text += fmt::format("  {:<22} {:<13} {}\n", e.algorithm, e.protocol ? schedule::name_of(*e.protocol) : "", e.why);
-  for (const Refusal& r : environment.refusals) text += fmt::format("  {:<22} {:<13} {}\n", "every algorithm", schedule::name_of(r.protocol), r.why);
+  for (const Refusal& r : environment.refusals)
+    text += fmt::format("  {:<22} {:<13} {}\n", "every algorithm", schedule::name_of(r.protocol), r.why);
   text += "\nconstants:\n";
   const Offer& offer = *environment.offer(best.protocol);
   for (int l = 0; l < kLevels; ++l)
-    if (environment.is_used(l)) text += fmt::format("  {} ({}): {}\n", environment.level[l].scope, offer.constants[l].protocol, offer.constants[l].source);
+    if (environment.is_used(l))
+      text += fmt::format("  {} ({}): {}\n", environment.level[l].scope, offer.constants[l].protocol, offer.constants[l].source);
   return text;
 }
 
@@ -116,20 +136,27 @@ std::string explain_json(const Environment& environment, const Selection& select
                {"canonical", best.is_canonical},
                {"rounding", rounding_of(best, environment, call)},
                {"bytes_per_link", links_of(environment, best)},
-               {"breakdown_us", {{"launch", b.launch * 1e-3}, {"latency", b.latency * 1e-3}, {"overhead", b.overhead * 1e-3}, {"transfer", b.transfer * 1e-3},
-                                 {"copy", b.copy * 1e-3}, {"reduce", b.reduce * 1e-3}}},
+               {"breakdown_us",
+                {{"launch", b.launch * 1e-3},
+                 {"latency", b.latency * 1e-3},
+                 {"overhead", b.overhead * 1e-3},
+                 {"transfer", b.transfer * 1e-3},
+                 {"copy", b.copy * 1e-3},
+                 {"reduce", b.reduce * 1e-3}}},
                {"candidates", json::array()},
                {"excluded", json::array()},
                {"constants", json::array()}};
   for (const Candidate& c : selection.candidates) tree["candidates"].push_back(to_tree(c));
   for (const Exclusion& e : selection.excluded)
-    tree["excluded"].push_back({{"algorithm", e.algorithm}, {"protocol", e.protocol ? json(schedule::name_of(*e.protocol)) : json(nullptr)}, {"why", e.why}});
+    tree["excluded"].push_back(
+        {{"algorithm", e.algorithm}, {"protocol", e.protocol ? json(schedule::name_of(*e.protocol)) : json(nullptr)}, {"why", e.why}});
   for (const Refusal& r : environment.refusals)
     tree["excluded"].push_back({{"algorithm", nullptr}, {"protocol", schedule::name_of(r.protocol)}, {"why", r.why}});
   const Offer& offer = *environment.offer(best.protocol);
   for (int l = 0; l < kLevels; ++l)
     if (environment.is_used(l))
-      tree["constants"].push_back({{"scope", environment.level[l].scope}, {"protocol", offer.constants[l].protocol}, {"source", offer.constants[l].source}});
+      tree["constants"].push_back(
+          {{"scope", environment.level[l].scope}, {"protocol", offer.constants[l].protocol}, {"source", offer.constants[l].source}});
   return tree.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

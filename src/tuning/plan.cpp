@@ -68,7 +68,8 @@ int slots_of(const Environment& environment, const Offer& offer) {
   if (environment.is_host || own == 0) return own;
   int slots = 0;
   for (int l = 0; l < kLevels; ++l)
-    if (environment.is_used(l) && offer.constants[l].slots > 0) slots = slots == 0 ? offer.constants[l].slots : std::min(slots, offer.constants[l].slots);
+    if (environment.is_used(l) && offer.constants[l].slots > 0)
+      slots = slots == 0 ? offer.constants[l].slots : std::min(slots, offer.constants[l].slots);
   return slots > 0 ? slots : own;
 }
 
@@ -133,9 +134,11 @@ std::int64_t Plan::slices(double bytes) const {
   return static_cast<std::int64_t>(std::ceil(bytes / static_cast<double>(message_bytes)));
 }
 
-Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedule, bool is_pipelined, Protocol protocol, const Call& call) {
+Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedule, bool is_pipelined, Protocol protocol,
+                       const Call& call) {
   const Offer* offer = environment.offer(protocol);
-  if (offer == nullptr) return fail(ErrorCode::unsupported, "the protocol {} cannot be used between these ranks", schedule::name_of(protocol));
+  if (offer == nullptr)
+    return fail(ErrorCode::unsupported, "the protocol {} cannot be used between these ranks", schedule::name_of(protocol));
   Plan plan;
   plan.schedule = std::move(schedule);
   plan.protocol = protocol;
@@ -156,14 +159,16 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
       plan.varied[n + i] = i * block;
     }
   }
-  plan.extents = {table_of(layouts.input, elements.input, plan.varied.get()), table_of(layouts.output, elements.output, plan.varied.get()), layouts};
+  plan.extents = {table_of(layouts.input, elements.input, plan.varied.get()), table_of(layouts.output, elements.output, plan.varied.get()),
+                  layouts};
   if (!plan.schedule.pieced || plan.message_bytes == kAnySize) return plan;
 
   const MessageShape shape = shape_of(plan.schedule);
   const std::uint64_t size = shape.is_fp32 ? std::max<std::uint64_t>(4, plan.element_bytes) : plan.element_bytes;
   const std::uint64_t room = plan.message_bytes / size / static_cast<std::uint64_t>(std::max(1, shape.chunks));
   if (plan.extents.largest_chunk() / std::max<std::uint64_t>(1, room) > 1'000'000'000)
-    return fail(ErrorCode::unsupported, "{} bytes are too much for messages of {} bytes ({})", call.bytes.value, plan.message_bytes, schedule::name_of(protocol));
+    return fail(ErrorCode::unsupported, "{} bytes are too much for messages of {} bytes ({})", call.bytes.value, plan.message_bytes,
+                schedule::name_of(protocol));
   plan.pieces = schedule::cut_into_pieces(plan.extents.largest_chunk(), shape.chunks, plan.message_bytes / size);
   return plan;
 }

@@ -27,7 +27,8 @@ Status check_algorithm(const schedule::Algorithm& algorithm, const schedule::Req
 /// What the verifier says of a schedule under a protocol; asked once a process for each request. Thread-safe.
 std::string proof_of(const schedule::Schedule& schedule, Protocol protocol) {
   const schedule::Request& r = schedule.request;
-  std::string key = fmt::format("{}/{}/{}/{}/{}/{}/{}", static_cast<int>(r.collective), schedule.name, static_cast<int>(protocol), r.ranks, r.root, r.peer, r.in_place);
+  std::string key = fmt::format("{}/{}/{}/{}/{}/{}/{}", static_cast<int>(r.collective), schedule.name, static_cast<int>(protocol), r.ranks,
+                                r.root, r.peer, r.in_place);
   for (const auto* list : {&r.placement.ring, &r.placement.group}) {
     key += '/';
     for (std::int32_t x : *list) key += fmt::format("{},", x);
@@ -51,7 +52,8 @@ Status check_safety(const Plan& plan) {
   if (plan.schedule.request.ranks == 1 || (traits.snapshots && !traits.rendezvous)) return {};
   if (plan.schedule.request.ranks > kMostProvenRanks)
     return fail(ErrorCode::unsupported, "{} is used only where it is proven, up to {} ranks", traits.name, kMostProvenRanks);
-  if (const std::string why = proof_of(plan.schedule, plan.protocol); !why.empty()) return fail(ErrorCode::unsupported, "not safe: {}", why);
+  if (const std::string why = proof_of(plan.schedule, plan.protocol); !why.empty())
+    return fail(ErrorCode::unsupported, "not safe: {}", why);
   return {};
 }
 
@@ -61,9 +63,12 @@ Status check_protocol(const Environment& environment, const schedule::Algorithm&
     if (std::find(environment.fused.begin(), environment.fused.end(), routine) == environment.fused.end())
       return fail(ErrorCode::unsupported, "no hand-written routine equals this schedule");
   }
-  const double messages = plan.schedule.pieced ? plan.pieces.count : static_cast<double>(plan.slices(plan.bytes_of(schedule::kInput, 0, 1, 0, schedule::Wire::element)));
+  const double messages = plan.schedule.pieced
+                              ? plan.pieces.count
+                              : static_cast<double>(plan.slices(plan.bytes_of(schedule::kInput, 0, 1, 0, schedule::Wire::element)));
   if (plan.protocol == Protocol::line && messages > kMostLinePieces)
-    return fail(ErrorCode::unsupported, "{} bytes would take more than {} messages of {} bytes", plan.call.bytes.value, kMostLinePieces, plan.message_bytes);
+    return fail(ErrorCode::unsupported, "{} bytes would take more than {} messages of {} bytes", plan.call.bytes.value, kMostLinePieces,
+                plan.message_bytes);
   return check_safety(plan);
 }
 
@@ -79,7 +84,8 @@ struct Judge {
 
   void consider(const schedule::Algorithm& algorithm, const std::optional<Protocol>& forced) {
     const schedule::Request request = request_of(environment, question.call);
-    if (auto ok = check_algorithm(algorithm, request, question.is_deterministic); !ok) return exclude(algorithm.name, std::nullopt, ok.error());
+    if (auto ok = check_algorithm(algorithm, request, question.is_deterministic); !ok)
+      return exclude(algorithm.name, std::nullopt, ok.error());
     for (const Offer& offer : environment.offers) {
       if (forced && *forced != offer.protocol) continue;
       auto plan = make_plan(environment, algorithm, offer.protocol, question.call);
@@ -126,7 +132,8 @@ Result<Selection> select(const Environment& environment, const Question& questio
       std::string why = "it has no constants here";
       for (const Refusal& r : environment.refusals)
         if (r.protocol == *protocol) why = r.why;
-      return fail(ErrorCode::unsupported, "the protocol {} cannot be used between these ranks: {}; it can be: {}", question.protocol, why, names_of(environment));
+      return fail(ErrorCode::unsupported, "the protocol {} cannot be used between these ranks: {}; it can be: {}", question.protocol, why,
+                  names_of(environment));
     }
   }
   Judge judge{environment, question, selection};
@@ -139,10 +146,12 @@ Result<Selection> select(const Environment& environment, const Question& questio
   if (selection.candidates.empty()) {
     std::string why;
     for (const Exclusion& e : selection.excluded)
-      why += fmt::format("{}{}{}{}: {}", why.empty() ? "" : "; ", e.algorithm, e.protocol ? " with " : "", e.protocol ? schedule::name_of(*e.protocol) : "", e.why);
-    return fail(ErrorCode::unsupported, "no way to run {} of {} bytes on {} ranks{}{}: {}", name_of(question.call.collective), question.call.bytes.value,
-                environment.ranks, question.algorithm.empty() ? "" : fmt::format(" by {}", question.algorithm),
-                question.protocol.empty() ? "" : fmt::format(" with {}", question.protocol), why.empty() ? "the registry has no algorithm for it" : why);
+      why += fmt::format("{}{}{}{}: {}", why.empty() ? "" : "; ", e.algorithm, e.protocol ? " with " : "",
+                         e.protocol ? schedule::name_of(*e.protocol) : "", e.why);
+    return fail(ErrorCode::unsupported, "no way to run {} of {} bytes on {} ranks{}{}: {}", name_of(question.call.collective),
+                question.call.bytes.value, environment.ranks, question.algorithm.empty() ? "" : fmt::format(" by {}", question.algorithm),
+                question.protocol.empty() ? "" : fmt::format(" with {}", question.protocol),
+                why.empty() ? "the registry has no algorithm for it" : why);
   }
   // Stable: equal times keep the order of the registry and of the protocols, on every rank.
   std::stable_sort(selection.candidates.begin(), selection.candidates.end(),

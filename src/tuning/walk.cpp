@@ -3,135 +3,10 @@
 #include "walk.hpp"
 
 #include <algorithm>
-#include <deque>
-#include <queue>
-#include <tuning/message_cost.hpp>
-#include <unordered_map>
 
-namespace peal::tuning {
+#include "walk_state.hpp"
 
-namespace {
-
-using schedule::BoundOp;
-using schedule::Op;
-using schedule::OpKind;
-using schedule::Program;
-
-enum Part { kLaunch, kLatency, kOverhead, kTransfer, kCopy, kReduce, kParts };
-
-/// An instant, and what the path that led to it was made of.
-struct Stamp {
-  double at = 0;
-  float parts[kParts] = {};
-
-  Stamp plus(Part part, double ns) const {
-    Stamp s = *this;
-    s.at += ns;
-    s.parts[part] += static_cast<float>(ns);
-    return s;
-  }
-};
-const Stamp& later(const Stamp& a, const Stamp& b) { return b.at > a.at ? b : a; }
-
-/// The k-th entry is the instant from which k + 1 signals are seen.
-void note(std::vector<Stamp>& signals, const Stamp& when) { signals.push_back(signals.empty() ? when : later(signals.back(), when)); }
-
-struct Channel {
-  MessageCost cost;
-  int level = 0;
-  int sender = 0;
-  std::vector<Stamp> seen;   // when message i can be received
-  std::vector<Stamp> freed;  // when the sender sees the place of message i free again
-  std::size_t sent = 0;
-  std::size_t received = 0;
-  std::vector<Stamp> posted;  // rendezvous: when the sender sees that receive i stands ready
-  int parked_sender = -1;
-  int parked_receiver = -1;
-};
-
-struct Strand {
-  int rank = 0;
-  schedule::StrandCursor cursor;
-  Stamp ready;
-  std::int64_t slice = 0;
-  bool is_queued = false;
-  bool is_in_line = false;  // for its core
-};
-
-struct Core {
-  Stamp free;             // when it has ended what it does
-  std::deque<int> line;   // strands that are ready but for it; the first of them is queued
-};
-
-struct Rank {
-  std::vector<std::vector<Stamp>> events;
-  std::unordered_map<std::uint64_t, std::vector<Stamp>> events_from;
-  std::vector<int> waiting;  // strands parked at a wait
-  Stamp done;
-};
-
-class Walk {
- public:
-  Walk(const Environment& environment, const Plan& plan, const std::vector<Program>& programs, const WalkExtent& extent);
-  Result<Prediction> run();
-
- private:
-  // What schedule::may_start asks: "known", not yet "seen"; the instant is settled in start_of.
-  struct View {
-    Walk& walk;
-    int strand;
-    bool can_send(int peer, int channel) { return walk.can_send(strand, peer, channel); }
-    bool can_receive(int peer, int channel) { return walk.can_receive(strand, peer, channel); }
-    std::int64_t signals(int event) const { return walk.signals(walk.strands_[static_cast<std::size_t>(strand)].rank, event); }
-    std::int64_t signals_from(int peer, int event) const { return walk.signals_from(walk.strands_[static_cast<std::size_t>(strand)].rank, peer, event); }
-  };
-  struct Queued {
-    double at;
-    std::uint64_t order;
-    int strand;
-    bool operator>(const Queued& o) const { return at != o.at ? at > o.at : order > o.order; }
-  };
-
-  Channel& channel(int from, int to, int number);
-  const topology::ProtocolConstants& constants(int level) const { return offer_.constants[level]; }
-  bool can_send(int strand, int peer, int number);
-  bool can_receive(int strand, int peer, int number);
-  std::int64_t signals(int rank, int event) const;
-  std::int64_t signals_from(int rank, int peer, int event) const;
-  void queue(int strand, double at);
-  void visit(int strand);
-  Stamp start_of(int strand, const BoundOp& bound);
-  Stamp do_messages(int strand, const BoundOp& bound, Stamp at, double bytes);
-  Stamp do_local(int strand, const BoundOp& bound, Stamp at, double bytes);
-  Stamp send_out(Channel& c, int from, int to, Stamp at, double bytes);
-  void note_free(Channel& c, const Stamp& at);
-  bool has_turn(int strand, Stamp& start);
-  void hold_core(int rank, const Stamp& until);
-  void signal(int rank, const BoundOp& bound, const Stamp& at);
-  void wake(int& parked, double at);
-  void wake_waiting(int rank, double at);
-  int outlet(int rank, int level) const { return level == 0 ? rank : outlet_[static_cast<std::size_t>(rank)]; }
-
-  const Environment& environment_;
-  const Plan& plan_;
-  const std::vector<Program>& programs_;
-  const Offer& offer_;
-  double scale_;
-  MessageCost local_;
-  std::vector<Strand> strands_;
-  std::vector<Rank> ranks_;
-  std::vector<Core> cores_;
-  std::vector<int> outlet_;
-  std::vector<Stamp> out_[kLevels];
-  std::vector<Stamp> in_[kLevels];
-  std::vector<double> sent_[kLevels];
-  std::unordered_map<std::uint64_t, Channel> channels_;
-  std::priority_queue<Queued, std::vector<Queued>, std::greater<>> queue_;
-  std::uint64_t order_ = 0;
-  double now_ = 0;
-};
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+namespace peal::tuning::walking {
 
 Walk::Walk(const Environment& environment, const Plan& plan, const std::vector<Program>& programs, const WalkExtent& extent)
     : environment_(environment), plan_(plan), programs_(programs), offer_(*environment.offer(plan.protocol)), scale_(extent.scale) {
@@ -174,67 +49,6 @@ Walk::Walk(const Environment& environment, const Plan& plan, const std::vector<P
   }
 }
 
-Channel& Walk::channel(int from, int to, int number) {
-  const std::uint64_t key = ((static_cast<std::uint64_t>(from) * static_cast<std::uint64_t>(environment_.ranks) + static_cast<std::uint64_t>(to)) << 8) |
-                            static_cast<std::uint64_t>(number);
-  const auto [it, is_new] = channels_.try_emplace(key);
-  Channel& c = it->second;
-  if (is_new) {
-    c.level = environment_.level_of(from, to);
-    c.sender = from;
-    const Level& level = environment_.level[c.level];
-    c.cost = message_cost(environment_, constants(c.level), plan_.protocol, c.level, level.latency, level.bottleneck);
-  }
-  return c;
-}
-
-void Walk::queue(int strand, double when) {
-  Strand& s = strands_[at(strand)];
-  if (s.is_queued) return;
-  s.is_queued = true;
-  queue_.push({when, order_++, strand});
-}
-
-void Walk::wake(int& parked, double when) {
-  if (parked < 0) return;
-  const int strand = parked;
-  parked = -1;
-  queue(strand, std::max(when, strands_[at(strand)].ready.at));
-}
-
-void Walk::wake_waiting(int rank, double when) {
-  for (int strand : ranks_[at(rank)].waiting) queue(strand, std::max(when, strands_[at(strand)].ready.at));
-  ranks_[at(rank)].waiting.clear();
-}
-
-bool Walk::can_send(int strand, int peer, int number) {
-  Channel& c = channel(strands_[at(strand)].rank, peer, number);
-  const auto slots = static_cast<std::size_t>(plan_.slots);
-  const bool is_possible = plan_.slots == 0 ? c.posted.size() > c.sent : c.sent < c.freed.size() + slots;
-  if (!is_possible) c.parked_sender = strand;
-  return is_possible;
-}
-
-bool Walk::can_receive(int strand, int peer, int number) {
-  Channel& c = channel(peer, strands_[at(strand)].rank, number);
-  if (c.seen.size() > c.received) return true;
-  c.parked_receiver = strand;
-  if (plan_.slots == 0 && c.posted.size() == c.received) {
-    const Stamp& ready = strands_[at(strand)].ready;
-    c.posted.push_back(ready.plus(kLatency, c.cost.hop));
-    wake(c.parked_sender, c.posted.back().at);
-  }
-  return false;
-}
-
-std::int64_t Walk::signals(int rank, int event) const { return static_cast<std::int64_t>(ranks_[at(rank)].events[at(event)].size()); }
-
-std::int64_t Walk::signals_from(int rank, int peer, int event) const {
-  const auto& from = ranks_[at(rank)].events_from;
-  const auto it = from.find((static_cast<std::uint64_t>(peer) << 32) | static_cast<std::uint64_t>(event));
-  return it == from.end() ? 0 : static_cast<std::int64_t>(it->second.size());
-}
-
 /// The instant at which everything that the op waits for is seen.
 Stamp Walk::start_of(int strand, const BoundOp& bound) {
   const Strand& s = strands_[at(strand)];
@@ -247,8 +61,10 @@ Stamp Walk::start_of(int strand, const BoundOp& bound) {
   if (schedule::sends(op.kind)) {
     const Channel& c = channel(s.rank, op.kind == OpKind::send ? bound.peer : bound.peer2, op.channel);
     const auto slots = static_cast<std::size_t>(plan_.slots);
-    if (slots == 0) start = later(start, c.posted[c.sent]);
-    else if (c.sent >= slots) start = later(start, c.freed[c.sent - slots]);
+    if (slots == 0)
+      start = later(start, c.posted[c.sent]);
+    else if (c.sent >= slots)
+      start = later(start, c.freed[c.sent - slots]);
   }
   if (op.kind == OpKind::wait) {
     const std::int64_t threshold = bound.threshold(programs_[at(s.rank)]);
@@ -274,7 +90,8 @@ void Walk::visit(int index) {
   if (!is_sync && environment_.is_host && !has_turn(index, start)) return;
   const double whole = plan_.bytes_of(bound) * scale_;
   const std::int64_t slices = plan_.slices(whole);
-  const double bytes = std::min(whole - static_cast<double>(s.slice) * static_cast<double>(plan_.message_bytes), static_cast<double>(plan_.message_bytes));
+  const double bytes =
+      std::min(whole - static_cast<double>(s.slice) * static_cast<double>(plan_.message_bytes), static_cast<double>(plan_.message_bytes));
   if (is_sync) {
     if (bound.op->kind == OpKind::signal) signal(s.rank, bound, start);
     s.ready = start;
@@ -376,17 +193,6 @@ Stamp Walk::do_local(int index, const BoundOp& bound, Stamp when, double bytes) 
   return when;
 }
 
-void Walk::signal(int rank, const BoundOp& bound, const Stamp& when) {
-  const Op& op = *bound.op;
-  if (bound.peer < 0) {
-    note(ranks_[at(rank)].events[op.event], when);
-    return wake_waiting(rank, when.at);
-  }
-  const Stamp seen = when.plus(kLatency, channel(rank, bound.peer, op.channel).cost.hop);
-  note(ranks_[at(bound.peer)].events_from[(static_cast<std::uint64_t>(rank) << 32) | op.event], seen);
-  wake_waiting(bound.peer, seen.at);
-}
-
 Result<Prediction> Walk::run() {
   while (!queue_.empty()) {
     const Queued next = queue_.top();
@@ -405,15 +211,18 @@ Result<Prediction> Walk::run() {
                 schedule::name_of(plan_.protocol), s.rank, s.cursor.position());
   }
   prediction.time = {last.at};
-  prediction.breakdown = {last.parts[kLaunch], last.parts[kLatency], last.parts[kOverhead], last.parts[kTransfer], last.parts[kCopy], last.parts[kReduce]};
+  prediction.breakdown = {last.parts[kLaunch],   last.parts[kLatency], last.parts[kOverhead],
+                          last.parts[kTransfer], last.parts[kCopy],    last.parts[kReduce]};
   for (int l = 0; l < kLevels; ++l) prediction.bytes[l] = sent_[l].empty() ? 0 : *std::max_element(sent_[l].begin(), sent_[l].end());
   return prediction;
 }
 
-}  // namespace
+}  // namespace peal::tuning::walking
 
-Result<Prediction> walk(const Environment& environment, const Plan& plan, const std::vector<Program>& programs, const WalkExtent& extent) {
-  return Walk(environment, plan, programs, extent).run();
+namespace peal::tuning {
+
+Result<Prediction> walk(const Environment& environment, const Plan& plan, const std::vector<schedule::Program>& programs, const WalkExtent& extent) {
+  return walking::Walk(environment, plan, programs, extent).run();
 }
 
 }  // namespace peal::tuning

@@ -14,7 +14,8 @@ std::vector<schedule::Program> programs_of(const tuning::Plan& plan) {
   return programs;
 }
 
-void check_all(const sim::Scene& scene, std::initializer_list<std::uint64_t> sizes, const tuning::Question& q, const tuning::Candidate& c, const tuning::Plan& plan) {
+void check_all(const sim::Scene& scene, std::initializer_list<std::uint64_t> sizes, const tuning::Question& q, const tuning::Candidate& c,
+               const tuning::Plan& plan) {
   const std::string name = name_of_case(q, c, scene.environment.ranks);
   const schedule::Verdict verdict = schedule::verify(plan.schedule, {.protocol = plan.protocol});
   EXPECT_TRUE(verdict.ok) << name << ": the verifier says " << verdict.why;
@@ -24,7 +25,8 @@ void check_all(const sim::Scene& scene, std::initializer_list<std::uint64_t> siz
   // Alone, avg may divide by one or not: the reference knows only "not".
   const bool is_division_by_one = scene.environment.ranks == 1 && has_reduction(q.call.collective);
   if (q.call.bytes.value == *sizes.begin() && !is_division_by_one) {
-    ReferenceInterpreter reference(plan.schedule.request, plan.schedule.layouts, programs, {traits.slots, traits.snapshots, plan.schedule.pieced ? 2 : 1});
+    ReferenceInterpreter reference(plan.schedule.request, plan.schedule.layouts, programs,
+                                   {traits.slots, traits.snapshots, plan.schedule.pieced ? 2 : 1});
     const Judgement judgement = reference.sample(17, 3);
     EXPECT_EQ(judgement.outcome, Outcome::right) << name << ": the reference says " << judgement.why;
   }

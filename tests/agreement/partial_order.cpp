@@ -46,13 +46,17 @@ void PartialOrder::unroll(const Program& program, std::int32_t strand, std::int3
   for (std::uint32_t at = begin; at < end; ++at) {
     const Op& op = program.ops[at];
     if (op.kind == OpKind::loop) {
-      if (op.operand > 0) open.push_back({at, 0});
-      else while (program.ops[at].kind != OpKind::end_loop) ++at;  // an empty loop holds no other loop that runs
+      if (op.operand > 0)
+        open.push_back({at, 0});
+      else
+        while (program.ops[at].kind != OpKind::end_loop) ++at;  // an empty loop holds no other loop that runs
       continue;
     }
     if (op.kind == OpKind::end_loop) {
-      if (++open.back().i < program.ops[open.back().at].operand) at = open.back().at;
-      else open.pop_back();
+      if (++open.back().i < program.ops[open.back().at].operand)
+        at = open.back().at;
+      else
+        open.pop_back();
       continue;
     }
     Done d{program.rank, strand, at, {0, 0}, piece};
@@ -103,23 +107,26 @@ void PartialOrder::connect() {
     bool is_one_strand = true;
     for (std::size_t s : from) is_one_strand = is_one_strand && entries_[s].done.strand == entries_[from.front()].done.strand;
     if (threshold <= 0 || from.size() < static_cast<std::size_t>(threshold)) continue;
-    if (is_one_strand) entries_[e].after.push_back(from[static_cast<std::size_t>(threshold) - 1]);
-    else if (from.size() == static_cast<std::size_t>(threshold)) entries_[e].after.insert(entries_[e].after.end(), from.begin(), from.end());
+    if (is_one_strand)
+      entries_[e].after.push_back(from[static_cast<std::size_t>(threshold) - 1]);
+    else if (from.size() == static_cast<std::size_t>(threshold))
+      entries_[e].after.insert(entries_[e].after.end(), from.begin(), from.end());
   }
 }
 
 std::string PartialOrder::text_of(std::size_t entry) const {
   const Done& d = entries_[entry].done;
   const Program& program = programs_[static_cast<std::size_t>(d.rank)];
-  return fmt::format("rank {} strand {} op {} \"{}\" (iteration {}, {}; piece {})", d.rank, d.strand, d.op, schedule::to_text(program.ops[d.op], program.sources),
-                     d.iteration[0], d.iteration[1], d.piece);
+  return fmt::format("rank {} strand {} op {} \"{}\" (iteration {}, {}; piece {})", d.rank, d.strand, d.op,
+                     schedule::to_text(program.ops[d.op], program.sources), d.iteration[0], d.iteration[1], d.piece);
 }
 
 std::string PartialOrder::check(const std::vector<Done>& log, std::int32_t only_rank) const {
   std::vector<std::size_t> place(entries_.size(), kNone);
   for (std::size_t i = 0; i < log.size(); ++i) {
     const auto it = entry_of_.find(key_of(log[i]));
-    if (it == entry_of_.end()) return fmt::format("an op that the program does not have: rank {} strand {} op {}", log[i].rank, log[i].strand, log[i].op);
+    if (it == entry_of_.end())
+      return fmt::format("an op that the program does not have: rank {} strand {} op {}", log[i].rank, log[i].strand, log[i].op);
     if (place[it->second] != kNone) return "twice: " + text_of(it->second);
     place[it->second] = i;
   }

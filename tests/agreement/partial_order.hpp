@@ -1,8 +1,8 @@
 // The order in which ops of a plan may end, worked out from the programs alone: loops are unrolled here, messages and signals are
 // counted here, nothing is taken from the cursor. Whatever interprets a plan hands its completions in; this says whether they fit.
 //
-// The simulator's log is one list over all ranks (check_global). The executor's is one list a rank (check_rank): executor::Completion has the
-// same fields as Done without the rank.
+// The simulator's log is one list over all ranks (check_global). The executor's is one list a rank (check_rank): executor::Completion has
+// the same fields as Done without the rank.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace peal::agreement {
 struct Done {
   std::int32_t rank = 0;
   std::int32_t strand = 0;
-  std::uint32_t op = 0;  ///< index in Program::ops
+  std::uint32_t op = 0;                ///< index in Program::ops
   std::int32_t iteration[2] = {0, 0};  ///< innermost first
   std::int32_t piece = 0;
 };

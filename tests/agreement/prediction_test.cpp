@@ -32,7 +32,8 @@ TEST(Prediction, AgreesWithTheSimulatorOverLoopback) {
 }
 
 TEST(Prediction, AgreesWithTheSimulatorOnADgxH100) {
-  for (const int ranks : {2, 4, 8}) EXPECT_GT(compare(machine_scene("dgx-h100", 1, ranks), {8, 1 << 16, 1 << 20, 1 << 26, 1 << 30}), 50) << ranks;
+  for (const int ranks : {2, 4, 8})
+    EXPECT_GT(compare(machine_scene("dgx-h100", 1, ranks), {8, 1 << 16, 1 << 20, 1 << 26, 1 << 30}), 50) << ranks;
 }
 
 // Larger than the walk takes: the closed form must still be near for the algorithms that large jobs use.

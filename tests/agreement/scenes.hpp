@@ -36,8 +36,8 @@ inline sim::Scene machine_scene(const char* machine, int nodes, int ranks) {
 }
 
 inline std::string name_of_case(const tuning::Question& q, const tuning::Candidate& c, int ranks) {
-  return fmt::format("{} by {} with {}, {} bytes, {} ranks, root {}{}", name_of(q.call.collective), c.algorithm->name, schedule::name_of(c.protocol),
-                     q.call.bytes.value, ranks, q.call.root, q.call.is_in_place ? ", in place" : "");
+  return fmt::format("{} by {} with {}, {} bytes, {} ranks, root {}{}", name_of(q.call.collective), c.algorithm->name,
+                     schedule::name_of(c.protocol), q.call.bytes.value, ranks, q.call.root, q.call.is_in_place ? ", in place" : "");
 }
 
 /// Every candidate of every collective at these sizes; returns how many there were.
@@ -54,8 +54,8 @@ inline int for_each_candidate(const sim::Scene& scene, std::initializer_list<std
         q.call.is_in_place = is_in_place;
         q.call.root = has_root(q.call.collective) ? n / 2 : 0;
         q.call.peer = n - 1;
-        const bool moves = q.call.collective == Collective::all_to_all || q.call.collective == Collective::all_to_all_v || q.call.collective == Collective::send_recv ||
-                           q.call.collective == Collective::barrier;
+        const bool moves = q.call.collective == Collective::all_to_all || q.call.collective == Collective::all_to_all_v ||
+                           q.call.collective == Collective::send_recv || q.call.collective == Collective::barrier;
         if (is_in_place && moves) continue;
         auto selection = tuning::select(scene.environment, q);
         EXPECT_TRUE(selection) << name_of(q.call.collective) << ": " << (selection ? "" : selection.error().message);

@@ -125,7 +125,8 @@ TEST(Engine, EqualFlowsEndAtOneInstant) {
   int steps = 0;
   int left = 0;
   const auto start_all = [&] {
-    for (std::size_t i = 0; i < links.size(); ++i) engine.start({.bytes = 0.7, .resources = Ids{links[i], links[(i + 1) % links.size()]}, .wants_arrival = false, .tag = i});
+    for (std::size_t i = 0; i < links.size(); ++i)
+      engine.start({.bytes = 0.7, .resources = Ids{links[i], links[(i + 1) % links.size()]}, .wants_arrival = false, .tag = i});
   };
   double last = 0;
   log.then = [&](Tag) {

@@ -105,7 +105,8 @@ TEST(FairShare, NothingLimitsAVariableWithoutConstraintsAndBound) {
   EXPECT_DOUBLE_EQ(share.rate(bounded), 3);
 }
 
-// Max-min fairness: nothing is over full, and every variable is at its bound or crosses a full constraint in which nobody has more (by weight).
+// Max-min fairness: nothing is over full, and every variable is at its bound or crosses a full constraint in which nobody has more (by
+// weight).
 TEST(FairShare, RandomNetworksAreMaxMinFairAfterEveryChange) {
   std::mt19937 random(7);
   for (int round = 0; round < 60; ++round) {
@@ -127,7 +128,9 @@ TEST(FairShare, RandomNetworksAreMaxMinFairAfterEveryChange) {
         share.remove_variable(known[i].first);
         known.erase(known.begin() + static_cast<std::ptrdiff_t>(i));
       } else {
-        Known k{{}, random() % 4 == 0 ? 1 + static_cast<double>(random() % 20) : FairShare::kUnbounded, 1.0 + static_cast<double>(random() % 3)};
+        Known k{{},
+                random() % 4 == 0 ? 1 + static_cast<double>(random() % 20) : FairShare::kUnbounded,
+                1.0 + static_cast<double>(random() % 3)};
         for (std::uint32_t c = 0; c < constraints; ++c)
           if (random() % 3 == 0) k.uses.push_back(c);
         if (k.uses.empty()) k.uses.push_back(static_cast<std::uint32_t>(random() % constraints));

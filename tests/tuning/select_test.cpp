@@ -25,10 +25,11 @@ Seat dgx(int nodes, int ranks, EnvironmentOptions options = {}) {
 }
 
 Seat host(int cores, int ranks, EnvironmentOptions options = {}) {
-  auto cluster = topology::read_cluster_text(fmt::format("devices:\n  - {{id: \"core[0-{0}]\", kind: core}}\n  - {{id: mem0, kind: memory}}\n"
-                                                         "links:\n  - {{a: \"core[0-{0}]\", b: mem0, kind: shm, GBps: 100, latency_ns: 30}}\n",
-                                                         cores - 1),
-                                             "test host");
+  auto cluster =
+      topology::read_cluster_text(fmt::format("devices:\n  - {{id: \"core[0-{0}]\", kind: core}}\n  - {{id: mem0, kind: memory}}\n"
+                                              "links:\n  - {{a: \"core[0-{0}]\", b: mem0, kind: shm, GBps: 100, latency_ns: 30}}\n",
+                                              cores - 1),
+                                  "test host");
   EXPECT_TRUE(cluster) << (cluster ? "" : cluster.error().message);
   Seat seat;
   const std::vector<int> devices = spread(*cluster, ranks);

@@ -43,6 +43,7 @@ struct BenchRow {
   std::uint64_t count = 0;
   std::string algorithm, protocol;
   double predicted_us = 0;  ///< 0: no prediction
+  double line_ns = 0;       ///< a flag exchange between ranks 0 and 1 just before the row: how near their cores are; 0: not measured
   BenchHalf half[2];        ///< out of place, in place
 };
 

@@ -1,8 +1,8 @@
 // Runs a plan in virtual time: every rank's program, op by op, on the devices and wires of a cluster.
 //
-// An op starts when schedule::may_start says so and its core is free; what it costs is tuning's message_cost.hpp; what it shares (wires, NICs,
-// memory) is shared max-min fairly. Ranks on cores do their ops one at a time; GPUs do them side by side. Programs are asked for rank by rank.
-// Pure: the same input gives the same outcome. Memory: programs and channels in use, O(ranks + pairs that talk).
+// An op starts when schedule::may_start says so and its core is free; what it costs is tuning's message_cost.hpp; what it shares (wires,
+// NICs, memory) is shared max-min fairly. Ranks on cores do their ops one at a time; GPUs do them side by side. Programs are asked for rank
+// by rank. Pure: the same input gives the same outcome. Memory: programs and channels in use, O(ranks + pairs that talk).
 #pragma once
 
 #include <base/trace.hpp>
@@ -20,23 +20,23 @@ struct InterpretOptions {
 struct Completion {
   std::int32_t rank = 0;
   std::int32_t strand = 0;
-  std::uint32_t position = 0;           ///< of the op in Program::ops
-  std::int32_t iteration[2] = {0, 0};   ///< innermost first
+  std::uint32_t position = 0;          ///< of the op in Program::ops
+  std::int32_t iteration[2] = {0, 0};  ///< innermost first
   std::int32_t piece = 0;
-  double time = 0;                      ///< nanoseconds
+  double time = 0;  ///< nanoseconds
 };
 
 struct ResourceUse {
   std::string name;
-  double bytes = 0;         ///< on the wire, both data and what the protocol adds
+  double bytes = 0;  ///< on the wire, both data and what the protocol adds
   Bandwidth capacity;
-  double utilisation = 0;   ///< of the capacity over the whole call, 0 to 1
+  double utilisation = 0;  ///< of the capacity over the whole call, 0 to 1
 };
 
 struct Outcome {
-  Nanoseconds time;                     ///< until the last rank is done
-  std::vector<double> rank_done;        ///< nanoseconds
-  std::vector<ResourceUse> resources;   ///< those that were used, busiest first
+  Nanoseconds time;                    ///< until the last rank is done
+  std::vector<double> rank_done;       ///< nanoseconds
+  std::vector<ResourceUse> resources;  ///< those that were used, busiest first
   std::uint64_t events = 0;
   std::uint64_t messages = 0;
   Trace trace;

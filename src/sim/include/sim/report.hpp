@@ -19,16 +19,16 @@ struct Timing {
 
 struct Row {
   std::uint64_t bytes = 0;
-  std::uint64_t count = 0;   ///< elements a rank, as nccl-tests prints them
+  std::uint64_t count = 0;  ///< elements a rank, as nccl-tests prints them
   DataType type = DataType::f32;
-  std::string op = "none";   ///< "sum"; "none" where nothing is reduced
+  std::string op = "none";  ///< "sum"; "none" where nothing is reduced
   int root = -1;
   std::string algorithm;
   std::string protocol;
   double predicted_us = 0;
   std::optional<Timing> out_of_place;
   std::optional<Timing> in_place;
-  std::string bottleneck;    ///< busiest resource, empty when software is
+  std::string bottleneck;  ///< busiest resource, empty when software is
   double utilisation = 0;
 };
 
@@ -36,8 +36,8 @@ struct Table {
   Collective collective = Collective::all_reduce;
   int ranks = 1;
   int nodes = 1;
-  std::string machine;       ///< "NVIDIA DGX H100", "this host"
-  std::string wires;         ///< "nvlink-h100, infiniband"
+  std::string machine;  ///< "NVIDIA DGX H100", "this host"
+  std::string wires;    ///< "nvlink-h100, infiniband"
 };
 
 /// Three lines that start with #, as nccl-tests prints them.

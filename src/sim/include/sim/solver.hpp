@@ -1,7 +1,7 @@
 // Max-min fair sharing by progressive filling: the rates of all variables rise together, each in proportion to its weight, until a
-// constraint is full or a variable meets its bound; those stop there, the others go on rising. (Bertsekas and Gallager, Data Networks, 6.5.)
-// Knows variables, constraints, weights and bounds, and nothing else. Incremental: solve() touches only the connected components
-// in which something was added, removed or changed since the last time. Not thread-safe. Deterministic.
+// constraint is full or a variable meets its bound; those stop there, the others go on rising. (Bertsekas and Gallager, Data
+// Networks, 6.5.) Knows variables, constraints, weights and bounds, and nothing else. Incremental: solve() touches only the connected
+// components in which something was added, removed or changed since the last time. Not thread-safe. Deterministic.
 #pragma once
 
 #include <cstdint>

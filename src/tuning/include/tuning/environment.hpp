@@ -23,11 +23,11 @@ std::string_view level_name(int level) noexcept;  ///< "inside a node", "between
 /// The slowest way between two ranks of one level stands for all of them.
 struct Level {
   bool is_used = false;
-  std::string scope;                ///< which constants apply: "shm", "tcp", "nvlink-h100", "infiniband"
+  std::string scope;  ///< which constants apply: "shm", "tcp", "nvlink-h100", "infiniband"
   topology::PathClass path_class = topology::PathClass::none;
-  Nanoseconds latency;              ///< wires and switches
-  Bandwidth bottleneck;             ///< one pair alone
-  int ranks_per_outlet = 1;         ///< ranks of a group that share one way out (one NIC)
+  Nanoseconds latency;       ///< wires and switches
+  Bandwidth bottleneck;      ///< one pair alone
+  int ranks_per_outlet = 1;  ///< ranks of a group that share one way out (one NIC)
   bool operator==(const Level&) const = default;
 };
 
@@ -46,13 +46,13 @@ struct Refusal {
 struct Environment {
   int ranks = 1;
   int nodes = 1;
-  bool is_host = true;                  ///< ranks are processes on cores, which do the copying; false: GPUs
+  bool is_host = true;  ///< ranks are processes on cores, which do the copying; false: GPUs
   schedule::Placement placement;
-  std::vector<std::int32_t> core_of;    ///< host ranks: ranks with equal numbers share one core
+  std::vector<std::int32_t> core_of;  ///< host ranks: ranks with equal numbers share one core
   Level level[kLevels];
   std::vector<Offer> offers;
   std::vector<Refusal> refusals;
-  std::vector<std::string> fused;       ///< "all_reduce/two_shot": schedules that have a hand-written routine
+  std::vector<std::string> fused;  ///< "all_reduce/two_shot": schedules that have a hand-written routine
 
   int level_of(int a, int b) const {
     if (placement.group.empty()) return 0;
@@ -72,7 +72,8 @@ struct EnvironmentOptions {
 };
 
 /// `device_of_rank` in the cluster's numbering. Fails when two ranks have no way to each other, or no protocol is left.
-Result<Environment> environment_of(const topology::Resources& resources, std::span<const int> device_of_rank, const EnvironmentOptions& options);
+Result<Environment> environment_of(const topology::Resources& resources, std::span<const int> device_of_rank,
+                                   const EnvironmentOptions& options);
 
 /// Which links the ways of two ranks use under these options.
 topology::Via via_of(Wires wires, bool is_host, bool is_one_node) noexcept;

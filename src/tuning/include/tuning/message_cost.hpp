@@ -13,28 +13,29 @@ namespace peal::tuning {
 
 /// Between two ranks under one protocol.
 struct MessageCost {
-  bool is_on_core = true;       ///< a core does the work, one op at a time
-  bool is_memory = true;        ///< no flow of its own: the passes of the two cores are the transfer
-  bool is_read_in_place = false;   ///< direct_read: sending is only saying so
+  bool is_on_core = true;            ///< a core does the work, one op at a time
+  bool is_memory = true;             ///< no flow of its own: the passes of the two cores are the transfer
+  bool is_read_in_place = false;     ///< direct_read: sending is only saying so
   bool is_written_in_place = false;  ///< direct_write: receiving is only being told
   double per_op = 0;
-  double hop = 0;               ///< from the sender's side done to the receiver's side seen
-  double wire_rate = 0;         ///< of the payload, one pair alone
-  double link_rate = 0;         ///< the same without the pattern's cap: what a way in takes from several senders
-  double pattern_cap = 0;       ///< of the payload, all that one rank sends; 0: none
-  double efficiency = 1;        ///< payload / bytes on the wire
-  double copy = 0;              ///< 0: never a limit
+  double hop = 0;          ///< from the sender's side done to the receiver's side seen
+  double wire_rate = 0;    ///< of the payload, one pair alone
+  double link_rate = 0;    ///< the same without the pattern's cap: what a way in takes from several senders
+  double pattern_cap = 0;  ///< of the payload, all that one rank sends; 0: none
+  double efficiency = 1;   ///< payload / bytes on the wire
+  double copy = 0;         ///< 0: never a limit
   double reduce = 0;
 };
 
 /// Terms of a protocol at a level. `way_latency` and `bottleneck` of the pair (the level's own where the pair is not known).
-MessageCost message_cost(const Environment& environment, const topology::ProtocolConstants& constants, schedule::Protocol protocol, int level,
-                         Nanoseconds way_latency, Bandwidth bottleneck);
+MessageCost message_cost(const Environment& environment, const topology::ProtocolConstants& constants, schedule::Protocol protocol,
+                         int level, Nanoseconds way_latency, Bandwidth bottleneck);
 
 /// Time for `bytes` at a rate that may be "never a limit".
 inline double time_at(double bytes, double rate) { return rate > 0 ? bytes / rate : 0; }
 
-/// Nanoseconds of the receiving (or only) side of an op over `bytes`: combining, copying, storing; for devices what exceeds the wire's time.
+/// Nanoseconds of the receiving (or only) side of an op over `bytes`: combining, copying, storing; for devices what exceeds the wire's
+/// time.
 double receive_work(const MessageCost& cost, schedule::OpKind kind, std::uint8_t flags, double bytes);
 /// Nanoseconds of a core to send `bytes`.
 double send_work(const MessageCost& cost, double bytes);

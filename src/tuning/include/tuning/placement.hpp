@@ -18,7 +18,8 @@ schedule::Placement place(std::span<const std::string> host_of_rank);
 /// Numbers groups from 0 by lowest rank and orders the ring by group, then rank. Empty where all ranks are of one group.
 schedule::Placement place_groups(std::span<const int> group_of_rank);
 
-/// Device of each rank when `ranks` are spread over a cluster in order; more ranks than places start again at the first place of the last node.
+/// Device of each rank when `ranks` are spread over a cluster in order; more ranks than places start again at the first place of the last
+/// node.
 std::vector<int> spread(const topology::Cluster& cluster, int ranks);
 
 }  // namespace peal::tuning

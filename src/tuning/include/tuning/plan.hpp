@@ -55,7 +55,8 @@ struct Plan {
 /// Sizes messages and pieces. The protocol must be one of the environment's offers.
 Result<Plan> make_plan(const Environment& environment, const schedule::Algorithm& algorithm, schedule::Protocol protocol, const Call& call);
 /// The same for a schedule that is at hand (imported, or of the registry).
-Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedule, bool is_pipelined, schedule::Protocol protocol, const Call& call);
+Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedule, bool is_pipelined, schedule::Protocol protocol,
+                       const Call& call);
 
 schedule::Request request_of(const Environment& environment, const Call& call);
 

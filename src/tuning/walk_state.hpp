@@ -1,0 +1,138 @@
+// The state of a walk: strands, channels, cores, each with the instants at which things are seen. Private to this room.
+#pragma once
+
+#include <deque>
+#include <queue>
+#include <tuning/message_cost.hpp>
+#include <unordered_map>
+
+#include "walk.hpp"
+
+namespace peal::tuning::walking {
+
+using schedule::BoundOp;
+using schedule::Op;
+using schedule::OpKind;
+using schedule::Program;
+
+inline std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+enum Part { kLaunch, kLatency, kOverhead, kTransfer, kCopy, kReduce, kParts };
+
+/// An instant, and what the path that led to it was made of.
+struct Stamp {
+  double at = 0;
+  float parts[kParts] = {};
+
+  Stamp plus(Part part, double ns) const {
+    Stamp s = *this;
+    s.at += ns;
+    s.parts[part] += static_cast<float>(ns);
+    return s;
+  }
+};
+inline const Stamp& later(const Stamp& a, const Stamp& b) { return b.at > a.at ? b : a; }
+
+/// The k-th entry is the instant from which k + 1 signals are seen.
+inline void note(std::vector<Stamp>& signals, const Stamp& when) {
+  signals.push_back(signals.empty() ? when : later(signals.back(), when));
+}
+
+struct Channel {
+  MessageCost cost;
+  int level = 0;
+  int sender = 0;
+  std::vector<Stamp> seen;   // when message i can be received
+  std::vector<Stamp> freed;  // when the sender sees the place of message i free again
+  std::size_t sent = 0;
+  std::size_t received = 0;
+  std::vector<Stamp> posted;  // rendezvous: when the sender sees that receive i stands ready
+  int parked_sender = -1;
+  int parked_receiver = -1;
+};
+
+struct Strand {
+  int rank = 0;
+  schedule::StrandCursor cursor;
+  Stamp ready;
+  std::int64_t slice = 0;
+  bool is_queued = false;
+  bool is_in_line = false;  // for its core
+};
+
+struct Core {
+  Stamp free;            // when it has ended what it does
+  std::deque<int> line;  // strands that are ready but for it; the first of them is queued
+};
+
+struct Rank {
+  std::vector<std::vector<Stamp>> events;
+  std::unordered_map<std::uint64_t, std::vector<Stamp>> events_from;
+  std::vector<int> waiting;  // strands parked at a wait
+  Stamp done;
+};
+
+class Walk {
+ public:
+  Walk(const Environment& environment, const Plan& plan, const std::vector<Program>& programs, const WalkExtent& extent);
+  Result<Prediction> run();
+
+ private:
+  // What schedule::may_start asks: "known", not yet "seen"; the instant is settled in start_of.
+  struct View {
+    Walk& walk;
+    int strand;
+    bool can_send(int peer, int channel) { return walk.can_send(strand, peer, channel); }
+    bool can_receive(int peer, int channel) { return walk.can_receive(strand, peer, channel); }
+    std::int64_t signals(int event) const { return walk.signals(walk.strands_[static_cast<std::size_t>(strand)].rank, event); }
+    std::int64_t signals_from(int peer, int event) const {
+      return walk.signals_from(walk.strands_[static_cast<std::size_t>(strand)].rank, peer, event);
+    }
+  };
+  struct Queued {
+    double at;
+    std::uint64_t order;
+    int strand;
+    bool operator>(const Queued& o) const { return at != o.at ? at > o.at : order > o.order; }
+  };
+
+  Channel& channel(int from, int to, int number);
+  const topology::ProtocolConstants& constants(int level) const { return offer_.constants[level]; }
+  bool can_send(int strand, int peer, int number);
+  bool can_receive(int strand, int peer, int number);
+  std::int64_t signals(int rank, int event) const;
+  std::int64_t signals_from(int rank, int peer, int event) const;
+  void queue(int strand, double at);
+  void visit(int strand);
+  Stamp start_of(int strand, const BoundOp& bound);
+  Stamp do_messages(int strand, const BoundOp& bound, Stamp at, double bytes);
+  Stamp do_local(int strand, const BoundOp& bound, Stamp at, double bytes);
+  Stamp send_out(Channel& c, int from, int to, Stamp at, double bytes);
+  void note_free(Channel& c, const Stamp& at);
+  bool has_turn(int strand, Stamp& start);
+  void hold_core(int rank, const Stamp& until);
+  void signal(int rank, const BoundOp& bound, const Stamp& at);
+  void wake(int& parked, double at);
+  void wake_waiting(int rank, double at);
+  int outlet(int rank, int level) const { return level == 0 ? rank : outlet_[static_cast<std::size_t>(rank)]; }
+
+  const Environment& environment_;
+  const Plan& plan_;
+  const std::vector<Program>& programs_;
+  const Offer& offer_;
+  double scale_;
+  MessageCost local_;
+  std::vector<Strand> strands_;
+  std::vector<Rank> ranks_;
+  std::vector<Core> cores_;
+  std::vector<int> outlet_;
+  std::vector<Stamp> out_[kLevels];
+  std::vector<Stamp> in_[kLevels];
+  std::vector<double> sent_[kLevels];
+  std::unordered_map<std::uint64_t, Channel> channels_;
+  std::priority_queue<Queued, std::vector<Queued>, std::greater<>> queue_;
+  std::uint64_t order_ = 0;
+  double now_ = 0;
+};
+
+}  // namespace peal::tuning::walking
