@@ -10,8 +10,9 @@ namespace peal::comm {
 
 namespace {
 
-// Results larger than this are written past the caches: nobody reads them before they would be evicted.
-constexpr std::uint64_t kStreamingBytes = 4u << 20;
+// Results larger than this are written past the caches: nobody reads them before they would be evicted. In place the lines are there
+// already, and writing past them costs more (bench/RESULTS.md).
+constexpr std::uint64_t kStreamingBytes = 32u << 20;
 constexpr int kPollsALock = 64;
 
 executor::Shape shape_of(const Call& call, int rank) {
@@ -66,7 +67,7 @@ Status Core::prepare(const Call& call, Pending& pending) {
   operands.type = call.type;
   operands.op = key.op;
   operands.premul = call.premul;
-  operands.stores = bytes >= kStreamingBytes ? reduce::Stores::streaming : reduce::Stores::cached;
+  operands.stores = bytes >= kStreamingBytes && !key.in_place ? reduce::Stores::streaming : reduce::Stores::cached;
   executor::CallSignature& signature = pending.call;
   signature.collective = call.collective;
   signature.type = call.type;

@@ -7,7 +7,7 @@ namespace {
 constexpr std::uint64_t kAnySize = ~std::uint64_t{0};
 constexpr ProtocolTraits kProtocols[kProtocolCount] = {
     {Protocol::line, "line", "data and flag in one pair of cache lines", 8, 64, true, false},
-    {Protocol::staged, "staged", "through slots of a channel: copied in, reduced or copied out", 4, 256 * 1024, true, false},
+    {Protocol::staged, "staged", "through slots of a channel: copied in, reduced or copied out", 4, 128 * 1024, true, false},
     {Protocol::direct_read, "direct_read", "the receiver reads the sender's memory", 4, kAnySize, false, false},
     {Protocol::direct_write, "direct_write", "the sender writes into the receiver's memory", 0, kAnySize, true, true},
     {Protocol::fused, "fused", "a hand-written routine that equals a named schedule", 4, 256 * 1024, true, false},
