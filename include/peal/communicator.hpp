@@ -76,7 +76,8 @@ class PEAL_API Work {
   std::shared_ptr<Impl> impl_;
 };
 
-/// Memory of every rank that all ranks of the communicator can read and write (ranks of one host).
+/// Memory of every rank that all ranks of the communicator can read and write (ranks of one host): the primitives put, get, signal
+/// and wait that collectives are made of.
 /// put, get: copies; visible to the owner once a signal that was sent after them has been waited for.
 class PEAL_API Window {
  public:
@@ -102,6 +103,9 @@ class PEAL_API Window {
  private:
   std::unique_ptr<Impl> impl_;
 };
+
+/// Copies `bytes` within this process, past the caches where that pays (large blocks). The areas must not overlap.
+PEAL_API void copy(void* destination, const void* source, std::size_t bytes);
 
 /// Who a rank is.
 struct RankInfo {

@@ -2,6 +2,8 @@
 
 namespace peal {
 
+void copy(void* destination, const void* source, std::size_t bytes) { comm::copy_memory(destination, source, bytes); }
+
 Window::Window() = default;
 Window::Window(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Window::Window(Window&&) noexcept = default;

@@ -1,5 +1,5 @@
 #include <comm/window.hpp>
-#include <cstring>
+#include <reduce/copy.hpp>
 
 namespace peal::comm {
 
@@ -31,15 +31,20 @@ Status SharedWindow::check(const char* verb, int rank, std::size_t offset, std::
   return core_->fault();
 }
 
+void copy_memory(void* destination, const void* source, std::size_t bytes) {
+  constexpr std::size_t kStreamingBytes = std::size_t{32} << 20;  // as for results of collectives
+  if (bytes > 0) reduce::copy(destination, source, bytes, bytes >= kStreamingBytes ? reduce::Stores::streaming : reduce::Stores::cached);
+}
+
 Status SharedWindow::put(int rank, std::size_t offset, const void* source, std::size_t bytes) {
   PEAL_TRY(check("put", rank, offset, bytes));
-  if (bytes > 0) std::memcpy(data(rank) + offset, source, bytes);
+  copy_memory(data(rank) + offset, source, bytes);
   return {};
 }
 
 Status SharedWindow::get(int rank, std::size_t offset, void* destination, std::size_t bytes) {
   PEAL_TRY(check("get", rank, offset, bytes));
-  if (bytes > 0) std::memcpy(destination, data(rank) + offset, bytes);
+  copy_memory(destination, data(rank) + offset, bytes);
   return {};
 }
 

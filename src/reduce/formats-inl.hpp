@@ -1,6 +1,5 @@
 // How elements become vectors to compute with, and back. Included once per instruction set (Highway's toggled guard).
 // A format has: Lane (what memory holds), Compute (what arithmetic sees), load(d, from) and store(d, v, to) with d a tag of Compute.
-// HWY_SCALAR reads and writes through memcpy, because its LoadU and StoreU dereference and buffers may be misaligned.
 #if defined(PEAL_REDUCE_FORMATS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef PEAL_REDUCE_FORMATS_INL
 #undef PEAL_REDUCE_FORMATS_INL
@@ -18,26 +17,34 @@ namespace peal::reduce {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// True where Highway's LoadU and StoreU take any address: those of less than 16 bytes, and HWY_SCALAR's, dereference an element.
+template <class D>
+constexpr bool takes_any_address() {
+  return hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) >= 16;
+}
+
 template <class D>
 HWY_INLINE hn::VFromD<D> load_lanes(D d, const hn::TFromD<D>* from) {
-#if HWY_TARGET == HWY_SCALAR
-  hn::TFromD<D> lane;
-  std::memcpy(&lane, from, sizeof(lane));
-  return hn::Set(d, lane);
-#else
-  return hn::LoadU(d, from);
-#endif
+  using T = hn::TFromD<D>;
+  if constexpr (takes_any_address<D>()) {
+    return hn::LoadU(d, from);
+  } else {
+    alignas(16) T lanes[hn::MaxLanes(D())];
+    std::memcpy(lanes, from, sizeof(lanes));
+    return hn::Load(d, lanes);
+  }
 }
 
 template <class D>
 HWY_INLINE void store_lanes(D d, hn::VFromD<D> v, hn::TFromD<D>* to) {
-#if HWY_TARGET == HWY_SCALAR
-  (void)d;
-  const hn::TFromD<D> lane = hn::GetLane(v);
-  std::memcpy(to, &lane, sizeof(lane));
-#else
-  hn::StoreU(v, d, to);
-#endif
+  using T = hn::TFromD<D>;
+  if constexpr (takes_any_address<D>()) {
+    hn::StoreU(v, d, to);
+  } else {
+    alignas(16) T lanes[hn::MaxLanes(D())];
+    hn::Store(v, d, lanes);
+    std::memcpy(to, lanes, sizeof(lanes));
+  }
 }
 
 /// Stores past the caches where the vector fills whole 16-byte units (Highway's Stream writes multiples of them); `to` is vector aligned.

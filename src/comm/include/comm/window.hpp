@@ -8,6 +8,9 @@
 
 namespace peal::comm {
 
+/// Copies within this process, past the caches where blocks are large. No overlap.
+void copy_memory(void* destination, const void* source, std::size_t bytes);
+
 class SharedWindow {
  public:
   static constexpr int kSignals = 64;  ///< signal numbers between two ranks

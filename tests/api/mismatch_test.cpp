@@ -1,0 +1,182 @@
+// Calls that do not fit together: nobody goes on as if they had, everybody reports the same first fault for ever after.
+#include <array>
+#include <atomic>
+#include <optional>
+
+#include "rank_threads.hpp"
+
+namespace peal::test {
+namespace {
+
+using Body = std::function<void(Communicator&)>;
+
+/// What a call threw, or nothing.
+std::optional<Error> error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+constexpr std::size_t kMost = 4096;
+
+/// Runs `calls[r]` on rank r, then barriers until the fault is known, then one more: every rank must have got `code`, and the same text twice.
+void expect_same_fault(const std::string& transport, const std::vector<Body>& calls, ErrorCode code, const std::vector<std::string>& words) {
+  std::vector<std::string> texts(calls.size());
+  on_ranks(static_cast<int>(calls.size()), with_transport(transport), [&](Communicator& world) {
+    const auto rank = static_cast<std::size_t>(world.rank());
+    std::optional<Error> first = error_of([&] { calls[rank](world); });
+    // A pure sender learns at its next call.
+    for (int i = 0; i < 3 && !first; ++i) first = error_of([&] { world.barrier(); });
+    ASSERT_TRUE(first) << "rank " << rank << " went on as if nothing had happened";
+    EXPECT_EQ(first->code(), code) << "rank " << rank << ": " << first->what();
+    float in = 1, out = 0;
+    const std::optional<Error> later = error_of([&] { world.all_reduce(&in, &out, 1, DataType::f32); });
+    ASSERT_TRUE(later) << "rank " << rank << " can use a failed communicator";
+    EXPECT_EQ(later->code(), code);
+    EXPECT_STREQ(later->what(), first->what());
+    const auto work = error_of([&] { world.barrier_async().wait(); });
+    ASSERT_TRUE(work);
+    EXPECT_STREQ(work->what(), first->what());
+    texts[rank] = first->what();
+  });
+  for (const std::string& text : texts) EXPECT_EQ(text, texts[0]);
+  for (const std::string& word : words) EXPECT_NE(texts[0].find(word), std::string::npos) << "\"" << word << "\" is not in: " << texts[0];
+}
+
+struct Buffers {
+  std::vector<float> in = std::vector<float>(kMost, 1.0f), out = std::vector<float>(kMost);
+};
+
+Body all_reduce(std::size_t count, DataType type = DataType::f32, ReduceOp op = ReduceOp::sum) {
+  return [=](Communicator& world) {
+    Buffers b;
+    world.all_reduce(b.in.data(), b.out.data(), count, type, op);
+  };
+}
+Body broadcast(std::size_t count, int root) {
+  return [=](Communicator& world) {
+    Buffers b;
+    world.broadcast(b.in.data(), b.out.data(), count, DataType::f32, root);
+  };
+}
+
+class Mismatch : public ::testing::TestWithParam<const char*> {
+ protected:
+  void expect(const std::vector<Body>& calls, const std::vector<std::string>& words) {
+    expect_same_fault(GetParam(), calls, ErrorCode::mismatch, words);
+  }
+};
+
+TEST_P(Mismatch, OtherCollective) {
+  expect({all_reduce(8), broadcast(8, 0)}, {"rank ", "all_reduce of 8 f32", "broadcast of 8 f32"});
+  expect({all_reduce(8), all_reduce(8), broadcast(8, 0)}, {"all_reduce of 8 f32", "broadcast of 8 f32"});
+}
+
+TEST_P(Mismatch, OtherType) { expect({all_reduce(8), all_reduce(8, DataType::i32)}, {"of 8 f32", "of 8 i32"}); }
+
+TEST_P(Mismatch, OtherOp) {
+  expect({all_reduce(8), all_reduce(8, DataType::f32, ReduceOp::max)}, {"(sum)", "(max)"});
+  expect({all_reduce(8), all_reduce(8), all_reduce(8), all_reduce(8, DataType::f32, ReduceOp::prod)}, {"(sum)", "(prod)"});
+}
+
+TEST_P(Mismatch, OtherCount) {
+  expect({all_reduce(8), all_reduce(9)}, {"of 8 f32", "of 9 f32"});
+  // Of another size class, so perhaps by another plan.
+  expect({all_reduce(1), all_reduce(4000)}, {"of 1 f32", "of 4000 f32"});
+  expect({all_reduce(0), all_reduce(1)}, {"of 0 f32", "of 1 f32"});
+}
+
+TEST_P(Mismatch, OtherRoot) {
+  // Two ranks that each take themselves for the root only send: they learn in their next call.
+  expect({broadcast(8, 0), broadcast(8, 1)}, {"rank "});
+  expect({broadcast(8, 0), broadcast(8, 1), broadcast(8, 0)}, {"rank "});
+}
+
+TEST_P(Mismatch, AMissingCall) {
+  const Body both = [](Communicator& world) {
+    all_reduce(8)(world);
+    broadcast(4, 0)(world);
+  };
+  expect({both, broadcast(4, 0)}, {"all_reduce of 8 f32", "broadcast of 4 f32"});
+}
+
+TEST_P(Mismatch, SendAndReceiveOfAnotherCountOrType) {
+  const auto send = [](std::size_t count, DataType type) {
+    return [=](Communicator& world) {
+      Buffers b;
+      world.send(b.in.data(), count, type, 1);
+    };
+  };
+  const auto receive = [](std::size_t count, DataType type) {
+    return [=](Communicator& world) {
+      Buffers b;
+      world.receive(b.out.data(), count, type, 0);
+    };
+  };
+  expect({send(8, DataType::f32), receive(9, DataType::f32)}, {"rank 0", "of 8 f32", "of 9 f32"});
+  expect({send(8, DataType::f32), receive(8, DataType::i32)}, {"rank 0", "of 8 f32", "of 8 i32"});
+  expect({send(8, DataType::f32), all_reduce(8)}, {"rank 0", "send_recv", "all_reduce"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Mismatch, ::testing::Values("shm", "tcp"), [](const auto& test) { return std::string(test.param); });
+
+// Bad arguments are refused before anything is sent: the communicator stays good.
+TEST(Arguments, AreRefusedInOneSentenceAndDoNoHarm) {
+  on_ranks(2, with_transport("shm"), [](Communicator& world) {
+    std::array<float, 8> in{}, out{};
+    const std::vector<std::uint64_t> one{1}, two{1, 1};
+    const auto refused = [&](ErrorCode code, const std::string& word, const std::function<void()>& call) {
+      const auto error = error_of(call);
+      ASSERT_TRUE(error) << word;
+      EXPECT_EQ(error->code(), code) << error->what();
+      EXPECT_NE(std::string(error->what()).find(word), std::string::npos) << error->what();
+    };
+    refused(ErrorCode::invalid_argument, "root 2", [&] { world.broadcast(in.data(), out.data(), 8, DataType::f32, 2); });
+    refused(ErrorCode::invalid_argument, "root -1", [&] { world.reduce(in.data(), out.data(), 8, DataType::f32, ReduceOp::sum, -1); });
+    refused(ErrorCode::unsupported, "band", [&] { world.all_reduce(in.data(), out.data(), 8, DataType::f32, ReduceOp::band); });
+    refused(ErrorCode::unsupported, "all_reduce", [&] { world.all_reduce(in.data(), out.data(), 8, DataType::f32, static_cast<ReduceOp>(77)); });
+    refused(ErrorCode::invalid_argument, "77", [&] { world.all_reduce(in.data(), out.data(), 8, static_cast<DataType>(77)); });
+    refused(ErrorCode::invalid_argument, "null", [&] { world.all_reduce(nullptr, out.data(), 8, DataType::f32); });
+    refused(ErrorCode::invalid_argument, "null", [&] { world.all_reduce(in.data(), nullptr, 8, DataType::f32); });
+    refused(ErrorCode::invalid_argument, "address space", [&] { world.all_reduce(in.data(), out.data(), ~std::size_t{0}, DataType::f64); });
+    refused(ErrorCode::unsupported, "in place", [&] { world.all_to_all(in.data(), in.data(), 2, DataType::f32); });
+    refused(ErrorCode::invalid_argument, "counts", [&] { world.all_gather_v(in.data(), out.data(), one, one, DataType::f32); });
+    refused(ErrorCode::invalid_argument, "counts", [&] { world.all_to_all_v(in.data(), two, one, out.data(), two, two, DataType::f32); });
+    refused(ErrorCode::invalid_argument, "rank 2", [&] { world.send(in.data(), 1, DataType::f32, 2); });
+    refused(ErrorCode::invalid_argument, "rank -1", [&] { world.receive(out.data(), 1, DataType::f32, -1); });
+    refused(ErrorCode::invalid_argument, "itself", [&] { world.send(in.data(), 1, DataType::f32, world.rank()); });
+    refused(ErrorCode::invalid_argument, "group_start", [&] { world.group_end(); });
+    Communicator none;
+    refused(ErrorCode::invalid_argument, "empty", [&] { none.barrier(); });
+    float mine = static_cast<float>(world.rank() + 1), sum = 0;
+    world.all_reduce(&mine, &sum, 1, DataType::f32);
+    EXPECT_EQ(sum, 3.0f);
+  });
+}
+
+TEST(Arguments, AWishThatCannotBeServedIsAnError) {
+  const auto refused = [](const Options& options, const std::string& word) {
+    on_ranks(2, options, [&](Communicator& world) {
+      float in = 1, out = 0;
+      const auto error = error_of([&] { world.all_reduce(&in, &out, 1, DataType::f32); });
+      ASSERT_TRUE(error) << word;
+      EXPECT_NE(std::string(error->what()).find(word), std::string::npos) << error->what();
+    });
+  };
+  Options options = with_transport("shm");
+  options.algorithm = "rinng";
+  refused(options, "rinng");
+  options.algorithm.clear();
+  options.protocol = "stagged";
+  refused(options, "stagged");
+  EXPECT_TRUE(error_of([] { init(make_unique_id(), 0, 1, with_transport("pigeon")); }));
+  EXPECT_TRUE(error_of([] { init(make_unique_id(), 3, 2, with_transport("shm")); }));
+  UniqueId junk{};
+  EXPECT_TRUE(error_of([&] { init(junk, 0, 1); }));
+}
+
+}  // namespace
+}  // namespace peal::test
