@@ -3,18 +3,21 @@
 
 #include <sched.h>
 
+#include <atomic>
+#include <base/clock.hpp>
 #include <cstdint>
 
 namespace peal::executor {
 
+/// Settings of one communicator's waits, and what they have learnt. Several threads may wait under it.
 struct WaitPolicy {
   std::uint32_t spins = 4000;        ///< polls before the first yield
   std::uint32_t yields = 20000;      ///< yields before the first sleep
   std::int64_t sleep_us = 500;       ///< longest sleep; bounds the harm of a missed wake
-  static WaitPolicy for_ranks(int ranks_on_host, int cores) {
-    WaitPolicy policy;
-    if (ranks_on_host > cores) policy.spins = 30;
-    return policy;
+  std::atomic<std::int64_t> crowded_until_ns{0};  ///< others compete for our cores until then: do not yield, sleep
+  /// Before the first wait.
+  void fit(int ranks_on_host, int cores) {
+    if (ranks_on_host > cores) spins = 30;
   }
 };
 
@@ -30,8 +33,11 @@ inline void pause_cpu() {
 class Backoff {
  public:
   enum class Next : std::uint8_t { polled, look_around, sleep };
-  explicit Backoff(const WaitPolicy& policy) : policy_(&policy) {}
-  void reset() { polls_ = 0; }
+  explicit Backoff(WaitPolicy& policy) : policy_(&policy) {}
+  void reset() {
+    polls_ = 0;
+    last_look_ns_ = 0;
+  }
   /// Spins or yields; `look_around`: time to look at faults, clock and transport; `sleep`: nothing came for long.
   Next pause() {
     ++polls_;
@@ -41,9 +47,15 @@ class Backoff {
       pause_cpu();
       return polls_ % kPollsALook == 0 ? Next::look_around : Next::polled;
     }
+    if (const std::int64_t until = policy_->crowded_until_ns.load(std::memory_order_relaxed); until != 0) {
+      if (now_ns() < until) return Next::sleep;
+      policy_->crowded_until_ns.store(0, std::memory_order_relaxed);
+    }
     if (polls_ <= policy_->spins + policy_->yields) {
       sched_yield();
-      return polls_ % kYieldsALook == 0 ? Next::look_around : Next::polled;
+      if (polls_ % kYieldsALook != 0) return Next::polled;
+      notice_crowd();
+      return Next::look_around;
     }
     return Next::sleep;
   }
@@ -51,9 +63,21 @@ class Backoff {
  private:
   static constexpr std::uint32_t kEagerPolls = 100;
   static constexpr std::uint32_t kPollsALook = 512;
-  static constexpr std::uint32_t kYieldsALook = 16;
-  const WaitPolicy* policy_;
+  static constexpr std::uint32_t kYieldsALook = 4;
+  static constexpr std::int64_t kCrowdedNs = 200'000;
+
+  static constexpr std::int64_t kCrowdedForNs = 200'000'000;
+
+  // Others want this core: who yields to them waits for a whole time slice again and again, who sleeps is let in soon after its wake.
+  void notice_crowd() {
+    const std::int64_t now = now_ns();
+    if (last_look_ns_ != 0 && now - last_look_ns_ > kCrowdedNs) policy_->crowded_until_ns.store(now + kCrowdedForNs, std::memory_order_relaxed);
+    last_look_ns_ = now;
+  }
+
+  WaitPolicy* policy_;
   std::uint32_t polls_ = 0;
+  std::int64_t last_look_ns_ = 0;
 };
 
 }  // namespace peal::executor
