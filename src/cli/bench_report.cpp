@@ -39,8 +39,8 @@ const BenchHalf& first_half(const BenchRow& row) { return row.half[row.half[0].i
 }  // namespace
 
 std::string bench_heading(const BenchOptions& options, const std::vector<std::string>& rank_lines, int ranks, const std::string& transport) {
-  std::string text = fmt::format("# peal bench {} over {} ranks, {}; minBytes {} maxBytes {} step: {}(factor) validation: {}\n", name_of(options.collective),
-                                 ranks, transport, options.first.value, options.last.value, options.factor, options.check ? 1 : 0);
+  std::string text = fmt::format("# peal bench {} over {} rank{}, {}; minBytes {} maxBytes {} step: {}(factor) validation: {}\n", name_of(options.collective),
+                                 ranks, ranks == 1 ? "" : "s", transport, options.first.value, options.last.value, options.factor, options.check ? 1 : 0);
   for (const std::string& line : rank_lines) text += "#  " + line + "\n";
   text += fmt::format("#\n# {:>12}{:>14}{:>8}{:>11}{:>6} |{:^52} |{:^52} |\n", "", "", "", "", "", "out-of-place", "in-place");
   const std::string half = fmt::format("{:>9}{:>8}{:>8}{:>7}{:>10}{:>10}", "time", "algbw", "busbw", "#wrong", "p50", "p99");

@@ -1,13 +1,12 @@
 // One rank of a benchmark: buffers, the loop, the checks. The method is that of the peers' benchmarks: every timed call starts
 // aligned (a barrier of Peal's, then a spin barrier in shared memory), a call's time is the maximum over ranks.
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
 #include <base/clock.hpp>
 #include <base/names.hpp>
 #include <cli/bench.hpp>
 #include <cli/bench_values.hpp>
+#include <cli/pages.hpp>
 #include <cmath>
 #include <functional>
 
@@ -32,26 +31,33 @@ struct Aligner {
   std::uint32_t ranks = 0;
   bool is_crowded = false;
 
-  void meet() const {
-    if (segment.data() == nullptr) return;
+  Status meet(const comm::Core& core) const {
+    if (segment.data() == nullptr) return {};
     auto& words = *reinterpret_cast<Words*>(segment.data());
     const std::uint32_t now = words.generation.load(std::memory_order_acquire);
     if (words.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks) {
       words.arrived.store(0, std::memory_order_relaxed);
       words.generation.store(now + 1, std::memory_order_release);
-      return;
+      return {};
     }
     const std::uint32_t patience = is_crowded ? 50 : 20000;
-    for (std::uint32_t spins = 0; words.generation.load(std::memory_order_acquire) == now;)
-      if (++spins < patience) executor::pause_cpu();
-      else sched_yield();
+    for (std::uint32_t spins = 0; words.generation.load(std::memory_order_acquire) == now;) {
+      if (++spins < patience) {
+        executor::pause_cpu();
+        continue;
+      }
+      PEAL_TRY(core.fault());  // whoever died will not come
+      sched_yield();
+    }
+    return {};
   }
 };
 
 // The time in which two ranks show each other a flag, nanoseconds: virtual machines move their cores together and apart.
-double exchange_flags(const Aligner& aligner, int rank) {
+Result<double> exchange_flags(const Aligner& aligner, const comm::Core& core) {
+  const int rank = core.rank();
   constexpr std::uint32_t kWarm = 100, kTimed = 200;
-  if (aligner.segment.data() == nullptr || aligner.is_crowded || rank > 1) return 0;
+  if (aligner.segment.data() == nullptr || aligner.is_crowded || rank > 1) return 0.0;
   auto& words = *reinterpret_cast<Aligner::Words*>(aligner.segment.data());
   std::atomic<std::uint32_t>& mine = words.flags[rank].value;
   const std::atomic<std::uint32_t>& other = words.flags[1 - rank].value;
@@ -60,43 +66,15 @@ double exchange_flags(const Aligner& aligner, int rank) {
   for (std::uint32_t i = 1; i <= kWarm + kTimed; ++i) {
     if (i == kWarm + 1) begin = now_ns();
     mine.store(first + i, std::memory_order_release);
-    while (other.load(std::memory_order_acquire) - first - i > 0x7fffffffu) {
-    }
+    for (std::uint32_t spins = 1; other.load(std::memory_order_acquire) - first - i > 0x7fffffffu; ++spins)
+      if (spins % 65536 == 0) PEAL_TRY(core.fault());
   }
   return static_cast<double>(now_ns() - begin) / kTimed;
 }
 
-// Page-aligned memory, touched before it is timed.
-class Pages {
- public:
-  Status grow(std::size_t bytes) {
-    if (bytes <= bytes_) return {};
-    release();
-    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (memory == MAP_FAILED) return fail(ErrorCode::system, "no memory for a buffer of {} bytes: give a smaller -e", bytes);
-    data_ = static_cast<std::byte*>(memory);
-    bytes_ = bytes;
-    return {};
-  }
-  std::byte* data() const { return data_; }
-  Pages() = default;
-  Pages(const Pages&) = delete;
-  Pages& operator=(const Pages&) = delete;
-  ~Pages() { release(); }
-
- private:
-  void release() {
-    if (data_ != nullptr) ::munmap(data_, bytes_);
-    data_ = nullptr;
-    bytes_ = 0;
-  }
-  std::byte* data_ = nullptr;
-  std::size_t bytes_ = 0;
-};
-
 class Bench {
  public:
-  Bench(comm::Core& core, const BenchOptions& options) : core_(core), options_(options), n_(static_cast<std::uint64_t>(core.size())) {}
+  Bench(comm::Core& core, comm::Core& plain, const BenchOptions& options) : core_(core), plain_(plain), options_(options), n_(static_cast<std::uint64_t>(core.size())) {}
   Status open();
   Result<BenchRow> measure(Bytes size);
 
@@ -113,7 +91,8 @@ class Bench {
   Result<double> maximum(double value);
   Result<std::vector<double>> maxima(std::vector<double> values);
 
-  comm::Core& core_;
+  comm::Core& core_;   // what is measured
+  comm::Core& plain_;  // the same ranks, for everything around it: forced algorithms and protocols are not for that
   const BenchOptions& options_;
   std::uint64_t n_;
   Aligner aligner_;
@@ -127,7 +106,7 @@ class Bench {
 
 Status Bench::open() {
   if (core_.size() > 1 && static_cast<int>(core_.locals().size()) == core_.size()) {
-    PEAL_ASSIGN(aligner_.segment, core_.share_segment(sizeof(Aligner::Words), "peal-bench"));
+    PEAL_ASSIGN(aligner_.segment, plain_.share_segment(sizeof(Aligner::Words), "peal-bench"));
     aligner_.ranks = static_cast<std::uint32_t>(core_.size());
     aligner_.is_crowded = core_.size() > static_cast<int>(std::thread::hardware_concurrency());
   }
@@ -296,21 +275,20 @@ Status Bench::count_wrong(bool in_place, BenchHalf& half) {
   std::int64_t bad = wrong(in_place);
   std::int64_t total = 0;
   comm::Call sum{Collective::all_reduce, &bad, &total, 1, DataType::i64};
-  PEAL_TRY(core_.run(sum));
+  PEAL_TRY(plain_.run(sum));
   half.wrong = std::max<std::int64_t>(half.wrong, 0) + total;
   return {};
 }
 
 Status Bench::align() {
   comm::Call barrier{Collective::barrier};
-  PEAL_TRY(core_.run(barrier));
-  aligner_.meet();
-  return {};
+  PEAL_TRY(plain_.run(barrier));
+  return aligner_.meet(plain_);
 }
 
 Result<std::vector<double>> Bench::maxima(std::vector<double> values) {
   comm::Call call{Collective::all_reduce, values.data(), values.data(), values.size(), DataType::f64, ReduceOp::max};
-  PEAL_TRY(core_.run(call));
+  PEAL_TRY(plain_.run(call));
   return values;
 }
 
@@ -369,7 +347,7 @@ Result<BenchRow> Bench::measure(Bytes size) {
   row.bytes = bytes_;
   row.count = count_;
   PEAL_TRY(align());
-  row.line_ns = exchange_flags(aligner_, core_.rank());
+  PEAL_ASSIGN(row.line_ns, exchange_flags(aligner_, plain_));
   if (options_.out_of_place) PEAL_TRY(measure_half(false, row.half[0]));
   if (options_.in_place && has_in_place(options_.collective)) PEAL_TRY(measure_half(true, row.half[1]));
   row.algorithm = plan_ != nullptr ? plan_->algorithm : "direct";
@@ -384,8 +362,8 @@ bool has_in_place(Collective collective) {
          collective != Collective::barrier;
 }
 
-Status run_bench(comm::Core& core, const BenchOptions& options, const std::function<void(const BenchRow&)>& each) {
-  Bench bench(core, options);
+Status run_bench(comm::Core& core, comm::Core& plain, const BenchOptions& options, const std::function<void(const BenchRow&)>& each) {
+  Bench bench(core, plain, options);
   PEAL_TRY(bench.open());
   for (Bytes size = options.first; size.value <= options.last.value; size.value *= options.factor) {
     PEAL_ASSIGN(BenchRow row, bench.measure(size));
@@ -394,7 +372,7 @@ Status run_bench(comm::Core& core, const BenchOptions& options, const std::funct
       PEAL_ASSIGN(row.predicted_us, core.plans().predicted_us(options.collective, {row.bytes}, options.type, root));
     }
     each(row);
-    if (options.collective == Collective::barrier || size.value == 0) break;
+    if (options.collective == Collective::barrier || size.value == 0 || size.value > options.last.value / options.factor) break;
   }
   return {};
 }

@@ -118,10 +118,13 @@ double last_place(double value, DataType type) {
 
 }  // namespace
 
+// Scrambled, so that blocks of other ranks or from other places differ nearly everywhere; a straight line modulo a number would not.
 std::int64_t contribution(int rank, std::uint64_t index, DataType type, ReduceOp op) {
-  const std::uint64_t mixed = (static_cast<std::uint64_t>(rank) * 37 + index % kPeriod * 11) % kPeriod;
+  std::uint64_t mixed = (static_cast<std::uint64_t>(rank) * kPeriod + index % kPeriod + 1) * 0x9e3779b97f4a7c15ull;
+  mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93ull;
+  mixed ^= mixed >> 32;
   if (type == DataType::boolean) return static_cast<std::int64_t>(mixed % 2);
-  if (op == ReduceOp::prod) return static_cast<std::int64_t>((mixed + static_cast<std::uint64_t>(rank)) % 4 == 0 ? 2 : 1);
+  if (op == ReduceOp::prod) return mixed % 4 == 0 ? 2 : 1;
   return static_cast<std::int64_t>(mixed % 4 + 1);
 }
 

@@ -18,7 +18,7 @@ namespace {
 struct BenchWords {
   std::string collective, first = "8", last = "64M", type = "f32", op = "sum", transport = "auto", algorithm, protocol, json;
   std::uint64_t factor = 2;
-  int ranks = 0, root = 0, iterations = 0, warmup = -1, groups = 0;
+  int ranks = 2, root = 0, iterations = 0, warmup = -1, groups = 0;
   double timeout_s = 0;
   bool in_place = false, out_of_place = false, check = false, deterministic = false;
 };
@@ -51,8 +51,10 @@ Result<BenchOptions> options_of(const BenchWords& words, int ranks) {
     return fail(ErrorCode::invalid_argument, "{} cannot be applied to {}; integers and booleans take band, bor, bxor; booleans no avg or premul_sum",
                 name_of(options.op), name_of(options.type));
   if (words.iterations < 0) return fail(ErrorCode::invalid_argument, "--iters {} is negative; leave it out to fit a time budget", words.iterations);
+  if (words.iterations > 10'000'000)
+    return fail(ErrorCode::invalid_argument, "--iters {} would take too much memory; give at most 10000000", words.iterations);
   if (words.groups < 0 || (words.groups > 0 && ranks % words.groups != 0))
-    return fail(ErrorCode::invalid_argument, "{} ranks cannot be split into groups of {}", ranks, words.groups);
+    return fail(ErrorCode::invalid_argument, "{} ranks cannot be split into groups of {}; give --groups a divisor of {}", ranks, words.groups, ranks);
   options.factor = words.factor;
   options.root = words.root;
   options.groups = words.groups;
@@ -77,11 +79,14 @@ Result<int> measure(const BenchWords& words) {
   PEAL_ASSIGN(BenchOptions options, options_of(words, words.groups > 0 ? words.groups : job.size));
   comm::CoreOptions core_options;
   PEAL_ASSIGN(core_options.transport, transport_of(words.transport));
-  core_options.wishes = {words.deterministic, words.algorithm, words.protocol};
   PEAL_ASSIGN(const std::shared_ptr<comm::Core> world, comm::Core::world(job, core_options));
   std::shared_ptr<comm::Core> core = world;
   if (options.groups > 0) {
     PEAL_ASSIGN(core, world->split(world->rank() / options.groups, world->rank()));
+  }
+  const std::shared_ptr<comm::Core> plain = core;
+  if (words.deterministic || !words.algorithm.empty() || !words.protocol.empty()) {
+    PEAL_ASSIGN(core, plain->split(0, plain->rank(), {words.deterministic, words.algorithm, words.protocol}));
   }
   const bool prints = world->rank() == 0;
   const std::string transport = transport_text(*core, words.transport);
@@ -90,7 +95,7 @@ Result<int> measure(const BenchWords& words) {
   const bool to_stdout = words.json == "-";
   if (prints && !to_stdout) PEAL_TRY(write_output("-", bench_heading(options, lines, core->size(), transport)));
   std::vector<BenchRow> rows;
-  PEAL_TRY(run_bench(*core, options, [&](const BenchRow& row) {
+  PEAL_TRY(run_bench(*core, *plain, options, [&](const BenchRow& row) {
     rows.push_back(row);
     if (prints && !to_stdout) (void)write_output("-", bench_line(options, row));
   }));
@@ -108,8 +113,10 @@ Result<int> measure(const BenchWords& words) {
 Result<int> run(const BenchWords& words, const std::vector<std::string>& arguments) {
   const bool is_rank = has_setting("PEAL_RANK") || has_setting("RANK") || has_setting("OMPI_COMM_WORLD_RANK");
   if (is_rank) return measure(words);
-  const int ranks = words.ranks == 0 ? 2 : words.ranks;
+  const int ranks = words.ranks;
   if (ranks < 1 || ranks > 1024) return fail(ErrorCode::invalid_argument, "-n {} is no number of ranks; give 1 to 1024", ranks);
+  if (words.timeout_s < 0) return fail(ErrorCode::invalid_argument, "--timeout {} is negative; give seconds", words.timeout_s);
+  PEAL_TRY(can_write(words.json));
   PEAL_TRY(options_of(words, words.groups > 0 && words.groups <= ranks && ranks % words.groups == 0 ? words.groups : ranks));
   LaunchSpec spec;
   spec.ranks = spec.total_ranks = ranks;
@@ -119,9 +126,10 @@ Result<int> run(const BenchWords& words, const std::vector<std::string>& argumen
   spec.command.insert(spec.command.end(), arguments.begin(), arguments.end());
   spec.environment = one_host_environment();
   spec.label_output = false;
+  spec.say_errors_once = true;
   spec.timeout_s = words.timeout_s;
   PEAL_ASSIGN(const LaunchOutcome outcome, launch(spec));
-  if (outcome.exit_code > 1) std::fprintf(stderr, "peal bench: %s\n", outcome.why.c_str());
+  if (outcome.exit_code > 1 && !outcome.has_said_why) std::fprintf(stderr, "peal bench: %s\n", outcome.why.c_str());
   return outcome.exit_code;
 }
 
@@ -132,14 +140,14 @@ void add_bench(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("bench", "Measure a collective over real processes, in the columns of nccl-tests.\n"
                                                   "Example: peal bench all_reduce -n 4 -b 8 -e 64M -f 4 --check");
   command->add_option("collective", words->collective,
-                      "all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, all_to_all, barrier, send_recv, all_gather_v, "
-                      "reduce_scatter_v or all_to_all_v")
+                      "all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, all_to_all, barrier, send_recv,\n"
+                      "all_gather_v, reduce_scatter_v or all_to_all_v")
       ->required();
-  command->add_option("-n", words->ranks, "Ranks to start on this host (default 2; under a launcher: its ranks)");
+  command->add_option("-n", words->ranks, "Ranks to start on this host; under a launcher its ranks take part")->capture_default_str();
   command->add_option("-b", words->first, "Smallest size (8, 64K, 1M)")->capture_default_str();
   command->add_option("-e", words->last, "Largest size")->capture_default_str();
   command->add_option("-f", words->factor, "Factor from one size to the next")->capture_default_str();
-  command->add_option("--dtype", words->type, "f64 f32 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 boolean")->capture_default_str();
+  command->add_option("--dtype", words->type, "f64 f32 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool")->capture_default_str();
   command->add_option("--op", words->op, "sum prod min max avg premul_sum band bor bxor")->capture_default_str();
   command->add_option("--root", words->root, "Root rank")->capture_default_str();
   command->add_flag("--in-place", words->in_place, "Only in place");

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <base/settings.hpp>
 #include <cli/commands.hpp>
 #include <cli/launcher.hpp>
 #include <fstream>
@@ -51,9 +52,9 @@ Status place_on_hosts(const RunOptions& options, const std::vector<std::string>&
   const int count = static_cast<int>(hosts.size());
   if (options.ranks % count != 0)
     return fail(ErrorCode::invalid_argument, "{} ranks cannot be split evenly over {} hosts; give a multiple of {}", options.ranks, count, count);
-  const std::string root = options.root.empty() ? hosts[0] + ":29555" : options.root;
+  const std::string root = options.root.empty() ? hosts[0] + ":" + setting("PEAL_PORT") : options.root;
   if (options.host_index < 0 || options.host_index >= count || options.key_file.empty()) {
-    std::string text = "to start a job on several hosts, make a key once (`head -c 32 /dev/urandom | base64 > KEY; chmod 600 KEY`), copy it to every host, "
+    std::string text = "to start a job on several hosts, make a key once (`(umask 077; openssl rand -hex 32 > KEY)`), copy it to every host, "
                        "and type on each host:";
     for (int h = 0; h < count; ++h)
       text += fmt::format("\n  on {}: peal run -n {} --hosts {} --host-index {} --root {} --key-file KEY -- PROGRAM", hosts[static_cast<std::size_t>(h)],
@@ -95,7 +96,7 @@ void add_run(CLI::App& app, Action& action) {
   command->add_option("--hosts", options->hosts, "Addresses of the hosts, separated by commas; ranks are split evenly");
   command->add_option("--hostfile", options->host_file, "File with one host address a line (# begins a comment)");
   command->add_option("--host-index", options->host_index, "Which of the hosts this is, from 0");
-  command->add_option("--root", options->root, "HOST:PORT where rank 0 listens (default: the first host, port 29555)");
+  command->add_option("--root", options->root, "HOST:PORT where rank 0 listens (default: the first host, port PEAL_PORT, 29517 unless set)");
   command->add_option("--key-file", options->key_file, "File with the job's key, readable by you alone");
   command->add_option("--timeout", options->timeout_s, "Seconds after which the job is stopped (exit code 124)");
   command->add_flag("--no-bind", options->no_bind, "Do not bind ranks to cores");

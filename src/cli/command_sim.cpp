@@ -18,6 +18,8 @@ struct SimWords {
 };
 
 Result<int> simulate_table(const SimWords& words) {
+  PEAL_TRY(can_write(words.json));
+  PEAL_TRY(can_write(words.trace));
   PEAL_ASSIGN(const Bytes first, parse_bytes(words.first));
   PEAL_ASSIGN(const Bytes last, parse_bytes(words.last));
   if (first.value > last.value) return fail(ErrorCode::invalid_argument, "-b {} is above -e {}; give the smaller size first", words.first, words.last);
@@ -36,7 +38,7 @@ Result<int> simulate_table(const SimWords& words) {
     PEAL_ASSIGN(const sim::Row row, sim::simulate(scene, question, is_last && !words.trace.empty() ? &trace : nullptr));
     rows.push_back(row);
     if (!to_stdout) PEAL_TRY(write_output("-", sim::row_text(row)));
-    if (size.value == 0 || question.call.collective == Collective::barrier) break;
+    if (is_last || question.call.collective == Collective::barrier) break;
   }
   if (!to_stdout) PEAL_TRY(write_output("-", sim::footer_text(rows)));
   if (!words.json.empty()) PEAL_TRY(write_output(words.json, sim::to_json(table, rows) + "\n"));
@@ -50,6 +52,8 @@ struct ExplainWords {
 };
 
 Result<int> explain(const ExplainWords& words) {
+  PEAL_TRY(can_write(words.json));
+  PEAL_TRY(can_write(words.trace));
   PEAL_ASSIGN(const Bytes bytes, parse_bytes(words.bytes));
   PEAL_ASSIGN(const sim::Scene scene, scene_of(words.question));
   PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));

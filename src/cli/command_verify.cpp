@@ -27,14 +27,14 @@ nlohmann::ordered_json verdict_json(const schedule::Verdict& verdict) {
   return json;
 }
 
-std::string verdict_text(const std::string& what, const schedule::Verdict& verdict) {
+std::string verdict_text(const std::string& what, const schedule::Verdict& verdict, bool reduces) {
   if (verdict.ok)
-    return fmt::format("{}: right ({} steps{})\n", what, verdict.steps, verdict.canonical ? ", canonical order of summation" : "");
+    return fmt::format("{}: right ({} steps{})\n", what, verdict.steps, !reduces ? "" : verdict.canonical ? ", canonical order of summation" : ", not in canonical order");
   return fmt::format("{}: WRONG at step {} of rank {}: {}\n", what, verdict.step, verdict.rank, verdict.why);
 }
 
-Result<int> answer(const VerifyWords& words, const std::string& what, const schedule::Verdict& verdict) {
-  if (words.json != "-") PEAL_TRY(write_output("-", verdict_text(what, verdict)));
+Result<int> answer(const VerifyWords& words, const std::string& what, const schedule::Verdict& verdict, bool reduces) {
+  if (words.json != "-") PEAL_TRY(write_output("-", verdict_text(what, verdict, reduces)));
   if (!words.json.empty()) PEAL_TRY(write_output(words.json, verdict_json(verdict).dump(2) + "\n"));
   return verdict.ok ? 0 : 1;
 }
@@ -58,7 +58,7 @@ Result<int> verify_file(const VerifyWords& words) {
   const schedule::Verdict verdict = judge(plan.schedule, schedule::Protocol::staged, kNcclSteps);
   const std::string what = fmt::format("{} ({}, {} ranks, {}, {})", words.file, name_of(plan.schedule.request.collective), plan.schedule.request.ranks,
                                        plan.protocol, plan.schedule.request.in_place ? "in place" : "out of place");
-  return answer(words, what, verdict);
+  return answer(words, what, verdict, has_reduction(plan.schedule.request.collective));
 }
 
 Result<int> verify_one(const VerifyWords& words) {
@@ -77,7 +77,7 @@ Result<int> verify_one(const VerifyWords& words) {
   }
   const std::string what = fmt::format("{} {} on {} ranks, {}{}", name_of(collective), words.algorithm, words.ranks, schedule::name_of(protocol),
                                        words.in_place ? ", in place" : "");
-  return answer(words, what, judge(schedule, protocol, 0));
+  return answer(words, what, judge(schedule, protocol, 0), has_reduction(collective));
 }
 
 struct Tally {
@@ -90,7 +90,7 @@ void place_in_groups(schedule::Request& request) {
   for (int r = 0; r < request.ranks; ++r) request.placement.group.push_back(r * 2 / request.ranks);
 }
 
-Status verify_row(const schedule::Algorithm& algorithm, int ranks, bool in_place, Tally& tally) {
+Status verify_row(const schedule::Algorithm& algorithm, int ranks, bool in_place, bool words_go_to_stdout, Tally& tally) {
   schedule::Request request;
   request.collective = algorithm.collective;
   request.ranks = ranks;
@@ -116,7 +116,7 @@ Status verify_row(const schedule::Algorithm& algorithm, int ranks, bool in_place
     const std::string what = fmt::format("{} {} on {} ranks, {}{}", name_of(algorithm.collective), algorithm.name, ranks, schedule::name_of(protocol),
                                          in_place ? ", in place" : "");
     tally.failures.push_back({{"plan", what}, {"rank", verdict.rank}, {"step", verdict.step}, {"why", why}});
-    PEAL_TRY(write_output("-", fmt::format("{}: WRONG at step {} of rank {}: {}\n", what, verdict.step, verdict.rank, why)));
+    if (words_go_to_stdout) PEAL_TRY(write_output("-", fmt::format("{}: WRONG at step {} of rank {}: {}\n", what, verdict.step, verdict.rank, why)));
   }
   return {};
 }
@@ -132,25 +132,32 @@ Result<std::pair<int, int>> parse_range(const std::string& text) {
 }
 
 Result<int> verify_all(const VerifyWords& words) {
+  std::string_view collective;
+  if (!words.collective.empty()) {
+    PEAL_ASSIGN(const Collective parsed, parse_collective(words.collective));
+    collective = name_of(parsed);
+  }
   PEAL_ASSIGN(const auto range, parse_range(words.ranks > 0 ? std::to_string(words.ranks) : words.range));
   Tally tally;
   const bool shows_progress = ::isatty(2) != 0;
   const auto table = schedule::registry();
   for (std::size_t i = 0; i < table.size(); ++i) {
     const schedule::Algorithm& algorithm = table[i];
-    if (!words.collective.empty() && name_of(algorithm.collective) != words.collective) continue;
+    if (!collective.empty() && name_of(algorithm.collective) != collective) continue;
     if (!words.algorithm.empty() && algorithm.name != words.algorithm) continue;
     if (shows_progress) std::fprintf(stderr, "\r%zu of %zu: %s %s          ", i + 1, table.size(), std::string(name_of(algorithm.collective)).c_str(), std::string(algorithm.name).c_str());
     const Tally before = tally;
     for (int ranks = range.first; ranks <= range.second; ++ranks) {
-      PEAL_TRY(verify_row(algorithm, ranks, false, tally));
-      PEAL_TRY(verify_row(algorithm, ranks, true, tally));
+      PEAL_TRY(verify_row(algorithm, ranks, false, words.json != "-", tally));
+      PEAL_TRY(verify_row(algorithm, ranks, true, words.json != "-", tally));
     }
     if (shows_progress) std::fprintf(stderr, "\r");
     if (words.json != "-")
       PEAL_TRY(write_output("-", fmt::format("{:>18} {:<20} {:>5} plans right, {} wrong, {} not offered\n", name_of(algorithm.collective), algorithm.name,
                                              tally.right - before.right, tally.wrong - before.wrong, tally.refused - before.refused)));
   }
+  if (tally.right + tally.wrong == 0)
+    return fail(ErrorCode::invalid_argument, "no plan answers to that: leave out --algorithm or --collective, or give another --range");
   if (words.json != "-")
     PEAL_TRY(write_output("-", fmt::format("{} plans right, {} wrong; {} steps walked\n", tally.right, tally.wrong, tally.steps)));
   nlohmann::ordered_json json = {{"ok", tally.wrong == 0}, {"steps", tally.steps}, {"plans", tally.right + tally.wrong}, {"failures", tally.failures}};
@@ -159,6 +166,9 @@ Result<int> verify_all(const VerifyWords& words) {
 }
 
 Result<int> verify(const VerifyWords& words) {
+  PEAL_TRY(can_write(words.json));
+  if (words.ranks < 0 || words.ranks > 4096)
+    return fail(ErrorCode::invalid_argument, "--ranks {} is no number of ranks to verify; give 1 to 4096", words.ranks);
   if (words.all) return verify_all(words);
   if (!words.file.empty()) return verify_file(words);
   if (words.algorithm.empty() || words.collective.empty() || words.ranks <= 0)

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 #include <random>
+#include <set>
 #include <thread>
 
 namespace peal::cli {
@@ -31,8 +32,10 @@ struct Stream {
   std::string label;
   std::string held;
   std::int64_t held_since = 0;
+  std::set<std::string, std::less<>>* said = nullptr;  // lines are written once
 
   void write_line(std::string_view line, bool newline) {
+    if (said != nullptr && !said->emplace(line).second) return;
     std::fwrite(label.data(), 1, label.size(), to);
     std::fwrite(line.data(), 1, line.size(), to);
     if (newline) std::fputc('\n', to);
@@ -98,6 +101,8 @@ class Launch {
   std::int64_t term_at_ = 0;
   std::int64_t kill_at_ = 0;
   int interrupts_ = 0;
+  std::set<std::string, std::less<>> said_;
+  bool ended_by_itself_ = false;
 };
 
 Status Launch::block_signals() {
@@ -133,13 +138,13 @@ Status Launch::start(int index) {
   const std::string label = spec_.label_output ? fmt::format("[{}] ", child.rank) : std::string();
   ::fcntl(out_read.get(), F_SETFL, O_NONBLOCK);
   ::fcntl(err_read.get(), F_SETFL, O_NONBLOCK);
-  child.out = {std::move(out_read), stdout, label, {}, 0};
-  child.err = {std::move(err_read), stderr, label, {}, 0};
+  child.out = {std::move(out_read), stdout, label, {}, 0, nullptr};
+  child.err = {std::move(err_read), stderr, label, {}, 0, spec_.say_errors_once ? &said_ : nullptr};
   children_.push_back(std::move(child));
   report_write.reset();
   int error = 0;  // the pipe closes without a word when exec succeeded
   if (::read(report_read.get(), &error, sizeof error) == sizeof error)
-    return fail(ErrorCode::invalid_argument, "cannot run {}: {}", spec_.command[0], errno_text(error));
+    return fail(ErrorCode::invalid_argument, "cannot run {}: {}; check the path, and that it may be executed", spec_.command[0], errno_text(error));
   return {};
 }
 
@@ -204,7 +209,7 @@ void Launch::take_signals() {
     const int signal = static_cast<int>(info.ssi_signo);
     if (signal == SIGCHLD) continue;
     ++interrupts_;
-    if (outcome_.exit_code == 0) outcome_ = {128 + signal, fmt::format("interrupted by {}", ::strsignal(signal))};
+    if (outcome_.exit_code == 0) outcome_ = {128 + signal, fmt::format("stopped by signal {} ({})", signal, ::strsignal(signal)), false};
     is_ending_ = true;
     const std::int64_t now = now_ns();
     if (interrupts_ > 1) {
@@ -226,6 +231,7 @@ void Launch::note_end(Child& child, int status) {
   outcome_.exit_code = code;
   outcome_.why = killed ? fmt::format("rank {} (pid {}) was killed by {}", child.rank, child.pid, ::strsignal(WTERMSIG(status)))
                         : fmt::format("rank {} (pid {}) ended with exit code {}", child.rank, child.pid, code);
+  ended_by_itself_ = !killed;
   is_ending_ = true;
   term_at_ = now_ns() + kGraceNs;
   kill_at_ = term_at_ + kTermNs;
@@ -262,7 +268,7 @@ Result<LaunchOutcome> Launch::run() {
     take_signals();
     reap();
     if (deadline != 0 && !is_ending_ && now_ns() > deadline) {
-      outcome_ = {124, fmt::format("the job did not end within {} s and was stopped; give more with --timeout", spec_.timeout_s)};
+      outcome_ = {124, fmt::format("the job did not end within {} s and was stopped; give more with --timeout", spec_.timeout_s), false};
       is_ending_ = true;
       term_at_ = now_ns();
       kill_at_ = term_at_ + kTermNs;
@@ -274,6 +280,7 @@ Result<LaunchOutcome> Launch::run() {
     if (!open) break;
     pump_output(20);
   }
+  outcome_.has_said_why = ended_by_itself_ && !said_.empty();
   return outcome_;
 }
 

@@ -32,7 +32,7 @@ Result<sim::Scene> scene_of(const QuestionWords& words) {
   int ranks = words.ranks;
   if (words.groups > 0) {
     const int all = ranks > 0 ? ranks : cluster.ranks();
-    if (all % words.groups != 0) return fail(ErrorCode::invalid_argument, "{} ranks cannot be split into groups of {}", all, words.groups);
+    if (all % words.groups != 0) return fail(ErrorCode::invalid_argument, "{} ranks cannot be split into groups of {}; give --groups a divisor of {}", all, words.groups, all);
     ranks = words.groups;
   } else if (words.groups < 0) {
     return fail(ErrorCode::invalid_argument, "--groups {} is no number of ranks; give 1 or more", words.groups);

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <base/names.hpp>
 #include <cli/commands.hpp>
@@ -24,11 +26,28 @@ int exit_code_of(const Failure& failure) {
   return failure.code == ErrorCode::invalid_argument || failure.code == ErrorCode::unsupported ? 2 : 1;
 }
 
+Status can_write(const std::string& path) {
+  if (path.empty() || path == "-") return {};
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const char* looked_at = ::access(path.c_str(), F_OK) == 0 ? path.c_str() : folder.c_str();
+  if (::access(looked_at, W_OK) == 0) return {};
+  return fail(ErrorCode::invalid_argument, "cannot write {}: {}; give a file in a folder that you may write to", path, errno_text(errno));
+}
+
 namespace {
 
 std::vector<std::string>& arguments() {
   static std::vector<std::string> words;
   return words;
+}
+
+// "Could not convert: -n = abc" and the like.
+std::string in_plain_words(const std::string& text) {
+  constexpr std::string_view kConvert = "Could not convert: ";
+  const std::size_t equals = text.find(" = ");
+  if (text.compare(0, kConvert.size(), kConvert) != 0 || equals == std::string::npos) return text;
+  return fmt::format("{} does not take \"{}\": give a number", text.substr(kConvert.size(), equals - kConvert.size()), text.substr(equals + 3));
 }
 
 // CLI11 says what is wrong; we add where help is, and the command that was probably meant.
@@ -38,14 +57,19 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error, const 
   std::string text = error.what();
   while (!text.empty() && (text.back() == '\n' || text.back() == '.')) text.pop_back();
   std::string hint;
-  if (command == &app && !words.empty()) {
+  if (command == &app) {
     std::vector<std::string> names;
     std::vector<std::string_view> views;
     for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(sub->get_name());
     for (const std::string& name : names) views.push_back(name);
-    const std::string_view near = nearest(words[0], views.data(), views.size());
-    if (!near.empty() && words[0] != near) hint = fmt::format(" (did you mean `peal {}`?)", near);
-    if (words[0][0] != '-' && !hint.empty()) text = fmt::format("there is no command \"{}\"", words[0]);
+    const bool is_word = !words.empty() && !words[0].empty() && words[0][0] != '-';
+    const std::string_view near = is_word ? nearest(words[0], views.data(), views.size()) : std::string_view();
+    if (words.empty()) text = "no command was given";
+    if (is_word) text = fmt::format("there is no command \"{}\"", words[0]);
+    if (!near.empty()) hint = fmt::format(" (did you mean `peal {}`?)", near);
+    else if (words.empty() || is_word) hint = fmt::format("; type one of: {}", fmt::join(names, ", "));
+  } else {
+    text = in_plain_words(text);
   }
   const std::string path = command == &app ? "peal" : "peal " + command->get_name();
   std::fprintf(stderr, "peal: %s%s; `%s --help` shows what can be typed\n", text.c_str(), hint.c_str(), path.c_str());

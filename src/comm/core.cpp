@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <base/clock.hpp>
+#include <base/log.hpp>
 #include <base/settings.hpp>
 #include <comm/core.hpp>
 #include <comm/host_environment.hpp>
+#include <map>
 #include <net/descriptor_passing.hpp>
 #include <thread>
 #include <transport/shm.hpp>
@@ -119,8 +121,23 @@ Status Core::open_routes() {
       if (i != local_rank_) routes_->route(locals_[static_cast<std::size_t>(i)], shm.get(), i);
     routes_->own(std::move(shm));
   }
-  if (world_->listener() == nullptr || size() == (tcp_everywhere ? 1 : locals)) return {};
-  return open_tcp(*routes_);
+  if (world_->listener() != nullptr && size() != (tcp_everywhere ? 1 : locals)) PEAL_TRY(open_tcp(*routes_));
+  if (id_ == kWorldId) log_routes();
+  return {};
+}
+
+// "rank 0 reaches ranks 1 through shm, ranks 2, 3 through tcp".
+void Core::log_routes() const {
+  if (!is_logged(LogLevel::info) || size() == 1) return;
+  std::map<std::string, std::string> by_transport;
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank_) continue;
+    std::string& ranks = by_transport[routes_->name_of(r)];
+    ranks += ranks.empty() ? fmt::format("ranks {}", r) : fmt::format(", {}", r);
+  }
+  std::string text;
+  for (const auto& [name, ranks] : by_transport) text += fmt::format("{}{} through {}", text.empty() ? "" : ", ", ranks, name);
+  log(LogLevel::info, "rank {} reaches {}", rank_, text);
 }
 
 // TCP to every rank that shared memory does not reach.
@@ -172,7 +189,7 @@ Result<transport::SharedSegment> Core::share_segment(std::size_t bytes, const ch
   return segment;
 }
 
-Result<std::shared_ptr<Core>> Core::split(int color, int key) {
+Result<std::shared_ptr<Core>> Core::split(int color, int key, const PlanWishes& wanted) {
   struct Wish {
     std::int32_t color, key;
   };
@@ -192,7 +209,9 @@ Result<std::shared_ptr<Core>> Core::split(int color, int key) {
   for (const int r : order) members.push_back(members_[static_cast<std::size_t>(r)]);
   const int rank = static_cast<int>(std::find(order.begin(), order.end(), rank_) - order.begin());
   const std::uint64_t id = mixed(mixed(id_, number), static_cast<std::uint64_t>(color));
-  return make(world_, id, std::move(members), rank, restrict_to(plans_->environment(), order), options_);
+  CoreOptions options = options_;
+  options.wishes = wanted;
+  return make(world_, id, std::move(members), rank, restrict_to(plans_->environment(), order), options);
 }
 
 const bootstrap::Contact& Core::contact(int rank) const {

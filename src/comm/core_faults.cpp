@@ -18,7 +18,7 @@ Status Core::fault() const {
   return pass_on(executor::to_failure(board_.first()));
 }
 
-Status Core::look_around(std::int64_t& waiting_since) {
+Status Core::look_around(std::int64_t& waiting_since, const Awaited* awaited) {
   if (board_.is_set()) return fault();
   const std::int64_t now = now_ns();
   if (waiting_since == 0) waiting_since = now;
@@ -28,15 +28,17 @@ Status Core::look_around(std::int64_t& waiting_since) {
     return conclude(health.error());
   }
   if (now - waiting_since > kDepartureNs) {
-    const int departed = departed_peer();
+    int departed = -1;
+    if (awaited == nullptr) departed = departed_peer();
+    else if (board_.has_departed(awaited->peer)) departed = awaited->peer;
     // Its last messages may have come in just before it left: look at the channels once more.
     if (departed >= 0 && ++departed_looks_ > 2) {
       const std::string who = world_->describe(members_[static_cast<std::size_t>(departed)]);
-      return conclude({ErrorCode::rank_dead, fmt::format("{} has left the communicator while others still wait for it", who), departed, departed, {}});
+      return conclude({ErrorCode::rank_dead, fmt::format("{} has left the communicator while others still wait for it", who), departed, departed, awaited == nullptr ? "" : awaited->operation});
     }
     if (departed < 0) departed_looks_ = 0;
   }
-  if (now - waiting_since > options_.timeout_ns) return conclude(timeout_failure());
+  if (now - waiting_since > options_.timeout_ns) return conclude(awaited == nullptr ? timeout_failure() : timeout_failure(*awaited));
   return {};
 }
 
@@ -62,9 +64,16 @@ Failure Core::timeout_failure() const {
     missing = "nothing came from " + world_->describe(members_[static_cast<std::size_t>(r)]);
   }
   return {ErrorCode::timeout,
-          fmt::format("{} did not finish within {:.0f} s: {}; raise PEAL_TIMEOUT if it may take longer", executor::describe(mine.call),
+          fmt::format("{} did not finish within {:.3g} s: {}; raise PEAL_TIMEOUT if it may take longer", executor::describe(mine.call),
                       static_cast<double>(options_.timeout_ns) / kSecond, missing.empty() ? std::string("its peers are slow") : missing),
           first, first, std::string(name_of(mine.call.collective))};
+}
+
+Failure Core::timeout_failure(const Awaited& awaited) const {
+  return {ErrorCode::timeout,
+          fmt::format("{} did not come within {:.3g} s from {}; raise PEAL_TIMEOUT if it may take longer", awaited.what,
+                      static_cast<double>(options_.timeout_ns) / kSecond, world_->describe(members_[static_cast<std::size_t>(awaited.peer)])),
+          awaited.peer, awaited.peer, awaited.operation};
 }
 
 // Records what this rank saw; whoever was first is reported. Always a failure.

@@ -2,6 +2,7 @@
 #include <comm/host_environment.hpp>
 #include <discovery/discover.hpp>
 #include <map>
+#include <topology/constants.hpp>
 #include <topology/machine.hpp>
 #include <topology/resources.hpp>
 
@@ -30,9 +31,30 @@ int host_count(const World& world) {
   return static_cast<int>(std::unique(names.begin(), names.end()) - names.begin());
 }
 
+// The virtual interface of a container or a network namespace hangs on no bus, so discovery does not list it; data goes by it all the same.
+Status add_virtual_nic(topology::Graph& host) {
+  const auto devices = host.devices();
+  if (std::any_of(devices.begin(), devices.end(), [](const auto& d) { return d.kind == topology::DeviceKind::nic && d.rail >= 0 && d.port; })) return {};
+  PEAL_ASSIGN(const topology::HostDefaults defaults, topology::host_defaults());
+  const std::string source = "assumed: an interface that no device of this host stands for";
+  topology::Device nic{.id = "virtual-nic", .kind = topology::DeviceKind::nic, .name = "virtual Ethernet", .rail = 0, .source = source};
+  topology::Port port{.kind = topology::LinkKind::ethernet};
+  port.bandwidth = defaults.unknown_nic;
+  port.source = source;
+  nic.port = std::move(port);
+  PEAL_ASSIGN(const int index, host.add_device(std::move(nic)));
+  const std::vector<int> domains = host.devices_of(topology::DeviceKind::cpu);
+  if (domains.empty()) return fail(ErrorCode::internal, "discovery found no NUMA domain on this host");
+  topology::Link link{.a = index, .b = domains.front(), .kind = topology::LinkKind::pcie, .bandwidth = defaults.core_copy};
+  link.source = source;
+  PEAL_TRY(host.add_link(std::move(link)));
+  return {};
+}
+
 Result<tuning::Environment> find(const World& world) {
   PEAL_ASSIGN(topology::Graph host, discovery::discover_host());
   const int hosts = host_count(world);
+  if (hosts > 1) PEAL_TRY(add_virtual_nic(host));
   PEAL_ASSIGN(topology::Cluster cluster, hosts == 1 ? Result<topology::Cluster>(topology::Cluster(std::move(host)))
                                                     : topology::build_cluster(std::move(host), hosts));
   const std::vector<int> devices = devices_of(world, cluster);
@@ -48,17 +70,18 @@ Result<tuning::Environment> find(const World& world) {
 }  // namespace
 
 Result<tuning::Environment> agreed_environment(World& world) {
-  std::string found;
+  std::string found;  // "!" and why where it could not be found
   Failure failure;
   if (world.rank() == 0) {
     auto environment = find(world);
     if (environment) found = tuning::to_json(*environment);
     else failure = environment.error();
+    if (!environment) found = "!" + failure.message;
   }
   PEAL_ASSIGN(const auto said, world.rendezvous().all_gather(found));
-  if (said[0].empty()) {
+  if (said[0].empty() || said[0][0] == '!') {
     if (world.rank() == 0) return pass_on(std::move(failure));
-    return fail(ErrorCode::internal, "rank 0 could not describe its host; its own message says why");
+    return fail(ErrorCode::internal, "{} could not describe its host: {}", world.describe(0), said[0].empty() ? said[0] : said[0].substr(1));
   }
   return tuning::environment_from_json(said[0]);
 }

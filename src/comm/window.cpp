@@ -67,7 +67,8 @@ Status SharedWindow::wait(int from, int index, std::uint64_t count) {
   std::uint64_t& taken = taken_[static_cast<std::size_t>(from) * kSignals + static_cast<std::size_t>(index)];
   std::atomic<std::uint64_t>& arrived = counter(core_->rank(), from, index);
   const std::uint64_t wanted = taken + count;
-  PEAL_TRY(core_->wait_until([&] { return arrived.load(std::memory_order_acquire) >= wanted; }, "wait"));
+  PEAL_TRY(core_->wait_until([&] { return arrived.load(std::memory_order_acquire) >= wanted; },
+                             [&] { return Core::Awaited{from, fmt::format("signal {} of a window", index), "wait"}; }));
   taken = wanted;
   return {};
 }

@@ -3,6 +3,7 @@
 #include <base/log.hpp>
 #include <base/settings.hpp>
 #include <comm/world.hpp>
+#include <map>
 #include <net/interfaces.hpp>
 
 namespace peal::comm {
@@ -27,15 +28,31 @@ Result<std::unique_ptr<transport::TcpListener>> open_door(const bootstrap::Job& 
   return transport::TcpListener::start(options);
 }
 
+// "rank 2 sits with ranks 3 on node1; ranks 0, 1 are on node0".
+void log_hosts(const World& world) {
+  if (!is_logged(LogLevel::info)) return;
+  std::map<std::string, std::string> by_host;
+  for (int r = 0; r < world.size(); ++r) {
+    const bootstrap::Contact& contact = world.contacts()[static_cast<std::size_t>(r)];
+    std::string& ranks = by_host[contact.host_identity];
+    ranks += ranks.empty() ? fmt::format("{}: ranks {}", contact.host_name, r) : fmt::format(", {}", r);
+  }
+  std::string text;
+  for (const auto& [identity, ranks] : by_host) text += (text.empty() ? "" : "; ") + ranks;
+  log(LogLevel::info, "{} on {} host{}: {}", world.describe(world.rank()), by_host.size(), by_host.size() == 1 ? "" : "s", text);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<World>> World::join(const bootstrap::Job& job, TransportChoice choice) {
+  log(LogLevel::info, "rank {} of {}: {}", job.rank, job.size, job.explanation);
   std::shared_ptr<World> world(new World());
   world->choice_ = choice;
   PEAL_ASSIGN(world->rendezvous_, bootstrap::Rendezvous::join(job, bootstrap::local_contact(job.rank)));
   bootstrap::Rendezvous& rendezvous = *world->rendezvous_;
   world->rank_ = rendezvous.rank();
   world->contacts_ = rendezvous.contacts();
+  log_hosts(*world);
   const std::string& here = world->contacts_[static_cast<std::size_t>(world->rank_)].host_identity;
   world->spans_hosts_ = std::any_of(world->contacts_.begin(), world->contacts_.end(), [&](const auto& c) { return c.host_identity != here; });
   if (choice == TransportChoice::shm && world->spans_hosts_)

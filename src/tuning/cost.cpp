@@ -54,6 +54,11 @@ Prediction continue_line(const Prediction& a, double x0, const Prediction& b, do
   const Breakdown& t = b.breakdown;
   p.breakdown = {line(s.launch, t.launch),     line(s.latency, t.latency), line(s.overhead, t.overhead),
                  line(s.transfer, t.transfer), line(s.copy, t.copy),       line(s.reduce, t.reduce)};
+  // Where the critical path changes its course between the two lengths, a part may run below zero: the rest is shared out again.
+  const double whole = p.breakdown.total();
+  const double share = whole > 0 ? p.time.value / whole : 1;
+  Breakdown& parts = p.breakdown;
+  for (double* part : {&parts.launch, &parts.latency, &parts.overhead, &parts.transfer, &parts.copy, &parts.reduce}) *part *= share;
   for (int l = 0; l < kLevels; ++l) p.bytes[l] = line(a.bytes[l], b.bytes[l]);
   return p;
 }

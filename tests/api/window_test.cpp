@@ -153,6 +153,19 @@ TEST(Windows, AWaitThatLastsTooLongNamesWhoDidNotSignal) {
   });
 }
 
+TEST(Windows, AWaitForARankThatHasLeftEnds) {
+  on_ranks(2, with_transport("shm"), [](Communicator& world) {
+    Window window = world.create_window(64);
+    world.barrier();
+    if (world.rank() == 1) return;  // window and communicator go
+    const auto error = error_of([&] { window.wait(1); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), ErrorCode::rank_dead) << error->what();
+    EXPECT_EQ(error->rank(), 1);
+    EXPECT_EQ(error->operation(), "wait");
+  });
+}
+
 TEST(Windows, OutliveTheirCommunicator) {
   on_ranks(2, with_transport("shm"), [](Communicator& world) {
     Window window;

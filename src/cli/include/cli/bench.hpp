@@ -5,6 +5,7 @@
 #include <base/units.hpp>
 #include <comm/core.hpp>
 #include <cstdint>
+#include <functional>
 #include <peal/types.hpp>
 #include <string>
 #include <vector>
@@ -50,8 +51,9 @@ struct BenchRow {
 /// True for the collectives that have an in-place form.
 bool has_in_place(Collective collective);
 
-/// Runs the whole table. Every rank calls it; `each` is called with every finished row on every rank (the figures are the same).
-Status run_bench(comm::Core& core, const BenchOptions& options, const std::function<void(const BenchRow&)>& each);
+/// Runs the whole table over `core`; `plain` has the same ranks and no forced algorithm (it may be the same), and carries everything
+/// that is not measured. Every rank calls it; `each` is called with every finished row on every rank (the figures are the same).
+Status run_bench(comm::Core& core, comm::Core& plain, const BenchOptions& options, const std::function<void(const BenchRow&)>& each);
 
 /// nccl-tests' table, with p50, p99, algorithm, protocol and the prediction behind it.
 std::string bench_heading(const BenchOptions& options, const std::vector<std::string>& rank_lines, int ranks, const std::string& transport);

@@ -33,6 +33,9 @@ const std::vector<std::string>& original_arguments();
 /// Writes `text` to `path`, or to standard output for "-".
 Status write_output(const std::string& path, const std::string& text);
 
+/// Fails when `path` is in no folder that can be written to: said before the work, not after it.
+Status can_write(const std::string& path);
+
 /// Exit code that goes with a failure: 2 for what the user can type differently, else 1.
 int exit_code_of(const Failure& failure);
 

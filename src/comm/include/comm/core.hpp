@@ -97,7 +97,9 @@ class Core final : public FaultListener {
   bool wait(WorkState& work, std::int64_t deadline_ns);
 
   /// Collective. Null for color < 0.
-  Result<std::shared_ptr<Core>> split(int color, int key);
+  Result<std::shared_ptr<Core>> split(int color, int key) { return split(color, key, options_.wishes); }
+  /// The same, with other wishes for the plans of the new communicator.
+  Result<std::shared_ptr<Core>> split(int color, int key, const PlanWishes& wanted);
   /// Collective: a segment that all ranks of the communicator map; they must be on one host.
   Result<transport::SharedSegment> share_segment(std::size_t bytes, const char* label);
 
@@ -105,9 +107,16 @@ class Core final : public FaultListener {
   void abort(const std::string& why);
   /// Ok, or the first fault.
   Status fault() const;
+  /// What a wait that is no call waits for: whom, and what to say of it.
+  struct Awaited {
+    int peer = -1;
+    std::string what;  ///< "signal 3 of rank 1"
+    const char* operation = "";
+  };
   /// Waits for `condition` with this communicator's way of waiting; ends with the fault or timeout otherwise. For windows.
-  template <class Condition>
-  Status wait_until(Condition&& condition, const char* operation);
+  /// `awaited()` says for whom, and is asked only when the wait lasts.
+  template <class Condition, class Who>
+  Status wait_until(Condition&& condition, Who&& awaited);
   /// The algorithm, protocol and predicted time that the last blocking call used. Empty before the first.
   const executor::Plan* last_plan() const { return last_plan_; }
 
@@ -147,6 +156,7 @@ class Core final : public FaultListener {
   Status open_memory();
   Status open_routes();
   Status open_tcp(Routes& routes);
+  void log_routes() const;
   Result<transport::SharedSegment> share_on_host(std::size_t bytes, std::uint64_t tag, const char* label);
 
   Status prepare(const Call& call, Pending& pending);
@@ -159,9 +169,10 @@ class Core final : public FaultListener {
   void settle_front(const Status& result);
   void progress_loop();
 
-  Status look_around(std::int64_t& waiting_since);
+  Status look_around(std::int64_t& waiting_since, const Awaited* awaited = nullptr);
   Status conclude(Failure failure);
   Failure timeout_failure() const;
+  Failure timeout_failure(const Awaited& awaited) const;
   int departed_peer() const;
 
   std::shared_ptr<World> world_;
@@ -195,18 +206,15 @@ class Core final : public FaultListener {
   std::thread progress_;
 };
 
-template <class Condition>
-Status Core::wait_until(Condition&& condition, const char* operation) {
+template <class Condition, class Who>
+Status Core::wait_until(Condition&& condition, Who&& awaited) {
   executor::Backoff backoff(wait_policy_);
   std::int64_t since = 0;
   while (!condition()) {
     const auto next = backoff.pause();
     if (next == executor::Backoff::Next::polled) continue;
-    if (Status status = look_around(since); !status) {
-      Failure failure = status.error();
-      if (failure.operation.empty()) failure.operation = operation;
-      return pass_on(std::move(failure));
-    }
+    const Awaited whom = awaited();
+    PEAL_TRY(look_around(since, &whom));
     if (next == executor::Backoff::Next::sleep) routes_->sleep(wait_policy_.sleep_us);
   }
   return {};

@@ -1,0 +1,116 @@
+// Every algorithm of the registry, asked for by name, over real transports.
+#include <base/names.hpp>
+#include <schedule/registry.hpp>
+#include <set>
+
+#include "../executor/collective_case.hpp"
+#include "core_ranks.hpp"
+
+namespace peal::comm {
+namespace {
+
+using test::CollectiveCase;
+using test::RankBuffers;
+
+/// The case as a call; spans point into `kept`.
+Call call_of(const CollectiveCase& c, int rank, RankBuffers& buffers, std::vector<std::uint64_t> (&kept)[4]) {
+  Call call;
+  call.collective = c.collective;
+  call.send = buffers.send();
+  call.receive = buffers.receive();
+  call.count = c.count;
+  call.type = DataType::i32;
+  call.root = c.is_rooted() ? c.root : -1;
+  if (c.collective == Collective::all_gather_v) {
+    kept[2] = c.block_counts();
+    kept[3] = c.block_displs(2);
+  } else if (c.collective == Collective::reduce_scatter_v) {
+    kept[0] = c.block_counts();
+    kept[1] = c.block_displs(0);
+  } else if (c.collective == Collective::all_to_all_v) {
+    kept[0] = c.crossing_counts(rank, true);
+    kept[1] = CollectiveCase::packed(kept[0], 0);
+    kept[2] = c.crossing_counts(rank, false);
+    kept[3] = CollectiveCase::packed(kept[2], 2);
+  }
+  call.send_counts = kept[0];
+  call.send_displs = kept[1];
+  call.receive_counts = kept[2];
+  call.receive_displs = kept[3];
+  if (c.collective == Collective::all_gather_v || c.collective == Collective::reduce_scatter_v || c.collective == Collective::all_to_all_v) call.count = 0;
+  return call;
+}
+
+std::set<std::string> names_of_registry() {
+  std::set<std::string> names;
+  for (const schedule::Algorithm& algorithm : schedule::registry()) names.insert(std::string(algorithm.name));
+  return names;
+}
+
+/// How many calls were served by `name`.
+int force(const std::string& name, const std::string& protocol, int ranks, TransportChoice transport, std::initializer_list<std::uint64_t> counts) {
+  CoreOptions options = core_options(transport);
+  options.wishes.algorithm = name;
+  options.wishes.protocol = protocol;
+  std::vector<int> served(static_cast<std::size_t>(ranks));
+  on_cores(ranks, options, [&](Core& core) -> Status {
+    for (int collective = 0; collective < kCollectiveCount; ++collective) {
+      if (static_cast<Collective>(collective) == Collective::send_recv) continue;  // groups have programs of their own
+      if (!schedule::find_algorithm(static_cast<Collective>(collective), name)) continue;
+      for (const std::uint64_t count : counts) {
+        for (const bool in_place : {false, true}) {
+          const CollectiveCase c{static_cast<Collective>(collective), ranks, ranks - 1, 0, count, in_place};
+          if (in_place && !c.has_in_place()) continue;
+          RankBuffers buffers(c, core.rank());
+          std::vector<std::uint64_t> kept[4];
+          const Call call = call_of(c, core.rank(), buffers, kept);
+          Status status = core.run(call);
+          if (!status) {
+            // A wish that cannot be served is refused by name before anything is sent, alike on all ranks.
+            EXPECT_NE(status.error().message.find(protocol.empty() ? name : protocol), std::string::npos) << status.error().message;
+            EXPECT_TRUE(core.fault()) << status.error().message;
+            if (!core.fault()) return status;
+            continue;
+          }
+          EXPECT_TRUE(buffers.is_right()) << name_of(c.collective) << " by " << name << " " << protocol << " of " << count << " on " << ranks
+                                          << " ranks" << (in_place ? ", in place" : "") << ", rank " << core.rank();
+          EXPECT_TRUE(core.last_plan() != nullptr && core.last_plan()->algorithm == name) << name;
+          ++served[static_cast<std::size_t>(core.rank())];
+        }
+      }
+    }
+    return {};
+  });
+  for (const int s : served) EXPECT_EQ(s, served[0]) << name;
+  return served[0];
+}
+
+TEST(ForcedAlgorithm, GivesRightBytesThroughSharedMemory) {
+  for (const std::string& name : names_of_registry()) {
+    int served = 0;
+    for (const int ranks : {2, 3, 4, 5}) served += force(name, "", ranks, TransportChoice::shm, {5, 300'000});
+    // Two-level algorithms need groups, which one host has not.
+    if (name != "send_recv" && name.find("hierarchical") == std::string::npos && name.find("two_level") == std::string::npos) {
+      EXPECT_GT(served, 0) << name;
+    }
+  }
+}
+
+TEST(ForcedAlgorithm, GivesRightBytesThroughSockets) {
+  for (const std::string& name : names_of_registry())
+    for (const int ranks : {2, 4}) force(name, "", ranks, TransportChoice::tcp, {5, 100'000});
+}
+
+TEST(ForcedAlgorithm, WithEveryProtocolThatIsOffered) {
+  int served = 0;
+  for (const std::string& name : names_of_registry())
+    for (const char* protocol : {"line", "staged"}) served += force(name, protocol, 3, TransportChoice::shm, {1, 1000});
+  EXPECT_GT(served, 50);
+}
+
+TEST(ForcedAlgorithm, ZeroCountsToo) {
+  for (const std::string& name : names_of_registry()) force(name, "", 3, TransportChoice::shm, {0});
+}
+
+}  // namespace
+}  // namespace peal::comm

@@ -1,0 +1,74 @@
+#include <executor/call_signature.hpp>
+#include <gtest/gtest.h>
+
+namespace peal::executor {
+namespace {
+
+CallSignature some() { return {Collective::reduce, DataType::bf16, ReduceOp::max, 3, (std::uint64_t{1} << 40) + 5, 0xfffffffe, 0x89abcdef}; }
+
+TEST(CallSignature, ComesBackFromItsTag) {
+  for (int c = 0; c < kCollectiveCount; ++c)
+    for (int t = 0; t < kDataTypeCount; ++t)
+      for (int o = 0; o < kReduceOpCount; ++o) {
+        CallSignature call = some();
+        call.collective = static_cast<Collective>(c);
+        call.type = static_cast<DataType>(t);
+        call.op = static_cast<ReduceOp>(o);
+        call.root = c % 2 == 0 ? -1 : 100'000;
+        const CallSignature back = from_tag(to_tag(call));
+        EXPECT_EQ(back.collective, call.collective);
+        EXPECT_EQ(back.type, call.type);
+        EXPECT_EQ(back.op, call.op);
+        EXPECT_EQ(back.root, call.root);
+        EXPECT_EQ(back.count, call.count);
+        EXPECT_EQ(back.sequence, call.sequence);
+        EXPECT_EQ(back.plan, call.plan);
+      }
+}
+
+TEST(CallSignature, EveryFieldChangesTheTag) {
+  const transport::Tag tag = to_tag(some());
+  const auto differs = [&](auto&& change) {
+    CallSignature call = some();
+    change(call);
+    EXPECT_FALSE(to_tag(call) == tag);
+  };
+  differs([](auto& c) { c.collective = Collective::broadcast; });
+  differs([](auto& c) { c.type = DataType::f16; });
+  differs([](auto& c) { c.op = ReduceOp::sum; });
+  differs([](auto& c) { c.root = -1; });
+  differs([](auto& c) { c.count += std::uint64_t{1} << 33; });
+  differs([](auto& c) { ++c.sequence; });
+  differs([](auto& c) { ++c.plan; });
+  CallSignature next = some();
+  transport::Tag renumbered = tag;
+  renumber(renumbered, ++next.sequence);
+  EXPECT_TRUE(renumbered == to_tag(next));
+}
+
+TEST(CallSignature, AForeignTagIsReadWithoutHarm) {
+  transport::Tag tag;
+  for (std::uint64_t& word : tag.words) word = ~std::uint64_t{0};
+  EXPECT_FALSE(describe(from_tag(tag)).empty());
+}
+
+TEST(CallSignature, DescribesWhatAPersonTyped) {
+  EXPECT_EQ(describe({Collective::all_reduce, DataType::f32, ReduceOp::sum, -1, 12, 7, 0}), "all_reduce of 12 f32 (sum), call 7");
+  EXPECT_EQ(describe({Collective::broadcast, DataType::u8, ReduceOp::sum, 2, 1, 9, 0}), "broadcast of 1 u8 with root 2, call 9");
+  EXPECT_EQ(describe({Collective::barrier, DataType::u8, ReduceOp::sum, -1, 0, 1, 0}), "barrier, call 1");
+}
+
+TEST(CallSignature, SaysWhatKindOfMismatch) {
+  const CallSignature mine{Collective::all_reduce, DataType::f32, ReduceOp::sum, -1, 12, 7, 1};
+  CallSignature late = mine, count = mine, plan = mine;
+  late.sequence = 6;
+  count.count = 13;
+  plan.plan = 2;
+  EXPECT_NE(describe_mismatch(mine, 4, late).find("left out or added a call"), std::string::npos);
+  EXPECT_NE(describe_mismatch(mine, 4, count).find("the same calls in the same order"), std::string::npos);
+  EXPECT_NE(describe_mismatch(mine, 4, plan).find("different plans"), std::string::npos);
+  EXPECT_NE(describe_mismatch(mine, 4, count).find("rank 4"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace peal::executor

@@ -1,0 +1,139 @@
+// The interpreter over the fake transport: right bytes for every schedule of the registry, whatever the order in which messages come.
+#include <gtest/gtest.h>
+
+#include "fake_run.hpp"
+
+namespace peal::test {
+namespace {
+
+using schedule::Protocol;
+
+struct Circumstances {
+  const char* name;
+  int slots;
+  int delay;
+  std::uint64_t message_bytes;
+  std::uint64_t count;  // elements
+};
+
+int run_all(const Circumstances& at, Protocol protocol, std::initializer_list<int> ranks) {
+  int runs = 0;
+  for (const schedule::Algorithm& algorithm : schedule::registry()) {
+    for (const int n : ranks) {
+      for (const int root : n > 1 ? std::vector<int>{0, n / 2} : std::vector<int>{0}) {
+        for (const bool in_place : {false, true}) {
+          for (const bool grouped : {false, true}) {
+            CollectiveCase c{algorithm.collective, n, root, (root + n / 2) % n, at.count, in_place};
+            if ((in_place && !c.has_in_place()) || (root != 0 && !c.is_rooted() && c.collective != Collective::send_recv) || (grouped && n < 4)) continue;
+            schedule::Request request;
+            request.collective = c.collective;
+            request.ranks = n;
+            request.root = c.root;
+            request.peer = c.peer;
+            for (int r = 0; grouped && r < n; ++r) request.placement.group.push_back(r / 2);
+            request.in_place = in_place;  // decides whether a buffer may be read from afar
+            if (!algorithm.supports(request) || !schedule::suits(algorithm, request, protocol)) continue;
+            FakeRun::Options options;
+            options.protocol = protocol;
+            options.message_bytes = at.message_bytes;
+            options.fabric.seed = static_cast<std::uint64_t>(n) * 100 + static_cast<std::uint64_t>(runs);
+            options.fabric.slots = at.slots;
+            options.fabric.channels = 2;
+            options.fabric.longest_delay_ticks = at.delay;
+            options.fabric.message_bytes = at.message_bytes;
+            FakeRun run(algorithm, request, c, options);
+            EXPECT_EQ(run.refused(), "");
+            run.start();
+            const std::string said = run.finish();
+            EXPECT_EQ(said, "") << name_of(c.collective) << " by " << algorithm.name << " " << at.name << ", " << n << " ranks, root " << root
+                                << (in_place ? ", in place" : "") << (grouped ? ", groups of two" : "");
+            ++runs;
+          }
+        }
+      }
+    }
+  }
+  return runs;
+}
+
+TEST(Execution, EveryScheduleInOneMessage) { EXPECT_GT(run_all({"at once", 4, 0, 1 << 18, 37}, Protocol::staged, {1, 2, 3, 4, 5, 6, 7, 8}), 400); }
+TEST(Execution, EveryScheduleWithTheFewestSlotsAndLateMessages) {
+  EXPECT_GT(run_all({"in pieces", 2, 5, 512, 700}, Protocol::staged, {2, 3, 4, 5, 8}), 200);
+}
+TEST(Execution, EveryScheduleWithNothingToMove) { EXPECT_GT(run_all({"of nothing", 2, 3, 512, 0}, Protocol::staged, {1, 2, 3, 5, 8}), 200); }
+TEST(Execution, EveryScheduleByLines) { EXPECT_GT(run_all({"by lines", 4, 3, 96, 61}, Protocol::line, {1, 2, 3, 4, 7}), 200); }
+TEST(Execution, EveryScheduleByReference) {
+  EXPECT_GT(run_all({"by reference", 4, 3, 1 << 18, 900}, Protocol::direct_read, {1, 2, 3, 4, 8}), 50);
+}
+
+const schedule::Algorithm& ring() { return **schedule::find_algorithm(Collective::all_reduce, "ring"); }
+
+FakeRun ring_run(int n, int delay = 2) {
+  CollectiveCase c{Collective::all_reduce, n, 0, 0, 400, false};
+  schedule::Request request;
+  request.ranks = n;
+  FakeRun::Options options;
+  options.fabric.slots = 2;
+  options.fabric.channels = 2;
+  options.fabric.longest_delay_ticks = delay;
+  options.fabric.message_bytes = options.message_bytes = 256;
+  return FakeRun(ring(), request, c, options);
+}
+
+TEST(Execution, AStalledChannelHoldsTheCallAndNothingElse) {
+  auto run = ring_run(4);
+  run.fabric().stall(1, 2, 0, true);
+  run.start();
+  for (int i = 0; i < 5000; ++i) run.turn();
+  EXPECT_FALSE(run.done());
+  EXPECT_FALSE(run.execution(2).failed());
+  EXPECT_EQ(run.execution(2).awaited_peers(), (std::vector<int>{1}));
+  run.fabric().stall(1, 2, 0, false);
+  EXPECT_EQ(run.finish(), "");
+}
+
+TEST(Execution, AKilledRankShowsInHealthAndTheOthersDoNotEnd) {
+  auto run = ring_run(4);
+  run.start();
+  for (int i = 0; i < 10; ++i) run.turn();
+  run.fabric().kill(2);
+  for (int i = 0; i < 5000; ++i)
+    for (const int r : {0, 1, 3}) run.execution(r).progress();
+  for (const int r : {0, 1, 3}) {
+    EXPECT_FALSE(run.execution(r).done());
+    const Status health = run.fabric().transport(r).health();
+    ASSERT_FALSE(health);
+    EXPECT_EQ(health.error().rank, 2);
+    EXPECT_EQ(health.error().code, ErrorCode::rank_dead);
+  }
+}
+
+TEST(Execution, AMessageOfAnotherCallIsAMismatchThatNamesBoth) {
+  CollectiveCase c{Collective::all_reduce, 2, 0, 0, 8, false};
+  schedule::Request request;
+  request.ranks = 2;
+  FakeRun::Options options;
+  options.fabric.channels = 2;
+  FakeRun run(ring(), request, c, options);
+  // Rank 1 has sent for something else before.
+  executor::CallSignature other;
+  other.collective = Collective::broadcast;
+  other.type = DataType::f32;
+  other.count = 3;
+  other.root = 1;
+  other.sequence = 1;
+  const transport::Tag tag = executor::to_tag(other);
+  const std::byte junk[12] = {};
+  ASSERT_TRUE(run.fabric().transport(1).sender(0)->send(junk, sizeof junk, &tag));
+  run.start();
+  for (int i = 0; i < 100; ++i) run.turn();
+  ASSERT_TRUE(run.execution(0).failed());
+  const Failure& failure = run.execution(0).failure();
+  EXPECT_EQ(failure.code, ErrorCode::mismatch);
+  EXPECT_EQ(failure.rank, 1);
+  EXPECT_NE(failure.message.find("broadcast of 3 f32 with root 1"), std::string::npos) << failure.message;
+  EXPECT_NE(failure.message.find("all_reduce of 8 i32"), std::string::npos) << failure.message;
+}
+
+}  // namespace
+}  // namespace peal::test

@@ -1,0 +1,197 @@
+"""Jobs over several hosts: `peal run` in two and three network namespaces. Usage: multihost_test.py PATH_OF_PEAL"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from network import Network, why_not  # noqa: E402
+
+PEAL = ""
+REASON = why_not()
+LIMIT = 60  # seconds that a job may take
+
+
+@unittest.skipIf(REASON, f"network namespaces cannot be made here: {REASON}")
+class MultiHost(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="peal-multihost-")
+        self.addCleanup(self.folder.cleanup)
+        self.key = self.new_key("job.key")
+
+    def new_key(self, name):
+        path = os.path.join(self.folder.name, name)
+        with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(os.urandom(32))
+        return path
+
+    def job(self, network, hosts, ranks, program, root=None, environment=None, keys=None, only=None):
+        """Starts `peal run` on every host (or those in `only`); the processes, one a host."""
+        processes = []
+        for index in only if only is not None else range(len(hosts)):
+            command = [PEAL, "run", "-n", str(ranks), "--hosts", ",".join(hosts), "--host-index", str(index), "--no-bind"]
+            command += ["--key-file", (keys or {}).get(index, self.key)]
+            if root:
+                command += ["--root", root]
+            processes.append(network.start(index, [*command, "--", *program], (environment or {}).get(index)))
+        return processes
+
+    def ends(self, processes):
+        """[(exit code, stdout, stderr)]"""
+        deadline = time.monotonic() + LIMIT
+        results = []
+        for process in processes:
+            try:
+                out, err = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self.fail("a job did not end in time")
+            results.append((process.returncode, out, err))
+        return results
+
+    def assert_good(self, results):
+        for code, out, err in results:
+            self.assertEqual(code, 0, out + err)
+
+    def bench(self, collective="all_reduce", largest="1M"):
+        return [PEAL, "bench", collective, "-b", "8", "-e", largest, "-f", "16", "--iters", "5", "--check"]
+
+    def test_two_hosts_v4(self):
+        with Network(2) as network:
+            for collective in ("all_reduce", "all_to_all", "all_gather_v", "broadcast"):
+                results = self.ends(self.job(network, ["192.168.77.1", "192.168.77.2"], 4, self.bench(collective)))
+                self.assert_good(results)
+                self.assertIn(collective, results[0][1])
+
+    def test_two_hosts_v6(self):
+        with Network(2) as network:
+            hosts = ["fd00:77::1", "fd00:77::2"]
+            self.assert_good(self.ends(self.job(network, hosts, 4, self.bench(), root="[fd00:77::1]:29600")))
+
+    def test_three_hosts(self):
+        with Network(3) as network:
+            hosts = [f"192.168.77.{i}" for i in (1, 2, 3)]
+            for ranks in (3, 6):
+                self.assert_good(self.ends(self.job(network, hosts, ranks, self.bench(largest="128K"))))
+
+    def test_the_interface_is_chosen_and_explained(self):
+        with Network(2) as network:
+            info = {"PEAL_LOG_LEVEL": "info"}
+            hosts = ["192.168.77.1", "192.168.77.2"]
+            results = self.ends(self.job(network, hosts, 4, self.bench(largest="8"), environment={0: info, 1: info}))
+            self.assert_good(results)
+            for index, (_, _, err) in enumerate(results):
+                self.assertIn(f"eth0 (192.168.77.{index + 1})", err)
+                self.assertIn("tcp", err)
+                self.assertIn("shm", err)
+            for wish in ("eth1", None):
+                chosen = {i: {**info, "PEAL_INTERFACE": wish or f"192.168.78.{i + 1}"} for i in (0, 1)}
+                results = self.ends(self.job(network, hosts, 4, self.bench(largest="8"), environment=chosen))
+                self.assert_good(results)
+                for index, (_, _, err) in enumerate(results):
+                    self.assertIn(f"eth1 (192.168.78.{index + 1})", err)
+            nowhere = {i: {"PEAL_INTERFACE": "eth7"} for i in (0, 1)}
+            for code, _, err in self.ends(self.job(network, hosts, 4, self.bench(largest="8"), environment=nowhere)):
+                self.assertNotEqual(code, 0)
+                self.assertIn("eth7", err)
+
+    def test_a_wrong_key_is_refused(self):
+        with Network(2) as network:
+            short = {"PEAL_START_TIMEOUT": "5"}
+            results = self.ends(
+                self.job(
+                    network,
+                    ["192.168.77.1", "192.168.77.2"],
+                    4,
+                    self.bench(largest="8"),
+                    keys={1: self.new_key("other.key")},
+                    environment={0: short, 1: short},
+                )
+            )
+            for code, out, err in results:
+                self.assertNotEqual(code, 0, out + err)
+            self.assertIn("key", results[1][2])
+
+    def test_a_host_that_never_comes_is_named(self):
+        with Network(2) as network:
+            begin = time.monotonic()
+            results = self.ends(
+                self.job(
+                    network, ["192.168.77.1", "192.168.77.2"], 4, self.bench(largest="8"), only=[0], environment={0: {"PEAL_START_TIMEOUT": "3"}}
+                )
+            )
+            self.assertLess(time.monotonic() - begin, 20)
+            code, out, err = results[0]
+            self.assertNotEqual(code, 0, out + err)
+            self.assertRegex(err, r"2.*3")  # the ranks of the missing host
+            self.assertIn("PEAL_START_TIMEOUT", err)
+
+    def test_no_root_is_named(self):
+        with Network(2) as network:
+            begin = time.monotonic()
+            results = self.ends(
+                self.job(
+                    network, ["192.168.77.1", "192.168.77.2"], 4, self.bench(largest="8"), only=[1], environment={1: {"PEAL_START_TIMEOUT": "3"}}
+                )
+            )
+            self.assertLess(time.monotonic() - begin, 20)
+            code, out, err = results[0]
+            self.assertNotEqual(code, 0, out + err)
+            self.assertIn("192.168.77.1", err)
+
+    def rank_pids(self, network, host, program, count):
+        """The pids of the ranks on a host, once there are `count` of them in their second second of running."""
+        deadline = time.monotonic() + LIMIT
+        while time.monotonic() < deadline:
+            pids = []
+            for pid in network.pids(host):
+                try:
+                    with open(f"/proc/{pid}/cmdline", "rb") as file:
+                        words = file.read().split(b"\0")
+                    with open(f"/proc/{pid}/environ", "rb") as file:
+                        environment = dict(word.split(b"=", 1) for word in file.read().split(b"\0") if b"=" in word)
+                except OSError:
+                    continue
+                if len(words) > 1 and words[1] == program.encode() and b"PEAL_RANK" in environment:
+                    pids.append((int(environment[b"PEAL_RANK"]), pid))
+            if len(pids) == count:
+                return dict(pids)
+            time.sleep(0.05)
+        self.fail("the ranks never started")
+
+    def test_a_killed_rank_is_learnt_on_the_other_host_within_two_seconds(self):
+        with Network(2) as network:
+            hosts = ["192.168.77.1", "192.168.77.2"]
+            program = [PEAL, "bench", "all_reduce", "-b", "1M", "-e", "1M", "--iters", "1000000"]
+            processes = self.job(network, hosts, 4, program)
+            pids = self.rank_pids(network, 1, "bench", 2)
+            time.sleep(2.5)
+            begin = time.monotonic()
+            os.kill(pids[3], signal.SIGKILL)
+            out, err = processes[0].communicate(timeout=LIMIT)
+            took = time.monotonic() - begin
+            self.assertNotEqual(processes[0].returncode, 0)
+            self.assertIn(f"rank 3 (pid {pids[3]}", out + err)
+            # Two seconds to learn it; peal run may take a moment more to end the ranks.
+            self.assertLess(took, 4.0, err)
+            print(f"a death on the other host ended this one after {took:.2f} s", file=sys.stderr)
+            self.assertNotEqual(self.ends([processes[1]])[0][0], 0)
+
+    def test_nothing_is_left(self):
+        with Network(2) as network:
+            self.assert_good(self.ends(self.job(network, ["192.168.77.1", "192.168.77.2"], 2, self.bench(largest="8"))))
+            for host in (0, 1):
+                self.assertEqual(network.pids(host), [])
+            made = list(network.made)
+        names = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, timeout=20, check=False).stdout
+        for name in made:
+            self.assertNotIn(name, names)
+
+
+if __name__ == "__main__":
+    PEAL = os.path.abspath(sys.argv.pop(1))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that networks are taken down
+    unittest.main(verbosity=2)

@@ -1,0 +1,100 @@
+"""Hosts for tests: network namespaces with unique names, joined by veth pairs to a bridge that has a namespace of its own.
+
+Their addresses (192.168.x.y, fd00:x::y) exist inside the namespaces only; nothing can leave them."""
+
+import os
+import signal
+import subprocess
+import time
+
+
+def ip(*words):
+    done = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=20)
+    if done.returncode != 0:
+        raise RuntimeError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+
+
+def why_not():
+    """Empty where namespaces can be made, else the reason."""
+    name = f"peal-probe-{os.getpid()}"
+    try:
+        ip("netns", "add", name)
+    except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    subprocess.run(["ip", "netns", "del", name], timeout=20, check=False)
+    return ""
+
+
+class Network:
+    """`count` hosts; host i has 192.168.77.(i+1) and fd00:77::(i+1) on eth0, 192.168.78.(i+1) on eth1."""
+
+    def __init__(self, count):
+        self.prefix = f"peal{os.getpid()}x{time.monotonic_ns() % 100000}"
+        self.hosts = [f"{self.prefix}h{i}" for i in range(count)]
+        self.made = []
+        self.processes = []
+
+    def __enter__(self):
+        try:
+            self._build()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _build(self):
+        switch = f"{self.prefix}s"
+        for name in [switch, *self.hosts]:
+            ip("netns", "add", name)
+            self.made.append(name)
+            ip("-n", name, "link", "set", "lo", "up")
+        for net in (0, 1):
+            ip("-n", switch, "link", "add", f"br{net}", "type", "bridge")
+            ip("-n", switch, "link", "set", f"br{net}", "up")
+        for i, host in enumerate(self.hosts):
+            for net in (0, 1):
+                ip("-n", switch, "link", "add", f"p{i}n{net}", "type", "veth", "peer", "name", f"eth{net}", "netns", host)
+                ip("-n", switch, "link", "set", f"p{i}n{net}", "master", f"br{net}", "up")
+                ip("-n", host, "addr", "add", f"192.168.{77 + net}.{i + 1}/24", "dev", f"eth{net}")
+                if net == 0:
+                    ip("-n", host, "addr", "add", f"fd00:77::{i + 1}/64", "dev", "eth0", "nodad")
+                ip("-n", host, "link", "set", f"eth{net}", "up")
+
+    def start(self, host, command, environment=None):
+        """A process on a host, in a group of its own, with its output as text in two pipes."""
+        process = subprocess.Popen(
+            ["ip", "netns", "exec", self.hosts[host], *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, **(environment or {})},
+        )
+        self.processes.append(process)
+        return process
+
+    def pids(self, host):
+        done = subprocess.run(["ip", "netns", "pids", self.hosts[host]], capture_output=True, text=True, timeout=20, check=False)
+        return [int(word) for word in done.stdout.split()]
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            if process.poll() is None:
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            try:
+                process.communicate(timeout=10)
+            except (subprocess.TimeoutExpired, ValueError):
+                pass
+        # What is in the test's own namespaces is the test's own.
+        for host in range(len(self.hosts)):
+            for pid in self.pids(host) if self.hosts[host] in self.made else []:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        for name in reversed(self.made):
+            subprocess.run(["ip", "netns", "del", name], timeout=20, check=False)
+        self.made = []

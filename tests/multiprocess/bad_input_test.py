@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Everything a user can type wrongly: one sentence that says what, where and what to type, and an exit code that is not 0."""
+import os
+import unittest
+
+import harness
+
+
+class BadWords(harness.ToolCase):
+    def refuse(self, command: str, *needles: str, code: int = 2) -> None:
+        self.assert_refused(self.peal(*command.split()), *needles, code=code)
+
+    def test_no_command(self):
+        self.refuse("", "no command", "type one of", "bench")
+
+    def test_unknown_command(self):
+        self.refuse("bogus", '"bogus"', "type one of", "bench")
+
+    def test_mistyped_command_names_the_near_one(self):
+        self.refuse("bensh all_reduce", '"bensh"', "did you mean `peal bench`")
+
+    def test_unknown_option(self):
+        self.refuse("bench all_reduce --fast", "--fast", "`peal bench --help`")
+
+    def test_collective(self):
+        for command in ("bench all_reduc", "sim all_reduc", "explain all_reduc --bytes 8"):
+            self.refuse(command, "'all_reduc' is not a collective", "Did you mean 'all_reduce'", "all_to_all_v")
+        self.refuse("verify --algorithm ring --collective all_reduc --ranks 2", "Did you mean 'all_reduce'")
+        self.refuse("verify --all --collective all_reduc", "Did you mean 'all_reduce'")
+
+    def test_type(self):
+        for command in ("bench all_reduce", "sim all_reduce", "explain all_reduce --bytes 8"):
+            self.refuse(f"{command} --dtype f33", "'f33' is not a data type", "Did you mean 'f32'")
+
+    def test_op(self):
+        self.refuse("bench all_reduce --op plus", "'plus' is not a reduction operator", "sum")
+
+    def test_op_that_a_type_does_not_take(self):
+        self.refuse("bench all_reduce --op band --dtype f32", "band", "f32", "integers")
+
+    def test_root(self):
+        self.refuse("bench broadcast -n 2 --root 2", "--root 2", "0 to 1")
+        self.refuse("bench broadcast -n 2 --root -1", "--root -1", "0 to 1")
+        self.refuse("sim broadcast --machine dgx-h100 --root 8", "--root 8", "0 to 7")
+
+    def test_size(self):
+        for size in ("xx", "-8", "8Q", "1.5M", "99999999999999999999"):
+            self.refuse(f"bench all_reduce -b {size}", size.lstrip("-"))
+            self.refuse(f"sim all_reduce -b {size}", size.lstrip("-"))
+
+    def test_sizes_that_go_down(self):
+        self.refuse("bench all_reduce -b 64 -e 8", "-b 64 is above -e 8", "smaller")
+        self.refuse("sim all_reduce -b 64 -e 8", "-b 64 is above -e 8", "smaller")
+
+    def test_factor_and_iterations(self):
+        self.refuse("bench all_reduce -f 1", "-f 1", "2 or more")
+        self.refuse("bench all_reduce --iters -1", "--iters -1")
+        self.refuse("bench all_reduce --iters 2000000000", "--iters 2000000000", "at most")
+
+    def test_rank_count(self):
+        for count in (0, -1, 100000):
+            self.refuse(f"bench all_reduce -n {count}", f"-n {count}", "1 to")
+            self.refuse(f"run -n {count} -- true", f"-n {count}", "1 to")
+        self.refuse("sim all_reduce --ranks -1", "--ranks -1")
+        self.refuse("verify --algorithm ring --collective all_reduce --ranks -3", "--ranks -3", "1 to")
+        self.refuse("verify --algorithm ring --collective all_reduce --ranks 100000000", "--ranks 100000000", "1 to")
+
+    def test_rank_count_that_is_no_number(self):
+        self.refuse("bench all_reduce -n two", '-n does not take "two"', "number", "`peal bench --help`")
+
+    def test_groups(self):
+        self.refuse("bench all_reduce -n 4 --groups 3", "groups of 3", "divisor of 4")
+
+    def test_algorithm_protocol_and_transport(self):
+        self.refuse("bench all_reduce --algorithm rong", '"rong"', "ring", "type one of")
+        self.refuse("bench all_reduce --protocol lane", '"lane"', "line", "type one of")
+        self.refuse("bench all_reduce --transport pigeon", '"pigeon"', "auto, shm or tcp")
+        self.refuse("bench all_reduce --transport cuda", "cuda", "auto, shm or tcp")
+        self.refuse("verify --algorithm rong --collective all_reduce --ranks 2", '"rong"', "type one of")
+
+    def test_in_place_where_there_is_none(self):
+        self.refuse("bench all_to_all --in-place", "all_to_all", "no in-place form")
+
+    def test_machine(self):
+        self.refuse("sim all_reduce --machine dgx-h10", "'dgx-h10'", "did you mean 'dgx-h100'", "`peal machines`")
+        self.refuse("topo --machine dgx-h10", "did you mean 'dgx-h100'")
+        self.refuse("sim all_reduce --machine dgx-h100 --nodes 0", "--nodes 0", "1 or more")
+        self.refuse("topo --machine dgx-h100 --file x.yaml", "--machine", "--file", "one of them")
+
+    def test_export_form(self):
+        self.refuse("topo --machine dgx-h100 --export png", '"png"', "dot or yaml")
+
+    def test_range_and_nothing_to_verify(self):
+        self.refuse("verify --all --range 3-1", '"3-1"', "2-64")
+        self.refuse("verify", "give a file")
+        self.refuse("verify --all --algorithm rong --range 2-3", "no plan", "--algorithm")
+
+    def test_no_program(self):
+        self.refuse("run -n 2", "behind --", "peal run -n 2")
+
+    def test_timeout(self):
+        self.refuse("run -n 1 --timeout -1 -- true", "--timeout -1", "seconds")
+        self.refuse("bench all_reduce --timeout -1", "--timeout -1", "seconds")
+
+
+class BadFiles(harness.ToolCase):
+    def test_a_plan_that_is_missing(self):
+        self.assert_refused(self.peal("verify", "no_such.xml"), "no_such.xml", "No such file", "check the path")
+
+    def test_a_plan_that_is_a_folder(self):
+        self.assert_refused(self.peal("verify", self.folder), str(self.folder), "not a file", "give the path")
+
+    def test_a_plan_that_is_garbage(self):
+        path = self.folder / "garbage.xml"
+        path.write_bytes(bytes(i * 97 % 256 for i in range(4096)))
+        self.assert_refused(self.peal("verify", path), str(path))
+
+    def test_a_plan_that_is_empty(self):
+        path = self.folder / "empty.xml"
+        path.touch()
+        self.assert_refused(self.peal("verify", path), str(path))
+
+    def test_a_plan_that_is_cut_off(self):
+        whole = (harness.ROOT / "tests/fixtures/msccl/fused_steps.xml").read_bytes()
+        path = self.folder / "cut.xml"
+        for length in range(40, len(whole) - 10, 97):
+            path.write_bytes(whole[:length])
+            self.assert_refused(self.peal("verify", path), str(path))
+
+    def test_a_plan_that_is_huge(self):
+        path = self.folder / "huge.xml"
+        with path.open("wb") as file:
+            file.write(b"<algo>")
+            file.truncate((64 << 20) + 4096)
+        self.assert_refused(self.peal("verify", path), str(path), "67108864", "is it an MSCCL algorithm?")
+
+    def test_a_plan_that_is_not_right_says_where(self):
+        done = self.peal("verify", harness.ROOT / "tests/fixtures/msccl/wrong_sum.xml")
+        self.assertEqual(done.code, 1, done)
+        self.assertIn("WRONG at step 4 of rank 0", done.out)
+
+    def test_a_cluster_file(self):
+        garbage = self.folder / "garbage.yaml"
+        garbage.write_bytes(b"\0\1\2 devices: [")
+        cut = self.folder / "cut.yaml"
+        cut.write_text("machine: x\ndevices: [ {id: a, kind:")
+        for path in (self.folder / "none.yaml", self.folder, garbage, cut):
+            self.assert_refused(self.peal("sim", "all_reduce", "--file", path), str(path))
+            self.assert_refused(self.peal("topo", "--file", path), str(path))
+
+    def test_a_host_file(self):
+        empty = self.folder / "hosts"
+        empty.write_text("# nobody\n")
+        self.assert_refused(self.peal("run", "-n", 2, "--hostfile", "none", "--", "true"), "none", "No such file")
+        self.assert_refused(self.peal("run", "-n", 2, "--hostfile", empty, "--", "true"), "names no host", "one address a line")
+
+    def test_an_output_file_that_cannot_be_written_is_said_before_the_work(self):
+        done = self.peal("bench", "all_reduce", "-e", 8, "--json", self.folder / "none" / "x.json")
+        self.assert_refused(done, "x.json", "No such file", "give a file")
+        self.assertEqual(done.out, "")
+        self.assert_refused(self.peal("sim", "all_reduce", "--machine", "dgx-h100", "-e", 8, "--json", self.folder / "none" / "x.json"), "x.json")
+
+    @unittest.skipIf(os.geteuid() == 0, "the superuser may read every file")
+    def test_a_plan_that_may_not_be_read(self):
+        path = self.folder / "secret.xml"
+        path.touch(mode=0)
+        self.assert_refused(self.peal("verify", path), str(path), "Permission denied")
+
+
+if __name__ == "__main__":
+    harness.main()

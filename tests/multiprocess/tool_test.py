@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""The commands that start no ranks: help, JSON, exit codes, and what a person sees."""
+import json
+
+import harness
+
+COMMANDS = ("topo", "machines", "verify", "explain", "run", "bench", "sim")
+FIXTURES = harness.ROOT / "tests" / "fixtures" / "msccl"
+
+
+class Tool(harness.ToolCase):
+    def json_of(self, *words) -> dict:
+        return json.loads(self.assert_right(self.peal(*words, "--json", "-")).out)
+
+    def test_help_of_every_command_has_an_example(self):
+        for command in COMMANDS:
+            done = self.assert_right(self.peal(command, "--help"))
+            self.assertIn(f"Example: peal {command}", done.out)
+            self.assertEqual(done.err, "")
+            self.assertEqual([line for line in done.out.splitlines() if len(line) > 180], [])
+        top = self.assert_right(self.peal("--help")).out
+        self.assertIn("Example: peal", top)
+        for command in COMMANDS:
+            self.assertRegex(top, rf"\n  {command} +\S")
+
+    def test_the_example_of_every_command_runs(self):
+        for words in (("topo", "--machine", "dgx-h100", "--matrix"), ("machines",), ("verify", "--algorithm", "ring", "--collective", "all_reduce", "--ranks", 8),
+                      ("explain", "all_reduce", "--bytes", "1M", "-n", 2), ("sim", "all_reduce", "--machine", "dgx-h100", "--nodes", 4, "-b", "1M", "-e", "1G", "-f", 4)):
+            self.assertTrue(self.assert_right(self.peal(*words)).out)
+
+    def test_machines(self):
+        names = [machine["name"] for machine in self.json_of("machines")["machines"]]
+        self.assertIn("dgx-a100", names)
+        self.assertIn("dgx-h100", names)
+        text = self.assert_right(self.peal("machines")).out
+        for name in names:
+            self.assertIn(name, text)
+
+    def test_topo(self):
+        for words in ((), ("--machine", "dgx-h100"), ("--machine", "dgx-a100", "--nodes", 2)):
+            graph = self.json_of("topo", *words)
+            self.assertEqual(set(graph), {"devices", "links", "warnings"})
+            self.assertTrue(graph["devices"])
+            for device in graph["devices"]:
+                self.assertLessEqual({"id", "kind", "name"}, set(device))
+            known = {device["id"] for device in graph["devices"]}
+            for link in graph["links"]:
+                self.assertLessEqual({"a", "b", "kind", "GBps", "count", "latency_ns", "source"}, set(link))
+                self.assertLessEqual({link["a"], link["b"]}, known)
+                self.assertGreater(link["GBps"], 0)
+                self.assertTrue(link["source"], link)
+
+    def test_topo_draws_and_exports(self):
+        svg = self.folder / "node.svg"
+        self.assert_right(self.peal("topo", "--machine", "dgx-h100", "--svg", svg))
+        self.assertIn("<svg", svg.read_text())
+        self.assertIn("graph", self.assert_right(self.peal("topo", "--machine", "dgx-h100", "--export", "dot")).out)
+        exported = self.folder / "node.yaml"
+        exported.write_text(self.assert_right(self.peal("topo", "--machine", "dgx-h100", "--export", "yaml")).out)
+        again = self.json_of("topo", "--file", exported)
+        self.assertEqual(len(again["devices"]), len(self.json_of("topo", "--machine", "dgx-h100")["devices"]))
+        self.assertTrue(self.assert_right(self.peal("topo", "--machine", "dgx-h100", "--links")).out)
+
+    def test_sim(self):
+        report = self.json_of("sim", "all_reduce", "--machine", "dgx-h100", "-b", "1K", "-e", "1M", "-f", 32)
+        self.assertEqual([report[k] for k in ("schema", "collective", "ranks")], ["peal.sim/1", "all_reduce", 8])
+        self.assertIn("transport", report)
+        self.assertEqual([row["bytes"] for row in report["rows"]], [1 << 10, 1 << 15, 1 << 20])
+        for row in report["rows"]:
+            self.assertLessEqual({"bytes", "count", "dtype", "op", "root", "algorithm", "protocol", "predicted_us", "out_of_place", "in_place"}, set(row))
+            for half in (row["out_of_place"], row["in_place"]):
+                self.assertLessEqual({"time_us", "p50_us", "algbw", "busbw"}, set(half))
+                self.assertFalse({"p99_us", "wrong"} & set(half))
+                self.assertAlmostEqual(half["busbw"], half["algbw"] * 1.75, delta=half["algbw"] * 1e-6)
+        times = [row["out_of_place"]["time_us"] for row in report["rows"]]
+        self.assertEqual(times, sorted(times))
+
+    def test_sim_is_the_same_twice(self):
+        words = ("sim", "all_to_all", "--machine", "dgx-a100", "--nodes", 2, "-b", "64K", "-e", "64K")
+        self.assertEqual(self.json_of(*words), self.json_of(*words))
+
+    def test_sim_of_groups_is_that_of_one_group(self):
+        report = self.json_of("sim", "all_reduce", "--machine", "dgx-h100", "--groups", 4, "-b", "1M", "-e", "1M")
+        self.assertEqual(report["ranks"], 4)
+
+    def test_sizes_up_to_the_end_of_the_number_line_end(self):
+        rows = self.json_of("sim", "broadcast", "-n", 2, "--algorithm", "tree", "-b", "1G", "-e", "16G", "-f", 4294967296)["rows"]
+        self.assertEqual(len(rows), 1)
+
+    def test_trace_is_json(self):
+        for command in (("sim", "all_reduce", "-e", "1K", "-f", 128), ("explain", "all_reduce", "--bytes", "1K")):
+            trace = self.folder / "trace.json"
+            self.assert_right(self.peal(*command, "--machine", "dgx-h100", "--trace", trace))
+            events = json.loads(trace.read_text())
+            self.assertTrue(events["traceEvents"] if isinstance(events, dict) else events)
+
+    def test_explain(self):
+        report = self.json_of("explain", "all_reduce", "--bytes", "1M", "-n", 2)
+        text = self.assert_right(self.peal("explain", "all_reduce", "--bytes", "1M", "-n", 2)).out
+        self.assertIn(f"chosen: {report['algorithm']} with {report['protocol']}, predicted {report['predicted_us']:.2f} us", text)
+        self.assertEqual(report["candidates"][0]["algorithm"], report["algorithm"])
+        predicted = [candidate["predicted_us"] for candidate in report["candidates"]]
+        self.assertEqual(predicted, sorted(predicted))
+        self.assertAlmostEqual(sum(report["breakdown_us"].values()), report["predicted_us"], delta=report["predicted_us"] * 1e-3)
+        self.assertIn("canonical", report)
+        self.assertTrue(report["bytes_per_link"])
+        self.assertIn("it beat:", text)
+        self.assertIn("canonical", text)
+
+    def test_forced_and_impossible_is_an_error(self):
+        self.assert_refused(self.peal("explain", "all_reduce", "--bytes", 8, "-n", 2, "--algorithm", "hierarchical"), "hierarchical", "groups", code=2)
+        self.assert_refused(self.peal("sim", "all_reduce", "-n", 2, "-b", "1M", "-e", "1M", "--protocol", "line"), "line", code=2)
+
+    def test_verify_json_of_a_right_plan(self):
+        for words in ((FIXTURES / "fused_steps.xml",), ("--algorithm", "ring", "--collective", "all_reduce", "--ranks", 8)):
+            verdict = self.json_of("verify", *words)
+            self.assertEqual((verdict["ok"], verdict["first_wrong"]), (True, None))
+            self.assertGreater(verdict["steps"], 0)
+
+    def test_verify_json_of_wrong_plans(self):
+        for name, why in (("wrong_sum", "contribution twice"), ("deadlock", "waits for ever"), ("race_by_lost_dependency", "race")):
+            done = self.peal("verify", FIXTURES / f"{name}.xml", "--json", "-")
+            verdict = json.loads(done.out)
+            self.assertEqual((done.code, verdict["ok"]), (1, False))
+            self.assertEqual(set(verdict["first_wrong"]), {"rank", "step", "why"})
+            self.assertIn(why, verdict["first_wrong"]["why"])
+
+    def test_verify_files_that_are_no_plan(self):
+        for name, what in (("chunk_out_of_range", "lies outside"), ("cut_off", "cut off"), ("duplicate_thread_block", "thread block"), ("missing_gpu", "gpu 2"),
+                           ("not_msccl", "<algo>"), ("unknown_collective", "alltoallv"), ("unknown_step_type", "rrx")):
+            self.assert_refused(self.peal("verify", FIXTURES / f"{name}.xml"), f"{name}.xml", what)
+
+    def test_verify_of_a_part_of_the_registry(self):
+        verdict = self.json_of("verify", "--all", "--collective", "broadcast", "--range", "2-5")
+        self.assertEqual((verdict["ok"], verdict["failures"]), (True, []))
+        self.assertGreater(verdict["plans"], 10)
+        self.assertIn("0 wrong", self.assert_right(self.peal("verify", "--all", "--collective", "allgather", "--range", 3)).out.splitlines()[-1])
+
+    def test_json_to_a_file_leaves_the_text(self):
+        path = self.folder / "x.json"
+        for words in (("topo", "--machine", "dgx-h100"), ("verify", FIXTURES / "fused_steps.xml"), ("explain", "barrier", "--bytes", 0, "-n", 2),
+                      ("sim", "all_reduce", "--machine", "dgx-h100", "-e", 8)):
+            self.assertTrue(self.assert_right(self.peal(*words, "--json", path)).out)
+            json.loads(path.read_text())
+
+    def test_columns_of_a_table_stand_under_their_heads(self):
+        text = self.assert_right(self.peal("bench", "all_reduce", "-n", 2, "-b", 8, "-e", "1M", "-f", 131072, "--iters", 5, "--check")).out.splitlines()
+        rows = [line for line in text if line.startswith("  ")]
+        self.assertEqual(len(rows), 2)
+        bars = [i for i, c in enumerate(next(line for line in text if "algbw" in line)) if c == "|"]
+        for row in rows:
+            self.assertEqual([i for i, c in enumerate(row) if c == "|"], bars)
+
+
+if __name__ == "__main__":
+    harness.main()
