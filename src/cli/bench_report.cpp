@@ -21,15 +21,13 @@ std::string half_text(const BenchHalf& half) {
 
 nlohmann::ordered_json half_json(const BenchHalf& half) {
   if (!half.is_measured) return nullptr;
-  nlohmann::ordered_json json = {{"time_us", half.time_us}, {"p50_us", half.p50_us}, {"p99_us", half.p99_us}, {"algbw", half.algbw},
-                                 {"busbw", half.busbw}};
+  nlohmann::ordered_json json = {
+      {"time_us", half.time_us}, {"p50_us", half.p50_us}, {"p99_us", half.p99_us}, {"algbw", half.algbw}, {"busbw", half.busbw}};
   json["wrong"] = half.wrong < 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(half.wrong);
   return json;
 }
 
-std::string op_text(const BenchOptions& options) {
-  return has_reduction(options.collective) ? std::string(name_of(options.op)) : "none";
-}
+std::string op_text(const BenchOptions& options) { return has_reduction(options.collective) ? std::string(name_of(options.op)) : "none"; }
 
 int root_of(const BenchOptions& options) { return has_root(options.collective) ? options.root : -1; }
 
@@ -38,24 +36,29 @@ const BenchHalf& first_half(const BenchRow& row) { return row.half[row.half[0].i
 
 }  // namespace
 
-std::string bench_heading(const BenchOptions& options, const std::vector<std::string>& rank_lines, int ranks, const std::string& transport) {
-  std::string text = fmt::format("# peal bench {} over {} rank{}, {}; minBytes {} maxBytes {} step: {}(factor) validation: {}\n", name_of(options.collective),
-                                 ranks, ranks == 1 ? "" : "s", transport, options.first.value, options.last.value, options.factor, options.check ? 1 : 0);
+std::string bench_heading(const BenchOptions& options, const std::vector<std::string>& rank_lines, int ranks,
+                          const std::string& transport) {
+  std::string text = fmt::format("# peal bench {} over {} rank{}, {}; minBytes {} maxBytes {} step: {}(factor) validation: {}\n",
+                                 name_of(options.collective), ranks, ranks == 1 ? "" : "s", transport, options.first.value,
+                                 options.last.value, options.factor, options.check ? 1 : 0);
   for (const std::string& line : rank_lines) text += "#  " + line + "\n";
   text += fmt::format("#\n# {:>12}{:>14}{:>8}{:>11}{:>6} |{:^52} |{:^52} |\n", "", "", "", "", "", "out-of-place", "in-place");
   const std::string half = fmt::format("{:>9}{:>8}{:>8}{:>7}{:>10}{:>10}", "time", "algbw", "busbw", "#wrong", "p50", "p99");
-  text += fmt::format("# {:>12}{:>14}{:>8}{:>11}{:>6} |{} |{} | {:>10} {:>6}  {}\n", "size", "count", "type", "redop", "root", half, half, "predicted",
-                      "bound", "algorithm/protocol");
+  text += fmt::format("# {:>12}{:>14}{:>8}{:>11}{:>6} |{} |{} | {:>10} {:>6}  {}\n", "size", "count", "type", "redop", "root", half, half,
+                      "predicted", "bound", "algorithm/protocol");
   const std::string units = fmt::format("{:>9}{:>8}{:>8}{:>7}{:>10}{:>10}", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)");
-  return text + fmt::format("# {:>12}{:>14}{:>8}{:>11}{:>6} |{} |{} | {:>10} {:>6}\n", "(B)", "(elements)", "", "", "", units, units, "(us)", "(%)");
+  return text + fmt::format("# {:>12}{:>14}{:>8}{:>11}{:>6} |{} |{} | {:>10} {:>6}\n", "(B)", "(elements)", "", "", "", units, units,
+                            "(us)", "(%)");
 }
 
 std::string bench_line(const BenchOptions& options, const BenchRow& row) {
   const double p50 = first_half(row).p50_us;
   const std::string predicted = row.predicted_us > 0 ? number(row.predicted_us, 10) : fmt::format("{:>10}", "-");
-  const std::string bound = row.predicted_us > 0 && p50 > 0 ? fmt::format("{:>6.0f}", 100 * row.predicted_us / p50) : fmt::format("{:>6}", "-");
-  return fmt::format("  {:>12}{:>14}{:>8}{:>11}{:>6} |{} |{} | {} {}  {}/{}\n", row.bytes, row.count, name_of(options.type), op_text(options),
-                     root_of(options), half_text(row.half[0]), half_text(row.half[1]), predicted, bound, row.algorithm, row.protocol);
+  const std::string bound =
+      row.predicted_us > 0 && p50 > 0 ? fmt::format("{:>6.0f}", 100 * row.predicted_us / p50) : fmt::format("{:>6}", "-");
+  return fmt::format("  {:>12}{:>14}{:>8}{:>11}{:>6} |{} |{} | {} {}  {}/{}\n", row.bytes, row.count, name_of(options.type),
+                     op_text(options), root_of(options), half_text(row.half[0]), half_text(row.half[1]), predicted, bound, row.algorithm,
+                     row.protocol);
 }
 
 std::string bench_ending(const std::vector<BenchRow>& rows) {
@@ -73,18 +76,21 @@ std::string bench_ending(const std::vector<BenchRow>& rows) {
     }
   }
   const std::string verdict = is_checked ? fmt::format("{} {}", wrong, wrong == 0 ? "OK" : "FAILED") : "not checked (give --check)";
-  return fmt::format("# bound: predicted time / measured p50 (out of place); p50, p99: calls with aligned starts, maximum over ranks\n"
-                     "# Out of bounds values : {}\n# Avg bus bandwidth    : {:.4f}\n",
-                     verdict, halves > 0 ? bandwidth / halves : 0.0);
+  return fmt::format(
+      "# bound: predicted time / measured p50 (out of place); p50, p99: calls with aligned starts, maximum over ranks\n"
+      "# Out of bounds values : {}\n# Avg bus bandwidth    : {:.4f}\n",
+      verdict, halves > 0 ? bandwidth / halves : 0.0);
 }
 
 std::string bench_json(const BenchOptions& options, const std::vector<BenchRow>& rows, int ranks, const std::string& transport) {
-  nlohmann::ordered_json json = {{"schema", "peal.bench/1"}, {"collective", name_of(options.collective)}, {"ranks", ranks}, {"transport", transport}};
+  nlohmann::ordered_json json = {
+      {"schema", "peal.bench/1"}, {"collective", name_of(options.collective)}, {"ranks", ranks}, {"transport", transport}};
   json["rows"] = nlohmann::ordered_json::array();
   for (const BenchRow& row : rows) {
-    nlohmann::ordered_json line = {{"bytes", row.bytes},         {"count", row.count},         {"dtype", name_of(options.type)},
-                                   {"op", op_text(options)},     {"root", root_of(options)},   {"algorithm", row.algorithm},
-                                   {"protocol", row.protocol},   {"predicted_us", row.predicted_us}, {"line_ns", row.line_ns}};
+    nlohmann::ordered_json line = {
+        {"bytes", row.bytes},       {"count", row.count},         {"dtype", name_of(options.type)}, {"op", op_text(options)},
+        {"root", root_of(options)}, {"algorithm", row.algorithm}, {"protocol", row.protocol},       {"predicted_us", row.predicted_us},
+        {"line_ns", row.line_ns}};
     line["out_of_place"] = half_json(row.half[0]);
     line["in_place"] = half_json(row.half[1]);
     json["rows"].push_back(std::move(line));

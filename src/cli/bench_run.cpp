@@ -74,7 +74,8 @@ Result<double> exchange_flags(const Aligner& aligner, const comm::Core& core) {
 
 class Bench {
  public:
-  Bench(comm::Core& core, comm::Core& plain, const BenchOptions& options) : core_(core), plain_(plain), options_(options), n_(static_cast<std::uint64_t>(core.size())) {}
+  Bench(comm::Core& core, comm::Core& plain, const BenchOptions& options)
+      : core_(core), plain_(plain), options_(options), n_(static_cast<std::uint64_t>(core.size())) {}
   Status open();
   Result<BenchRow> measure(Bytes size);
 
@@ -247,7 +248,8 @@ std::int64_t Bench::wrong(bool in_place) const {
     case Collective::reduce_scatter_v: return sums(in_place ? send_.data() + displs_[own] * element : out, counts_[own], displs_[own]);
     case Collective::broadcast: return copies(out, count_, static_cast<std::uint64_t>(options_.root), 0);
     case Collective::scatter:
-      return copies(in_place ? send_.data() + own * count_ * element : out, count_, static_cast<std::uint64_t>(options_.root), own * count_);
+      return copies(in_place ? send_.data() + own * count_ * element : out, count_, static_cast<std::uint64_t>(options_.root),
+                    own * count_);
     case Collective::send_recv: return copies(out, count_, (own + n_ - 1) % n_, 0);
     case Collective::gather:
       if (me != options_.root) return 0;
@@ -302,8 +304,8 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
   if (options_.check) PEAL_TRY(count_wrong(in_place, half));
   fill(in_place);
   if (in_place && has_reduction(options_.collective))  // repeated sums in place must not overflow
-    std::fill_n(options_.collective == Collective::all_reduce || options_.collective == Collective::reduce ? receive_.data() : send_.data(), bytes_,
-                std::byte{0});
+    std::fill_n(options_.collective == Collective::all_reduce || options_.collective == Collective::reduce ? receive_.data() : send_.data(),
+                bytes_, std::byte{0});
   double best = 1e9;
   for (int i = 0; i < 3; ++i) {
     const std::int64_t begin = now_ns();
@@ -314,7 +316,8 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
   plan_ = options_.collective == Collective::send_recv ? nullptr : core_.last_plan();
   PEAL_ASSIGN(best, maximum(best));
   int iterations = options_.iterations;
-  if (iterations == 0) iterations = static_cast<int>(std::clamp(kBudgetSeconds / std::max(best, 1e-7), double(kFewestIterations), double(kMostIterations)));
+  if (iterations == 0)
+    iterations = static_cast<int>(std::clamp(kBudgetSeconds / std::max(best, 1e-7), double(kFewestIterations), double(kMostIterations)));
   const int warmup = options_.warmup >= 0 ? options_.warmup : iterations / 5 + 1;
   for (int i = 0; i < warmup; ++i) PEAL_TRY(operate(in_place));
   std::vector<double> times(static_cast<std::size_t>(iterations));

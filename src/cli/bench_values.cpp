@@ -40,7 +40,8 @@ double decode(const void* at, DataType type) {
   const int fraction = bits & ((1 << fraction_bits) - 1);
   const int exponent = (bits >> fraction_bits) & (type == DataType::f16 ? 0x1f : 0xff);
   const double sign = (bits & 0x8000) != 0 ? -1 : 1;
-  if (exponent == (type == DataType::f16 ? 0x1f : 0xff)) return fraction != 0 ? std::nan("") : sign * std::numeric_limits<double>::infinity();
+  if (exponent == (type == DataType::f16 ? 0x1f : 0xff))
+    return fraction != 0 ? std::nan("") : sign * std::numeric_limits<double>::infinity();
   if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias - fraction_bits);
   return sign * std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
 }

@@ -14,7 +14,8 @@ void add_cluster_options(CLI::App& command, ClusterWords& words) {
 Result<topology::Cluster> cluster_of(const ClusterWords& words) {
   if (!words.machine.empty() && !words.file.empty())
     return fail(ErrorCode::invalid_argument, "--machine and --file both say what the machine is; give one of them");
-  if (words.nodes < 1 || words.nodes > 1'000'000) return fail(ErrorCode::invalid_argument, "--nodes {} is no number of nodes; give 1 or more", words.nodes);
+  if (words.nodes < 1 || words.nodes > 1'000'000)
+    return fail(ErrorCode::invalid_argument, "--nodes {} is no number of nodes; give 1 or more", words.nodes);
   if (!words.file.empty()) return topology::read_cluster_file(words.file);
   if (!words.machine.empty()) return topology::build_cluster(words.machine, words.nodes);
   PEAL_ASSIGN(topology::Graph host, discovery::discover_host());

@@ -1,11 +1,11 @@
 // peal bench: starts the ranks, or is one of them when a launcher has started it.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <base/names.hpp>
 #include <base/settings.hpp>
 #include <bootstrap/job.hpp>
 #include <cli/bench.hpp>
+#include <CLI/CLI.hpp>
 #include <cli/commands.hpp>
 #include <cli/launcher.hpp>
 #include <memory>
@@ -48,13 +48,16 @@ Result<BenchOptions> options_of(const BenchWords& words, int ranks) {
   if (words.root < 0 || words.root >= ranks)
     return fail(ErrorCode::invalid_argument, "--root {} is not a rank of {}; give 0 to {}", words.root, ranks, ranks - 1);
   if (has_reduction(options.collective) && !is_supported(options.type, options.op))
-    return fail(ErrorCode::invalid_argument, "{} cannot be applied to {}; integers and booleans take band, bor, bxor; booleans no avg or premul_sum",
+    return fail(ErrorCode::invalid_argument,
+                "{} cannot be applied to {}; integers and booleans take band, bor, bxor; booleans no avg or premul_sum",
                 name_of(options.op), name_of(options.type));
-  if (words.iterations < 0) return fail(ErrorCode::invalid_argument, "--iters {} is negative; leave it out to fit a time budget", words.iterations);
+  if (words.iterations < 0)
+    return fail(ErrorCode::invalid_argument, "--iters {} is negative; leave it out to fit a time budget", words.iterations);
   if (words.iterations > 10'000'000)
     return fail(ErrorCode::invalid_argument, "--iters {} would take too much memory; give at most 10000000", words.iterations);
   if (words.groups < 0 || (words.groups > 0 && ranks % words.groups != 0))
-    return fail(ErrorCode::invalid_argument, "{} ranks cannot be split into groups of {}; give --groups a divisor of {}", ranks, words.groups, ranks);
+    return fail(ErrorCode::invalid_argument, "{} ranks cannot be split into groups of {}; give --groups a divisor of {}", ranks,
+                words.groups, ranks);
   options.factor = words.factor;
   options.root = words.root;
   options.groups = words.groups;
@@ -91,7 +94,8 @@ Result<int> measure(const BenchWords& words) {
   const bool prints = world->rank() == 0;
   const std::string transport = transport_text(*core, words.transport);
   std::vector<std::string> lines;
-  for (int r = 0; r < core->size(); ++r) lines.push_back(fmt::format("Rank {:>2} Pid {:>6} on {}", r, core->contact(r).pid, core->contact(r).host_name));
+  for (int r = 0; r < core->size(); ++r)
+    lines.push_back(fmt::format("Rank {:>2} Pid {:>6} on {}", r, core->contact(r).pid, core->contact(r).host_name));
   const bool to_stdout = words.json == "-";
   if (prints && !to_stdout) PEAL_TRY(write_output("-", bench_heading(options, lines, core->size(), transport)));
   std::vector<BenchRow> rows;
@@ -137,11 +141,13 @@ Result<int> run(const BenchWords& words, const std::vector<std::string>& argumen
 
 void add_bench(CLI::App& app, Action& action) {
   auto words = std::make_shared<BenchWords>();
-  CLI::App* command = app.add_subcommand("bench", "Measure a collective over real processes, in the columns of nccl-tests.\n"
-                                                  "Example: peal bench all_reduce -n 4 -b 8 -e 64M -f 4 --check");
-  command->add_option("collective", words->collective,
-                      "all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, all_to_all, barrier, send_recv,\n"
-                      "all_gather_v, reduce_scatter_v or all_to_all_v")
+  CLI::App* command = app.add_subcommand("bench",
+                                         "Measure a collective over real processes, in the columns of nccl-tests.\n"
+                                         "Example: peal bench all_reduce -n 4 -b 8 -e 64M -f 4 --check");
+  command
+      ->add_option("collective", words->collective,
+                   "all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, all_to_all, barrier, send_recv,\n"
+                   "all_gather_v, reduce_scatter_v or all_to_all_v")
       ->required();
   command->add_option("-n", words->ranks, "Ranks to start on this host; under a launcher its ranks take part")->capture_default_str();
   command->add_option("-b", words->first, "Smallest size (8, 64K, 1M)")->capture_default_str();
@@ -162,9 +168,7 @@ void add_bench(CLI::App& app, Action& action) {
   command->add_option("--groups", words->groups, "Split the ranks into groups of K that run at the same time");
   command->add_option("--timeout", words->timeout_s, "Stop after so many seconds (exit code 124)");
   command->add_option("--json", words->json, "Write the table as JSON to a file, or - for standard output");
-  command->callback([words, &action] {
-    action = [words] { return run(*words, original_arguments()); };
-  });
+  command->callback([words, &action] { action = [words] { return run(*words, original_arguments()); }; });
 }
 
 }  // namespace peal::cli

@@ -1,6 +1,6 @@
 // peal sim and peal explain: what a collective would cost on a machine, and why it would be done that way.
-#include <CLI/CLI.hpp>
 #include <base/trace.hpp>
+#include <CLI/CLI.hpp>
 #include <cli/commands.hpp>
 #include <cli/question_words.hpp>
 #include <memory>
@@ -22,7 +22,8 @@ Result<int> simulate_table(const SimWords& words) {
   PEAL_TRY(can_write(words.trace));
   PEAL_ASSIGN(const Bytes first, parse_bytes(words.first));
   PEAL_ASSIGN(const Bytes last, parse_bytes(words.last));
-  if (first.value > last.value) return fail(ErrorCode::invalid_argument, "-b {} is above -e {}; give the smaller size first", words.first, words.last);
+  if (first.value > last.value)
+    return fail(ErrorCode::invalid_argument, "-b {} is above -e {}; give the smaller size first", words.first, words.last);
   if (words.factor < 2) return fail(ErrorCode::invalid_argument, "-f {} does not grow; give 2 or more", words.factor);
   PEAL_ASSIGN(const sim::Scene scene, scene_of(words.question));
   PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));
@@ -72,8 +73,9 @@ Result<int> explain(const ExplainWords& words) {
 
 void add_sim(CLI::App& app, Action& action) {
   auto words = std::make_shared<SimWords>();
-  CLI::App* command = app.add_subcommand("sim", "Simulate a collective on a machine that need not be there, in the columns of nccl-tests.\n"
-                                                "Example: peal sim all_reduce --machine dgx-h100 --nodes 4 -b 1M -e 1G -f 4");
+  CLI::App* command = app.add_subcommand("sim",
+                                         "Simulate a collective on a machine that need not be there, in the columns of nccl-tests.\n"
+                                         "Example: peal sim all_reduce --machine dgx-h100 --nodes 4 -b 1M -e 1G -f 4");
   add_question_options(*command, words->question);
   command->add_option("-b", words->first, "Smallest size (8, 64K, 1M)")->capture_default_str();
   command->add_option("-e", words->last, "Largest size")->capture_default_str();
@@ -85,8 +87,10 @@ void add_sim(CLI::App& app, Action& action) {
 
 void add_explain(CLI::App& app, Action& action) {
   auto words = std::make_shared<ExplainWords>();
-  CLI::App* command = app.add_subcommand("explain", "Say which algorithm and protocol a call takes, what they beat, and what the prediction rests on.\n"
-                                                    "Example: peal explain all_reduce --bytes 1M -n 2");
+  CLI::App* command =
+      app.add_subcommand("explain",
+                         "Say which algorithm and protocol a call takes, what they beat, and what the prediction rests on.\n"
+                         "Example: peal explain all_reduce --bytes 1M -n 2");
   add_question_options(*command, words->question);
   command->add_option("--bytes", words->bytes, "Size of the call (8, 64K, 1M)")->required();
   command->add_option("--trace", words->trace, "Write the simulated timeline for https://ui.perfetto.dev");

@@ -65,8 +65,9 @@ Result<int> list(const std::string& json) {
 
 void add_topo(CLI::App& app, Action& action) {
   auto words = std::make_shared<TopoWords>();
-  CLI::App* command = app.add_subcommand("topo", "Show how this host, a machine of the catalogue or a described cluster is wired.\n"
-                                                 "Example: peal topo --machine dgx-h100 --matrix");
+  CLI::App* command = app.add_subcommand("topo",
+                                         "Show how this host, a machine of the catalogue or a described cluster is wired.\n"
+                                         "Example: peal topo --machine dgx-h100 --matrix");
   add_cluster_options(*command, words->cluster);
   command->add_flag("--matrix", words->matrix, "Path classes between devices, as nvidia-smi topo -m prints them");
   command->add_flag("--links", words->links, "One line a link: kind, count, GB/s, latency, source");

@@ -1,8 +1,8 @@
 // peal verify: proof before a byte moves.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <base/names.hpp>
+#include <CLI/CLI.hpp>
 #include <cli/commands.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -29,7 +29,10 @@ nlohmann::ordered_json verdict_json(const schedule::Verdict& verdict) {
 
 std::string verdict_text(const std::string& what, const schedule::Verdict& verdict, bool reduces) {
   if (verdict.ok)
-    return fmt::format("{}: right ({} steps{})\n", what, verdict.steps, !reduces ? "" : verdict.canonical ? ", canonical order of summation" : ", not in canonical order");
+    return fmt::format("{}: right ({} steps{})\n", what, verdict.steps,
+                       !reduces            ? ""
+                       : verdict.canonical ? ", canonical order of summation"
+                                           : ", not in canonical order");
   return fmt::format("{}: WRONG at step {} of rank {}: {}\n", what, verdict.step, verdict.rank, verdict.why);
 }
 
@@ -56,8 +59,9 @@ Result<int> verify_file(const VerifyWords& words) {
   // NCCL's and MSCCL's channels have eight slots (NCCL_STEPS).
   constexpr int kNcclSteps = 8;
   const schedule::Verdict verdict = judge(plan.schedule, schedule::Protocol::staged, kNcclSteps);
-  const std::string what = fmt::format("{} ({}, {} ranks, {}, {})", words.file, name_of(plan.schedule.request.collective), plan.schedule.request.ranks,
-                                       plan.protocol, plan.schedule.request.in_place ? "in place" : "out of place");
+  const std::string what =
+      fmt::format("{} ({}, {} ranks, {}, {})", words.file, name_of(plan.schedule.request.collective), plan.schedule.request.ranks,
+                  plan.protocol, plan.schedule.request.in_place ? "in place" : "out of place");
   return answer(words, what, verdict, has_reduction(plan.schedule.request.collective));
 }
 
@@ -75,8 +79,8 @@ Result<int> verify_one(const VerifyWords& words) {
   if (!words.protocol.empty()) {
     PEAL_ASSIGN(protocol, schedule::parse_protocol(words.protocol));
   }
-  const std::string what = fmt::format("{} {} on {} ranks, {}{}", name_of(collective), words.algorithm, words.ranks, schedule::name_of(protocol),
-                                       words.in_place ? ", in place" : "");
+  const std::string what = fmt::format("{} {} on {} ranks, {}{}", name_of(collective), words.algorithm, words.ranks,
+                                       schedule::name_of(protocol), words.in_place ? ", in place" : "");
   return answer(words, what, judge(schedule, protocol, 0), has_reduction(collective));
 }
 
@@ -113,10 +117,11 @@ Status verify_row(const schedule::Algorithm& algorithm, int ranks, bool in_place
     }
     ++tally.wrong;
     const std::string why = verdict.ok ? "the registry and the verifier disagree on canonical order" : verdict.why;
-    const std::string what = fmt::format("{} {} on {} ranks, {}{}", name_of(algorithm.collective), algorithm.name, ranks, schedule::name_of(protocol),
-                                         in_place ? ", in place" : "");
+    const std::string what = fmt::format("{} {} on {} ranks, {}{}", name_of(algorithm.collective), algorithm.name, ranks,
+                                         schedule::name_of(protocol), in_place ? ", in place" : "");
     tally.failures.push_back({{"plan", what}, {"rank", verdict.rank}, {"step", verdict.step}, {"why", why}});
-    if (words_go_to_stdout) PEAL_TRY(write_output("-", fmt::format("{}: WRONG at step {} of rank {}: {}\n", what, verdict.step, verdict.rank, why)));
+    if (words_go_to_stdout)
+      PEAL_TRY(write_output("-", fmt::format("{}: WRONG at step {} of rank {}: {}\n", what, verdict.step, verdict.rank, why)));
   }
   return {};
 }
@@ -145,7 +150,9 @@ Result<int> verify_all(const VerifyWords& words) {
     const schedule::Algorithm& algorithm = table[i];
     if (!collective.empty() && name_of(algorithm.collective) != collective) continue;
     if (!words.algorithm.empty() && algorithm.name != words.algorithm) continue;
-    if (shows_progress) std::fprintf(stderr, "\r%zu of %zu: %s %s          ", i + 1, table.size(), std::string(name_of(algorithm.collective)).c_str(), std::string(algorithm.name).c_str());
+    if (shows_progress)
+      std::fprintf(stderr, "\r%zu of %zu: %s %s          ", i + 1, table.size(), std::string(name_of(algorithm.collective)).c_str(),
+                   std::string(algorithm.name).c_str());
     const Tally before = tally;
     for (int ranks = range.first; ranks <= range.second; ++ranks) {
       PEAL_TRY(verify_row(algorithm, ranks, false, words.json != "-", tally));
@@ -153,14 +160,16 @@ Result<int> verify_all(const VerifyWords& words) {
     }
     if (shows_progress) std::fprintf(stderr, "\r");
     if (words.json != "-")
-      PEAL_TRY(write_output("-", fmt::format("{:>18} {:<20} {:>5} plans right, {} wrong, {} not offered\n", name_of(algorithm.collective), algorithm.name,
-                                             tally.right - before.right, tally.wrong - before.wrong, tally.refused - before.refused)));
+      PEAL_TRY(write_output(
+          "-", fmt::format("{:>18} {:<20} {:>5} plans right, {} wrong, {} not offered\n", name_of(algorithm.collective), algorithm.name,
+                           tally.right - before.right, tally.wrong - before.wrong, tally.refused - before.refused)));
   }
   if (tally.right + tally.wrong == 0)
     return fail(ErrorCode::invalid_argument, "no plan answers to that: leave out --algorithm or --collective, or give another --range");
   if (words.json != "-")
     PEAL_TRY(write_output("-", fmt::format("{} plans right, {} wrong; {} steps walked\n", tally.right, tally.wrong, tally.steps)));
-  nlohmann::ordered_json json = {{"ok", tally.wrong == 0}, {"steps", tally.steps}, {"plans", tally.right + tally.wrong}, {"failures", tally.failures}};
+  nlohmann::ordered_json json = {
+      {"ok", tally.wrong == 0}, {"steps", tally.steps}, {"plans", tally.right + tally.wrong}, {"failures", tally.failures}};
   if (!words.json.empty()) PEAL_TRY(write_output(words.json, json.dump(2) + "\n"));
   return tally.wrong == 0 ? 0 : 1;
 }
@@ -180,9 +189,10 @@ Result<int> verify(const VerifyWords& words) {
 
 void add_verify(CLI::App& app, Action& action) {
   auto words = std::make_shared<VerifyWords>();
-  CLI::App* command = app.add_subcommand("verify", "Prove that a schedule does what its collective promises, without deadlock or race.\n"
-                                                   "Example: peal verify --algorithm ring --collective all_reduce --ranks 8\n"
-                                                   "         peal verify plan.xml      peal verify --all");
+  CLI::App* command = app.add_subcommand("verify",
+                                         "Prove that a schedule does what its collective promises, without deadlock or race.\n"
+                                         "Example: peal verify --algorithm ring --collective all_reduce --ranks 8\n"
+                                         "         peal verify plan.xml      peal verify --all");
   command->add_option("file", words->file, "An MSCCL algorithm XML");
   command->add_option("--algorithm", words->algorithm, "An algorithm of the registry");
   command->add_option("--collective", words->collective, "What it is to do");

@@ -21,8 +21,8 @@ namespace peal::cli {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kGraceNs = 3 * kSecond;      // for the other ranks to report what they saw
-constexpr std::int64_t kTermNs = 2 * kSecond;       // from SIGTERM to SIGKILL
+constexpr std::int64_t kGraceNs = 3 * kSecond;        // for the other ranks to report what they saw
+constexpr std::int64_t kTermNs = 2 * kSecond;         // from SIGTERM to SIGKILL
 constexpr std::int64_t kPartialLineNs = kSecond / 5;  // a prompt or progress without newline is shown after this
 
 // What one rank writes to one stream, passed on line by line.
@@ -144,7 +144,8 @@ Status Launch::start(int index) {
   report_write.reset();
   int error = 0;  // the pipe closes without a word when exec succeeded
   if (::read(report_read.get(), &error, sizeof error) == sizeof error)
-    return fail(ErrorCode::invalid_argument, "cannot run {}: {}; check the path, and that it may be executed", spec_.command[0], errno_text(error));
+    return fail(ErrorCode::invalid_argument, "cannot run {}: {}; check the path, and that it may be executed", spec_.command[0],
+                errno_text(error));
   return {};
 }
 
@@ -287,7 +288,8 @@ Result<LaunchOutcome> Launch::run() {
 }  // namespace
 
 Result<LaunchOutcome> launch(const LaunchSpec& spec) {
-  if (spec.command.empty()) return fail(ErrorCode::invalid_argument, "no program to run; type it behind --, as in `peal run -n 2 -- ./a.out`");
+  if (spec.command.empty())
+    return fail(ErrorCode::invalid_argument, "no program to run; type it behind --, as in `peal run -n 2 -- ./a.out`");
   std::fflush(nullptr);
   return Launch(spec).run();
 }

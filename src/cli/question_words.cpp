@@ -1,5 +1,5 @@
-#include <CLI/CLI.hpp>
 #include <base/names.hpp>
+#include <CLI/CLI.hpp>
 #include <cli/question_words.hpp>
 #include <schedule/registry.hpp>
 #include <tuning/placement.hpp>
@@ -22,8 +22,10 @@ void add_question_options(CLI::App& command, QuestionWords& words) {
 Result<sim::Scene> scene_of(const QuestionWords& words) {
   PEAL_ASSIGN(topology::Cluster cluster, cluster_of(words.cluster));
   tuning::EnvironmentOptions options;
-  if (words.transport == "shm") options.wires = tuning::Wires::shared_memory;
-  else if (words.transport == "tcp") options.wires = tuning::Wires::socket;
+  if (words.transport == "shm")
+    options.wires = tuning::Wires::shared_memory;
+  else if (words.transport == "tcp")
+    options.wires = tuning::Wires::socket;
   else if (words.transport != "auto")
     return fail(ErrorCode::invalid_argument, "there is no transport \"{}\" here; type auto, shm or tcp", words.transport);
   const bool is_this_host = words.cluster.machine.empty() && words.cluster.file.empty();
@@ -32,7 +34,9 @@ Result<sim::Scene> scene_of(const QuestionWords& words) {
   int ranks = words.ranks;
   if (words.groups > 0) {
     const int all = ranks > 0 ? ranks : cluster.ranks();
-    if (all % words.groups != 0) return fail(ErrorCode::invalid_argument, "{} ranks cannot be split into groups of {}; give --groups a divisor of {}", all, words.groups, all);
+    if (all % words.groups != 0)
+      return fail(ErrorCode::invalid_argument, "{} ranks cannot be split into groups of {}; give --groups a divisor of {}", all,
+                  words.groups, all);
     ranks = words.groups;
   } else if (words.groups < 0) {
     return fail(ErrorCode::invalid_argument, "--groups {} is no number of ranks; give 1 or more", words.groups);

@@ -1,7 +1,7 @@
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <base/names.hpp>
+#include <CLI/CLI.hpp>
 #include <cli/commands.hpp>
 #include <cstdio>
 #include <fstream>
@@ -47,7 +47,8 @@ std::string in_plain_words(const std::string& text) {
   constexpr std::string_view kConvert = "Could not convert: ";
   const std::size_t equals = text.find(" = ");
   if (text.compare(0, kConvert.size(), kConvert) != 0 || equals == std::string::npos) return text;
-  return fmt::format("{} does not take \"{}\": give a number", text.substr(kConvert.size(), equals - kConvert.size()), text.substr(equals + 3));
+  return fmt::format("{} does not take \"{}\": give a number", text.substr(kConvert.size(), equals - kConvert.size()),
+                     text.substr(equals + 3));
 }
 
 // CLI11 says what is wrong; we add where help is, and the command that was probably meant.
@@ -66,8 +67,10 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error, const 
     const std::string_view near = is_word ? nearest(words[0], views.data(), views.size()) : std::string_view();
     if (words.empty()) text = "no command was given";
     if (is_word) text = fmt::format("there is no command \"{}\"", words[0]);
-    if (!near.empty()) hint = fmt::format(" (did you mean `peal {}`?)", near);
-    else if (words.empty() || is_word) hint = fmt::format("; type one of: {}", fmt::join(names, ", "));
+    if (!near.empty())
+      hint = fmt::format(" (did you mean `peal {}`?)", near);
+    else if (words.empty() || is_word)
+      hint = fmt::format("; type one of: {}", fmt::join(names, ", "));
   } else {
     text = in_plain_words(text);
   }
@@ -81,10 +84,11 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error, const 
 const std::vector<std::string>& original_arguments() { return arguments(); }
 
 int run_tool(int argc, char** argv) {
-  CLI::App app("Peal: collective communication for large-model training.\n"
-               "Discovers how processors are wired, proves, runs, measures and simulates collectives on that wiring.\n"
-               "Example: peal bench all_reduce -n 2 -b 8 -e 64M --check",
-               "peal");
+  CLI::App app(
+      "Peal: collective communication for large-model training.\n"
+      "Discovers how processors are wired, proves, runs, measures and simulates collectives on that wiring.\n"
+      "Example: peal bench all_reduce -n 2 -b 8 -e 64M --check",
+      "peal");
   app.require_subcommand(1);
   Action action;
   add_topo(app, action);

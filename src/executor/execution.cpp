@@ -54,6 +54,15 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
   const std::size_t strands = plan.program.strands();
   if (strands_.size() != strands) strands_.resize(strands);
   open_strands_ = 0;
+  flat_ = binding.flat().is_flat() ? &binding.flat() : nullptr;
+  if (flat_ != nullptr) {
+    flat_at_.assign(flat_->begin.begin(), flat_->begin.end() - 1);
+    for (std::size_t s = 0; s < strands; ++s)
+      if (flat_->begin[s] != flat_->begin[s + 1]) ++open_strands_;
+    done_ = false;
+    failed_ = false;
+    return;
+  }
   for (std::size_t s = 0; s < strands; ++s) {
     strands_[s] = {schedule::StrandCursor(plan.program, s, binding.pieces().count), 0};
     if (!strands_[s].cursor.done()) ++open_strands_;
@@ -77,8 +86,12 @@ transport::Receiver* Execution::receiver(int peer, int channel) {
 bool Execution::progress() {
   if (done_ || failed_) return false;
   bool moved = false;
-  for (std::size_t s = 0; s < strands_.size() && !failed_; ++s)
-    if (!strands_[s].cursor.done() && step(s)) moved = true;
+  if (flat_ != nullptr) {
+    moved = progress_flat();
+  } else {
+    for (std::size_t s = 0; s < strands_.size() && !failed_; ++s)
+      if (!strands_[s].cursor.done() && step(s)) moved = true;
+  }
   if (open_strands_ == 0 && !failed_ && settle_end()) {
     done_ = true;
     return true;
@@ -232,18 +245,22 @@ bool Execution::accept(const BoundOp& bound, const Strand& strand, std::size_t g
   }
   if (got == expected && (marked ? tag != nullptr && *tag == want : tag == nullptr)) return true;
 
+  reject(peer, marked, got, expected, tag, mine);
+  return false;
+}
+
+void Execution::reject(int peer, bool is_marked, std::size_t got, std::size_t expected, const transport::Tag* tag, const CallSignature& mine) {
   Failure failure{ErrorCode::mismatch, {}, peer, peer, std::string(name_of(call_.collective))};
-  if (marked && tag == nullptr)
+  if (is_marked && tag == nullptr)
     failure.message = fmt::format("rank {} is still sending for an earlier call than {}", peer, describe(mine));
-  else if (marked && *tag != want)
+  else if (is_marked && *tag != to_tag(mine))
     failure.message = describe_mismatch(mine, peer, from_tag(*tag));
-  else if (!marked && tag != nullptr)
+  else if (!is_marked && tag != nullptr)
     failure.message = fmt::format("rank {} went on to {} in the middle of {}", peer, describe(from_tag(*tag)), describe(mine));
   else
     failure.message = fmt::format("rank {} sent {} bytes where {} were expected in {}; the counts of the two ranks differ", peer, got, expected,
                                   describe(mine));
   fail_call(std::move(failure));
-  return false;
 }
 
 void Execution::fail_call(Failure failure) {
@@ -456,7 +473,11 @@ void Execution::do_reduce(const BoundOp& bound) {
 
 std::vector<int> Execution::awaited_peers() const {
   std::vector<int> peers;
-  for (const Strand& strand : strands_) {
+  if (flat_ != nullptr) {
+    for (std::size_t s = 0; s < flat_at_.size(); ++s)
+      if (flat_at_[s] != flat_->begin[s + 1] && flat_->ops[flat_at_[s]].peer >= 0) peers.push_back(flat_->ops[flat_at_[s]].peer);
+  }
+  for (const Strand& strand : flat_ != nullptr ? std::vector<Strand>() : strands_) {
     if (plan_ == nullptr || strand.cursor.done()) continue;
     const BoundOp bound = strand.cursor.current(plan_->program);
     if (bound.peer >= 0) peers.push_back(bound.peer);

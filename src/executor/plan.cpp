@@ -47,12 +47,14 @@ void Binding::bind(const Plan& plan, const Shape& shape) {
   pieces_ = plan.pieced ? schedule::cut_into_pieces(extents.largest_chunk(), plan.chunks_a_message,
                                                     plan.message_bytes / shape.element_bytes)
                         : schedule::Pieces{};
+  flatten(plan);
 }
 
 void Binding::bind_user(const std::vector<std::uint64_t>& counts) {
   bound_ = false;
   varied_ = false;
   pieces_ = {};
+  flat_ = {};
   user_.clear();
   for (const std::uint64_t count : counts) user_.push_back({0, count});
 }

@@ -12,8 +12,8 @@ namespace {
 
 constexpr DataType kTypes[] = {DataType::f64, DataType::f32, DataType::f16, DataType::bf16, DataType::i8,  DataType::u8,     DataType::i16,
                                DataType::u16, DataType::i32, DataType::u32, DataType::i64,  DataType::u64, DataType::boolean};
-constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg, ReduceOp::premul_sum,
-                             ReduceOp::band, ReduceOp::bor, ReduceOp::bxor};
+constexpr ReduceOp kOps[] = {ReduceOp::sum,        ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg,
+                             ReduceOp::premul_sum, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor};
 constexpr std::uint64_t kCount = 1009;  // several periods of the pattern and a rest
 // First, inside, around the end of the first period (251), the end of a whole number of periods, the rest, the last.
 constexpr std::uint64_t kPositions[] = {0, 1, 100, 250, 251, 252, 753, 1003, 1004, 1007, 1008};
@@ -65,7 +65,8 @@ TEST(BenchValues, EveryByteOfAnElementCounts) {
     for (const std::uint64_t position : kPositions)
       for (std::size_t b = 0; b < element; ++b) {
         data[position * element + b] ^= std::byte{1};
-        EXPECT_EQ(count_wrong_copies(data.data(), kCount, 1, 5, type, ReduceOp::sum), 1) << name_of(type) << " element " << position << " byte " << b;
+        EXPECT_EQ(count_wrong_copies(data.data(), kCount, 1, 5, type, ReduceOp::sum), 1)
+            << name_of(type) << " element " << position << " byte " << b;
         data[position * element + b] ^= std::byte{1};
       }
   }
@@ -104,7 +105,8 @@ TEST(BenchValues, FloatsAndDoublesToo) {
     for (const std::uint64_t position : kPositions) {
       const float before = floats[position];
       floats[position] = std::nextafter(before, 100.0f);
-      EXPECT_EQ(count_wrong_reductions(floats.data(), kCount, 4, 3, DataType::f32, op), 1) << "exact operators allow no slack: " << name_of(op);
+      EXPECT_EQ(count_wrong_reductions(floats.data(), kCount, 4, 3, DataType::f32, op), 1)
+          << "exact operators allow no slack: " << name_of(op);
       floats[position] = std::nanf("");
       EXPECT_EQ(count_wrong_reductions(floats.data(), kCount, 4, 3, DataType::f32, op), 1) << "a NaN is wrong";
       floats[position] = before;
@@ -136,7 +138,8 @@ TEST(BenchValues, AMissingAndADoubledRankAreFound) {
       auto values = reduced_vector<std::int64_t>(4, 0, DataType::i64, op);
       const std::int64_t sign = missing % 2 == 0 ? -1 : 1;  // left out, or there twice
       for (std::uint64_t i = 0; i < kCount; ++i)
-        values[i] += sign * contribution(missing, i, DataType::i64, op) * (op == ReduceOp::premul_sum ? static_cast<std::int64_t>(premul_factor(missing)) : 1);
+        values[i] += sign * contribution(missing, i, DataType::i64, op) *
+                     (op == ReduceOp::premul_sum ? static_cast<std::int64_t>(premul_factor(missing)) : 1);
       EXPECT_EQ(count_wrong_reductions(values.data(), kCount, 4, 0, DataType::i64, op), static_cast<std::int64_t>(kCount)) << name_of(op);
     }
   }

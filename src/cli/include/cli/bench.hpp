@@ -20,9 +20,9 @@ struct BenchOptions {
   DataType type = DataType::f32;
   ReduceOp op = ReduceOp::sum;
   int root = 0;
-  int groups = 0;          ///< ranks a group; 0: all in one
-  int iterations = 0;      ///< 0: as many as fit the budget
-  int warmup = -1;         ///< -1: a fifth of the iterations
+  int groups = 0;      ///< ranks a group; 0: all in one
+  int iterations = 0;  ///< 0: as many as fit the budget
+  int warmup = -1;     ///< -1: a fifth of the iterations
   bool out_of_place = true;
   bool in_place = true;
   bool check = false;
@@ -34,7 +34,7 @@ struct BenchHalf {
   double time_us = 0;  ///< back to back, mean, maximum over ranks
   double p50_us = 0;   ///< per call with aligned starts, maximum over ranks
   double p99_us = 0;
-  double algbw = 0;    ///< GB/s
+  double algbw = 0;  ///< GB/s
   double busbw = 0;
   std::int64_t wrong = -1;  ///< elements, over all ranks; -1: not checked
 };

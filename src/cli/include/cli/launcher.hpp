@@ -9,20 +9,20 @@
 namespace peal::cli {
 
 struct LaunchSpec {
-  std::vector<std::string> command;  ///< program and arguments; the program is looked up in PATH
-  int ranks = 1;                     ///< to start here
-  int first_rank = 0;                ///< of those started here
-  int total_ranks = 1;               ///< of the job
+  std::vector<std::string> command;                              ///< program and arguments; the program is looked up in PATH
+  int ranks = 1;                                                 ///< to start here
+  int first_rank = 0;                                            ///< of those started here
+  int total_ranks = 1;                                           ///< of the job
   std::vector<std::pair<std::string, std::string>> environment;  ///< for every rank, beside PEAL_RANK, PEAL_SIZE and PEAL_LOCAL_RANK
-  bool label_output = true;          ///< "[rank] " before every line; false: lines pass unchanged
-  bool bind_to_cores = true;         ///< one core a rank when there are enough
-  bool say_errors_once = false;      ///< a line that a rank has written to standard error is not repeated for the others
-  double timeout_s = 0;              ///< 0: none
+  bool label_output = true;                                      ///< "[rank] " before every line; false: lines pass unchanged
+  bool bind_to_cores = true;                                     ///< one core a rank when there are enough
+  bool say_errors_once = false;  ///< a line that a rank has written to standard error is not repeated for the others
+  double timeout_s = 0;          ///< 0: none
 };
 
 struct LaunchOutcome {
-  int exit_code = 0;  ///< of the first rank that failed (128 + signal when killed), 124 on timeout, 128 + signal when interrupted
-  std::string why;    ///< one sentence when not 0
+  int exit_code = 0;          ///< of the first rank that failed (128 + signal when killed), 124 on timeout, 128 + signal when interrupted
+  std::string why;            ///< one sentence when not 0
   bool has_said_why = false;  ///< a rank ended by itself and some rank has written to standard error
 };
 

@@ -83,6 +83,14 @@ class Execution {
   transport::Sender* sender(int peer, int channel);
   transport::Receiver* receiver(int peer, int channel);
 
+  bool progress_flat();
+  bool do_flat(const FlatOp& op);
+  bool flat_send(const FlatOp& op);
+  bool flat_recv(const FlatOp& op);
+  bool flat_recv_reduce(const FlatOp& op);
+  void flat_copy(const FlatOp& op);
+  bool accept_flat(const FlatOp& op, Edge& e, std::size_t got, const transport::Tag* tag);
+  void reject(int peer, bool is_marked, std::size_t got, std::size_t expected, const transport::Tag* tag, const CallSignature& mine);
   bool step(std::size_t strand);
   bool perform(const BoundOp& bound, Strand& strand);
   bool do_send(const BoundOp& bound, const Strand& strand);
@@ -119,6 +127,8 @@ class Execution {
   std::vector<Edge> edges_;
   std::vector<std::uint32_t> used_senders_;
   std::vector<Strand> strands_;
+  const FlatProgram* flat_ = nullptr;     // null: the program is interpreted op by op
+  std::vector<std::uint32_t> flat_at_;  // by strand
   std::size_t open_strands_ = 0;
   std::vector<std::int64_t> signals_;
   const Plan* plan_ = nullptr;

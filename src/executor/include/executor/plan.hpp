@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <executor/flat_program.hpp>
 #include <memory>
 #include <schedule/cursor.hpp>
 #include <schedule/layout.hpp>
@@ -56,6 +57,9 @@ class Binding {
     return pieces_.count == 1 && (buffer != schedule::kScratch || !compact_) && !varied_;
   }
 
+  /// The program with everything looked up, where it is short, in one piece, and of ops that need no more than two operands.
+  const FlatProgram& flat() const { return flat_; }
+
   /// For grouped send and receive: elements of user buffer i.
   void bind_user(const std::vector<std::uint64_t>& counts);
 
@@ -71,6 +75,11 @@ class Binding {
     return {static_cast<std::uint64_t>(copy) * scratch_stride_ + (compact_ ? 0 : e.offset), e.count};
   }
 
+  void flatten(const Plan& plan);
+  bool flatten_op(const schedule::BoundOp& bound, std::uint32_t position);
+  bool flatten_ref(const schedule::Ref& ref, const schedule::BoundOp& bound, std::uint16_t& buffer, std::uint64_t& offset, std::uint64_t& count) const;
+
+  FlatProgram flat_;
   bool bound_ = false;
   std::uint64_t count_ = 0;
   std::size_t element_bytes_ = 0;
