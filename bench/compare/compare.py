@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -120,6 +121,19 @@ def regime(line):
     return "any" if line == 0 else "near" if line < 120 else "far"
 
 
+def print_table(collective, pairs):
+    print(f"\n| {collective} | Peal p50 us | best peer us | ratio (median) | lowest - highest | pairs | placement | best peer |\n|---|---|---|---|---|---|---|---|")
+    for size in sorted(pairs, key=lambda s: (s < 0, abs(s))):
+        rows = pairs[size]
+        ratios = sorted(m / p for m, p, _, _ in rows)
+        placements = collections.Counter(r for _, _, _, r in rows)
+        peer = collections.Counter(n for _, _, n, _ in rows).most_common(1)[0][0]
+        where = " ".join(f"{k} {v}" for k, v in placements.items())
+        print(f"| {name_of(abs(size))}{' in place' if size < 0 else ''} | {statistics.median(m for m, _, _, _ in rows):.3g} | "
+              f"{statistics.median(p for _, p, _, _ in rows):.3g} | {statistics.median(ratios):.2f} | {ratios[0]:.2f} - {ratios[-1]:.2f} | "
+              f"{len(rows)} | {where} | {peer} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--collectives", default="all_reduce")
@@ -128,6 +142,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--peers", default=",".join(PEERS), help="comma separated: " + ", ".join(PEERS))
     parser.add_argument("--peal", default=os.path.join(ROOT, "build/release/bin/peal"))
+    parser.add_argument("--seconds", type=float, default=0, help="begin no repeat after so many seconds a collective; 0: no limit")
     parser.add_argument("--json", help="write every figure to this file")
     arguments = parser.parse_args()
     arguments.sizes = [size_of(s) for s in arguments.sizes.split(",")]
@@ -143,7 +158,11 @@ def main():
               "ratio = Peal / best peer of the same repeat and placement; below 1 Peal is faster", flush=True)
         for collective in arguments.collectives.split(","):
             pairs = collections.defaultdict(list)
+            began = time.monotonic()
             for repeat in range(arguments.pairs + 5):
+                if arguments.seconds and time.monotonic() - began > arguments.seconds:
+                    print(f"# stopped after {arguments.seconds} s: fewer pairs than asked for", flush=True)
+                    break
                 if repeat >= arguments.pairs and all(len(v) >= arguments.pairs for v in pairs.values()):
                     break
                 ours = runner.peal(collective)
@@ -155,16 +174,7 @@ def main():
                         best = min(same)
                         pairs[size].append((mine, best[0], best[1], regime(line)))
                 print(f"# {collective}: repeat {repeat + 1} done", file=sys.stderr, flush=True)
-            print(f"\n| {collective} | Peal p50 us | best peer us | ratio (median) | lowest - highest | pairs | placement | best peer |\n|---|---|---|---|---|---|---|---|")
-            for size in sorted(pairs, key=lambda s: (s < 0, abs(s))):
-                rows = pairs[size]
-                ratios = sorted(m / p for m, p, _, _ in rows)
-                placements = collections.Counter(r for _, _, _, r in rows)
-                peer = collections.Counter(n for _, _, n, _ in rows).most_common(1)[0][0]
-                where = " ".join(f"{k} {v}" for k, v in placements.items())
-                print(f"| {name_of(abs(size))}{' in place' if size < 0 else ''} | {statistics.median(m for m, _, _, _ in rows):.3g} | "
-                      f"{statistics.median(p for _, p, _, _ in rows):.3g} | {statistics.median(ratios):.2f} | {ratios[0]:.2f} - {ratios[-1]:.2f} | "
-                      f"{len(rows)} | {where} | {peer} |", flush=True)
+            print_table(collective, pairs)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if arguments.json:
