@@ -9,6 +9,7 @@
 #include <cli/pages.hpp>
 #include <cmath>
 #include <functional>
+#include <tuning/plan.hpp>
 
 namespace peal::cli {
 
@@ -337,9 +338,7 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
   half.p50_us = times[times.size() / 2];
   half.p99_us = times[static_cast<std::size_t>(static_cast<double>(times.size() - 1) * 0.99 + 0.5)];
   half.algbw = half.time_us > 0 ? static_cast<double>(bytes_) / half.time_us * 1e-3 : 0;
-  const double n = static_cast<double>(n_);
-  const double bus = options_.collective == Collective::all_reduce ? 2 * (n - 1) / n : is_blocked() ? (n - 1) / n : 1;
-  half.busbw = half.algbw * bus;
+  half.busbw = half.algbw * tuning::bus_factor(options_.collective, core_.size());
   if (options_.check) PEAL_TRY(count_wrong(in_place, half));
   return {};
 }

@@ -8,10 +8,6 @@ namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
 
-bool varies(Collective c) {
-  return c == Collective::all_gather_v || c == Collective::reduce_scatter_v || c == Collective::all_to_all_v;
-}
-
 Status check_counts(std::string_view name, std::span<const std::uint64_t> counts, std::span<const std::uint64_t> displs, int ranks,
                     std::size_t element) {
   if (counts.size() != static_cast<std::size_t>(ranks) || displs.size() != counts.size())

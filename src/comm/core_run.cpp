@@ -29,10 +29,6 @@ executor::Shape shape_of(const Call& call, int rank) {
   return shape;
 }
 
-bool varies(Collective c) {
-  return c == Collective::all_gather_v || c == Collective::reduce_scatter_v || c == Collective::all_to_all_v;
-}
-
 // The spans of an asynchronous call must not name the caller's arrays.
 void keep_counts(executor::Shape& shape, std::vector<std::uint64_t>& kept) {
   std::span<const std::uint64_t>* spans[] = {&shape.input_counts, &shape.input_displs, &shape.output_counts, &shape.output_displs};

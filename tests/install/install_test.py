@@ -32,10 +32,10 @@ class Install(unittest.TestCase):
         cls.prefix = cls.folder / "moved"
         first.rename(cls.prefix)
         library = next(cls.prefix.rglob("libpeal.so"))
-        cls.library_folder = library.parent
+        cls.install_lib = library.parent
 
     def assert_averages(self, program: pathlib.Path) -> None:
-        env = {"LD_LIBRARY_PATH": str(self.library_folder)}
+        env = {"LD_LIBRARY_PATH": str(self.install_lib)}
         output = run(self.prefix / "bin" / "peal", "run", "--no-bind", "-n", "2", "--", program, env=env, timeout=60)
         for rank in (0, 1):
             self.assertIn(f"rank {rank} of 2: every element is 0.5", output)
@@ -49,14 +49,14 @@ class Install(unittest.TestCase):
         self.assert_averages(build / "average_gradient")
 
     def test_pkg_config_finds_it_and_the_example_runs(self):
-        env = {"PKG_CONFIG_PATH": str(self.library_folder / "pkgconfig")}
+        env = {"PKG_CONFIG_PATH": str(self.install_lib / "pkgconfig")}
         flags = run("pkg-config", "--cflags", "--libs", "peal", env=env).split()
         program = self.folder / "with_pkg_config"
         run(options.compiler, "-std=c++20", ROOT / "examples" / "average_gradient.cpp", "-o", program, *flags)
         self.assert_averages(program)
 
     def test_only_words_of_peal_leave_the_library(self):
-        names = run("nm", "--dynamic", "--defined-only", "--demangle", self.library_folder / "libpeal.so").splitlines()
+        names = run("nm", "--dynamic", "--defined-only", "--demangle", self.install_lib / "libpeal.so").splitlines()
         words = [line.split(maxsplit=2)[2] for line in names]
         self.assertTrue(any(word.startswith("peal::Communicator::all_reduce(") for word in words), words)
         for word in words:

@@ -22,6 +22,11 @@ struct Call {
   std::span<const std::uint64_t> send_counts, send_displs, receive_counts, receive_displs;  ///< v-collectives
 };
 
+/// True for the v-collectives, whose counts come one a rank.
+constexpr bool varies(Collective c) noexcept {
+  return c == Collective::all_gather_v || c == Collective::reduce_scatter_v || c == Collective::all_to_all_v;
+}
+
 /// Checks what one rank alone can check; the message says what to give instead. `ranks` and `rank` of the communicator.
 Status check(const Call& call, int rank, int ranks);
 
