@@ -1,7 +1,9 @@
 // What the interpreter adds to a call: programs that move nothing, so that only the interpretation is left.
 //   copies        one rank, n copies of chunks without elements
-//   exchange      one rank of two, n/2 sends and n/2 receives in two strands over channels that are always ready and do nothing,
-//                 minus the same channel operations called directly
+//   exchange      one rank of two, n/2 sends and n/2 receives in two strands over channels that are always ready and do nothing
+//   reductions    n reductions of what the other rank sent
+//   passing on    n reductions of what the other rank sent that go on to it at once (as in a ring)
+// of which the same channel operations written by hand are subtracted, batch by batch.
 //   bench_interpreter_overhead [calls]      (chrt -r 1 for quiet numbers)
 #include <algorithm>
 #include <base/clock.hpp>
@@ -11,73 +13,59 @@
 #include <schedule/builder.hpp>
 #include <vector>
 
+#include "ready_transport.hpp"
+
 namespace peal::executor {
 namespace {
 
-class ReadySender final : public transport::Sender {
- public:
-  std::size_t message_bytes() const override { return 1 << 18; }
-  bool is_ready() override { return true; }
-  std::byte* acquire(std::size_t) override { return room_; }
-  void publish(std::size_t, const transport::Tag* tag) override { sent_ += tag != nullptr ? 2u : 1u; }
-  bool send(const std::byte*, std::size_t, const transport::Tag* tag) override {
-    sent_ += tag != nullptr ? 2u : 1u;
-    return true;
-  }
-
- private:
-  std::byte room_[64] = {};
-  std::uint64_t sent_ = 0;
-};
-
-/// Always has an empty message; the first one of a call carries the tag that was set.
-class ReadyReceiver final : public transport::Receiver {
- public:
-  void begin(const transport::Tag& tag) {
-    tag_ = tag;
-    is_first_ = true;
-  }
-  const transport::Message* peek() override {
-    message_.tag = is_first_ ? &tag_ : nullptr;
-    return &message_;
-  }
-  void release() override { is_first_ = false; }
-  bool receive(std::byte*, std::size_t, std::size_t* got, transport::Tag* tag, bool* has_tag) override {
-    *got = 0;
-    *has_tag = is_first_;
-    if (is_first_) *tag = tag_;
-    is_first_ = false;
-    return true;
-  }
-
- private:
-  transport::Message message_;
-  transport::Tag tag_;
-  bool is_first_ = true;
-};
-
-class ReadyTransport final : public transport::Transport {
- public:
-  const char* name() const override { return "ready"; }
-  transport::Sender* sender(int, int) override { return &sender_; }
-  transport::Receiver* receiver(int, int) override { return &receiver_; }
-  Status health() override { return {}; }
-  void sleep(std::int64_t) override {}
-  ReadySender sender_;
-  ReadyReceiver receiver_;
-};
+/// The channel operations that a program's ops make, by hand. Counts what went wrong.
+using Direct = std::uint64_t (*)(transport::Sender& to, transport::Receiver& from, const transport::Tag& tag, int rounds);
 
 struct Case {
   const char* name;
   int ranks;
   schedule::RankSchedule strands;
+  Direct direct = nullptr;
+  int rounds = 0;
 };
+
+std::uint64_t direct_exchange(transport::Sender& to, transport::Receiver& from, const transport::Tag& tag, int rounds) {
+  std::byte nothing[8] = {};
+  std::size_t got = 0;
+  transport::Tag theirs;
+  bool has_tag = false;
+  std::uint64_t wrong = 0;
+  for (int i = 0; i < rounds; ++i) wrong += to.send(nothing, 0, i == 0 ? &tag : nullptr) ? 0 : 1;
+  for (int i = 0; i < rounds; ++i) wrong += from.receive(nothing, 0, &got, &theirs, &has_tag) && got == 0 ? 0 : 1;
+  return wrong;
+}
+
+std::uint64_t direct_reduction(transport::Sender&, transport::Receiver& from, const transport::Tag&, int rounds) {
+  std::uint64_t wrong = 0;
+  for (int i = 0; i < rounds; ++i) {
+    const transport::Message* message = from.peek();
+    wrong += message != nullptr && message->bytes == 0 ? 0 : 1;
+    from.release();
+  }
+  return wrong;
+}
+
+std::uint64_t direct_passing_on(transport::Sender& to, transport::Receiver& from, const transport::Tag& tag, int rounds) {
+  std::uint64_t wrong = 0;
+  for (int i = 0; i < rounds; ++i) {
+    const transport::Message* message = from.peek();
+    wrong += message != nullptr && message->bytes == 0 && to.acquire(0) != nullptr ? 0 : 1;
+    to.publish(0, i == 0 ? &tag : nullptr);
+    from.release();
+  }
+  return wrong;
+}
 
 Case copies(int n) {
   schedule::RankBuilder b;
   auto strand = b.strand("copy");
   for (int i = 0; i < n; ++i) strand.copy(schedule::output(i), schedule::input(i));
-  return {"copies", 1, b.take()};
+  return {"copies", 1, b.take(), nullptr, 0};
 }
 
 Case exchange(int n) {
@@ -86,20 +74,37 @@ Case exchange(int n) {
   for (int i = 0; i < n / 2; ++i) out.send(1, schedule::input(i));
   auto in = b.strand("receive");
   for (int i = 0; i < n / 2; ++i) in.recv(1, schedule::output(i));
-  return {"exchange", 2, b.take()};
+  return {"exchange", 2, b.take(), direct_exchange, n / 2};
 }
 
-/// Nanoseconds a call: the median of 31 batches.
-template <class F>
-double median_ns(int calls, F&& call) {
-  std::vector<double> all;
-  for (int batch = 0; batch < 31; ++batch) {
-    const std::int64_t begin = now_ns();
-    for (int i = 0; i < calls; ++i) call();
-    all.push_back(static_cast<double>(now_ns() - begin) / calls);
+Case reductions(int n) {
+  schedule::RankBuilder b;
+  auto strand = b.strand("reduce");
+  for (int i = 0; i < n; ++i) strand.recv_reduce(1, schedule::output(i), schedule::input(i));
+  return {"reductions", 2, b.take(), direct_reduction, n};
+}
+
+Case passing_on(int n) {
+  schedule::RankBuilder b;
+  auto strand = b.strand("ring");
+  for (int i = 0; i < n; ++i) {
+    strand.recv_reduce(1, schedule::output(i), schedule::input(i));
+    strand.send(1, schedule::output(i));
   }
-  std::nth_element(all.begin(), all.begin() + 15, all.end());
-  return all[15];
+  return {"passing on", 2, b.take(), direct_passing_on, n};
+}
+
+double median(std::vector<double> all) {
+  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
+  return all[all.size() / 2];
+}
+
+/// Nanoseconds a call in one batch.
+template <class F>
+double batch_ns(int calls, F&& call) {
+  const std::int64_t begin = now_ns();
+  for (int i = 0; i < calls; ++i) call();
+  return static_cast<double>(now_ns() - begin) / calls;
 }
 
 void measure(const Case& c, int n, int calls) {
@@ -119,31 +124,27 @@ void measure(const Case& c, int n, int calls) {
   ReadyTransport ready;
   Execution execution(ready, 0, c.ranks, 1);
   std::uint64_t unfinished = 0;
-  const double whole = median_ns(calls, [&] {
-    renumber(tag, ++call.sequence);
-    ready.receiver_.begin(tag);
-    execution.start(plan, binding, operands, call, tag);
-    while (!execution.done() && !execution.failed()) execution.progress();
-    unfinished += execution.failed() ? 1 : 0;
-  });
-  double raw = 0;
-  if (c.ranks == 2) {
-    transport::Sender* volatile sender = &ready.sender_;
-    transport::Receiver* volatile receiver = &ready.receiver_;
-    raw = median_ns(calls, [&] {
+  transport::Sender* const sender = ready.sender(1, 0);
+  transport::Receiver* const receiver = ready.receiver(1, 0);
+  std::vector<double> whole, direct, rest;  // a batch of the one and a batch of the other in turn
+  for (int batch = 0; batch < 51; ++batch) {
+    whole.push_back(batch_ns(calls, [&] {
       renumber(tag, ++call.sequence);
-      ready.receiver_.begin(tag);
-      for (int i = 0; i < n / 2; ++i) {
-        std::size_t got = 0;
-        transport::Tag theirs;
-        bool has_tag = false;
-        unfinished += sender->send(memory, 0, i == 0 ? &tag : nullptr) ? 0 : 1;
-        unfinished += receiver->receive(memory, 0, &got, &theirs, &has_tag) && got == 0 ? 0 : 1;
-      }
-    });
+      ready.begin(tag);
+      execution.start(plan, binding, operands, call, tag);
+      while (!execution.done() && !execution.failed()) execution.progress();
+      unfinished += execution.failed() ? 1 : 0;
+    }));
+    direct.push_back(batch_ns(calls, [&] {
+      renumber(tag, ++call.sequence);
+      ready.begin(tag);
+      if (c.direct != nullptr) unfinished += c.direct(*sender, *receiver, tag, c.rounds);
+    }));
+    rest.push_back(whole.back() - direct.back());
   }
-  std::printf("%-10s %3d ops   %7.1f ns a call, %7.1f of it the channels' own: interpreter %7.1f ns, %5.2f an op%s\n", c.name, n, whole, raw,
-              whole - raw, (whole - raw) / n, unfinished != 0 ? "   FAILED" : "");
+  const double added = median(rest);
+  std::printf("%-10s %3d ops   %7.1f ns a call, %7.1f by hand: the interpreter adds %6.1f ns, %5.2f an op%s\n", c.name, n, median(whole),
+              median(direct), added, added / n, unfinished != 0 ? "   FAILED" : "");
 }
 
 }  // namespace
@@ -154,5 +155,7 @@ int main(int argc, char** argv) {
   for (const int n : {2, 4, 8, 16, 32}) {
     peal::executor::measure(peal::executor::copies(n), n, calls);
     peal::executor::measure(peal::executor::exchange(n), n, calls);
+    peal::executor::measure(peal::executor::reductions(n), n, calls);
+    peal::executor::measure(peal::executor::passing_on(n), n, calls);
   }
 }

@@ -97,7 +97,8 @@ const bool kRegistered = [] {
     for (const int k : {4, 8}) {
       const std::string name = "combine_many/" + std::string(name_of(type)) + "/k" + std::to_string(k);
       for (const Stores stores : {Stores::cached, Stores::streaming}) {
-        with_sizes(benchmark::RegisterBenchmark((name + "/canonical/" + stores_name(stores)).c_str(), combine_k, type, k, Order::canonical, stores));
+        with_sizes(benchmark::RegisterBenchmark((name + "/canonical/" + stores_name(stores)).c_str(), combine_k, type, k, Order::canonical,
+                                                stores));
       }
     }
   }

@@ -144,10 +144,13 @@ class PEAL_API Communicator {
 
   // Varying counts. One entry a rank, in elements; displacements from the start of the buffer.
   // all_gather_v and reduce_scatter_v take the same counts on all ranks; rank r contributes or gets counts[r].
-  void all_gather_v(const void* send, void* receive, std::span<const std::uint64_t> counts, std::span<const std::uint64_t> displacements, DataType type);
-  void reduce_scatter_v(const void* send, void* receive, std::span<const std::uint64_t> counts, DataType type, ReduceOp op = ReduceOp::sum, double premul = 1.0);
-  void all_to_all_v(const void* send, std::span<const std::uint64_t> send_counts, std::span<const std::uint64_t> send_displacements, void* receive,
-                    std::span<const std::uint64_t> receive_counts, std::span<const std::uint64_t> receive_displacements, DataType type);
+  void all_gather_v(const void* send, void* receive, std::span<const std::uint64_t> counts, std::span<const std::uint64_t> displacements,
+                    DataType type);
+  void reduce_scatter_v(const void* send, void* receive, std::span<const std::uint64_t> counts, DataType type, ReduceOp op = ReduceOp::sum,
+                        double premul = 1.0);
+  void all_to_all_v(const void* send, std::span<const std::uint64_t> send_counts, std::span<const std::uint64_t> send_displacements,
+                    void* receive, std::span<const std::uint64_t> receive_counts, std::span<const std::uint64_t> receive_displacements,
+                    DataType type);
 
   // Point to point. Messages between two ranks go in order. Inside group_start() .. group_end() sends and receives are gathered
   // and go at the same time, so that exchanges cannot deadlock.
@@ -157,8 +160,10 @@ class PEAL_API Communicator {
   void group_end();
 
   // Asynchronous forms; they start in the order of the calls.
-  Work all_reduce_async(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op = ReduceOp::sum, double premul = 1.0);
-  Work reduce_scatter_async(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op = ReduceOp::sum, double premul = 1.0);
+  Work all_reduce_async(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op = ReduceOp::sum,
+                        double premul = 1.0);
+  Work reduce_scatter_async(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op = ReduceOp::sum,
+                            double premul = 1.0);
   Work all_gather_async(const void* send, void* receive, std::size_t count, DataType type);
   Work broadcast_async(const void* send, void* receive, std::size_t count, DataType type, int root);
   Work reduce_async(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op, int root, double premul = 1.0);

@@ -30,7 +30,9 @@ Communicator join(const bootstrap::Job& job, const Options& options) {
 }
 
 comm::Core& core_of(const std::shared_ptr<Communicator::Impl>& impl) {
-  if (impl == nullptr) throw Error(ErrorCode::invalid_argument, "this communicator is empty: it was moved from, never made, or split off with a negative color");
+  if (impl == nullptr)
+    throw Error(ErrorCode::invalid_argument,
+                "this communicator is empty: it was moved from, never made, or split off with a negative color");
   return *impl->core;
 }
 
@@ -44,7 +46,8 @@ comm::Call collective(Collective kind, const void* send, void* receive, std::siz
   return call;
 }
 
-comm::Call reduction(Collective kind, const void* send, void* receive, std::size_t count, DataType type, ReduceOp op, double premul, int root = -1) {
+comm::Call reduction(Collective kind, const void* send, void* receive, std::size_t count, DataType type, ReduceOp op, double premul,
+                     int root = -1) {
   comm::Call call = collective(kind, send, receive, count, type);
   call.op = op;
   call.premul = premul;
@@ -139,9 +142,10 @@ void Communicator::reduce_scatter_v(const void* send, void* receive, std::span<c
   require(core_of(impl_).run(call));
 }
 
-void Communicator::all_to_all_v(const void* send, std::span<const std::uint64_t> send_counts, std::span<const std::uint64_t> send_displacements,
-                                void* receive, std::span<const std::uint64_t> receive_counts,
-                                std::span<const std::uint64_t> receive_displacements, DataType type) {
+void Communicator::all_to_all_v(const void* send, std::span<const std::uint64_t> send_counts,
+                                std::span<const std::uint64_t> send_displacements, void* receive,
+                                std::span<const std::uint64_t> receive_counts, std::span<const std::uint64_t> receive_displacements,
+                                DataType type) {
   comm::Call call = collective(Collective::all_to_all_v, send, receive, 0, type);
   call.send_counts = send_counts;
   call.send_displs = send_displacements;
@@ -153,15 +157,19 @@ void Communicator::all_to_all_v(const void* send, std::span<const std::uint64_t>
 void Communicator::send(const void* data, std::size_t count, DataType type, int to) {
   comm::PairTransfer transfer{data, nullptr, true, count, type, to};
   comm::Core& core = core_of(impl_);
-  if (impl_->group_depth > 0) impl_->group.push_back(transfer);
-  else require(core.run_group({transfer}));
+  if (impl_->group_depth > 0)
+    impl_->group.push_back(transfer);
+  else
+    require(core.run_group({transfer}));
 }
 
 void Communicator::receive(void* data, std::size_t count, DataType type, int from) {
   comm::PairTransfer transfer{nullptr, data, false, count, type, from};
   comm::Core& core = core_of(impl_);
-  if (impl_->group_depth > 0) impl_->group.push_back(transfer);
-  else require(core.run_group({transfer}));
+  if (impl_->group_depth > 0)
+    impl_->group.push_back(transfer);
+  else
+    require(core.run_group({transfer}));
 }
 
 void Communicator::group_start() {

@@ -22,11 +22,14 @@ std::size_t Window::bytes() const { return window_of(impl_).bytes(); }
 
 std::byte* Window::data(int rank) {
   comm::SharedWindow& window = window_of(impl_);
-  if (rank < 0 || rank >= window.ranks()) throw Error(ErrorCode::invalid_argument, "window: there is no rank " + std::to_string(rank), rank);
+  if (rank < 0 || rank >= window.ranks())
+    throw Error(ErrorCode::invalid_argument, "window: there is no rank " + std::to_string(rank), rank);
   return window.data(rank);
 }
 
-void Window::put(int rank, std::size_t offset, const void* source, std::size_t bytes) { require(window_of(impl_).put(rank, offset, source, bytes)); }
+void Window::put(int rank, std::size_t offset, const void* source, std::size_t bytes) {
+  require(window_of(impl_).put(rank, offset, source, bytes));
+}
 void Window::get(int rank, std::size_t offset, void* destination, std::size_t bytes) {
   require(window_of(impl_).get(rank, offset, destination, bytes));
 }

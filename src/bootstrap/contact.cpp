@@ -94,7 +94,8 @@ std::string encode(const std::vector<Contact>& table) {
 Result<std::vector<Contact>> parse_contacts(std::string_view bytes, int size) {
   net::WireReader in(bytes);
   const std::uint32_t count = in.u32();
-  if (size < 0 || count != static_cast<std::uint32_t>(size)) return fail(ErrorCode::corrupt, "a table of {} contacts came, {} were expected", count, size);
+  if (size < 0 || count != static_cast<std::uint32_t>(size))
+    return fail(ErrorCode::corrupt, "a table of {} contacts came, {} were expected", count, size);
   std::vector<Contact> out;
   for (int rank = 0; rank < size && in.is_good(); ++rank) {
     out.push_back(read(in));

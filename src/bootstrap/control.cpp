@@ -24,7 +24,8 @@ std::string control_frame(int from, std::uint32_t to, std::string_view bytes) {
 Status send_on(Link& link, const std::string& frame) {
   if (link.is_gone) return fail(ErrorCode::unreachable, "the control link to rank {} is gone", link.rank);
   if (link.out.size() + frame.size() > kMaxWaiting)
-    return fail(ErrorCode::unreachable, "rank {} takes no control messages: {} bytes wait for it (is it stopped?)", link.rank, link.out.size());
+    return fail(ErrorCode::unreachable, "rank {} takes no control messages: {} bytes wait for it (is it stopped?)", link.rank,
+                link.out.size());
   link.out += frame;
   return flush_now(link);
 }
@@ -51,7 +52,8 @@ Result<ControlEvent> take_control(Star& star, Link& link, std::string_view paylo
   int from = static_cast<int>(in.u32());
   const std::uint32_t to = in.u32();
   const std::string_view bytes = in.text(kMaxControlBytes);
-  if (!in.is_finished()) return fail(ErrorCode::corrupt, "a control message of {} bytes from rank {} does not parse", payload.size(), link.rank);
+  if (!in.is_finished())
+    return fail(ErrorCode::corrupt, "a control message of {} bytes from rank {} does not parse", payload.size(), link.rank);
   // A member may only speak for itself.
   if (star.is_root()) from = link.rank;
   ControlEvent event{ControlEvent::Kind::message, from, std::string(bytes)};
@@ -78,7 +80,8 @@ Result<ControlEvent> next_event(Star& star, Link& link) {
       return ControlEvent{ControlEvent::Kind::goodbye, link.rank, {}};
     }
     if (frame->type != static_cast<std::uint32_t>(Message::control))
-      return fail(ErrorCode::mismatch, "rank {} sent a message of type {} on its control link: do all ranks make the same calls?", link.rank, frame->type);
+      return fail(ErrorCode::mismatch, "rank {} sent a message of type {} on its control link: do all ranks make the same calls?",
+                  link.rank, frame->type);
     PEAL_ASSIGN(auto event, take_control(star, link, frame->payload));
     if (event.kind != ControlEvent::Kind::none) return event;
   }

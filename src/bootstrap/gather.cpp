@@ -14,15 +14,18 @@ constexpr double kGraceS = 5;
 
 Failure lost_rank(const Star& star, int rank, const char* what) {
   const Contact& who = star.contacts[static_cast<std::size_t>(rank)];
-  Failure out = fail(ErrorCode::rank_dead, "rank {} (pid {} on {}) {} while the ranks were exchanging addresses", rank, who.pid, who.host_name, what).value();
+  Failure out =
+      fail(ErrorCode::rank_dead, "rank {} (pid {} on {}) {} while the ranks were exchanging addresses", rank, who.pid, who.host_name, what)
+          .value();
   out.rank = rank;
   return out;
 }
 
 Failure wrong_frame(int rank, std::uint32_t type) {
-  Failure out = fail(ErrorCode::mismatch, "rank {} sent a message of type {} while the ranks were exchanging addresses: do all ranks make the same calls?",
-                     rank, type)
-                    .value();
+  Failure out =
+      fail(ErrorCode::mismatch,
+           "rank {} sent a message of type {} while the ranks were exchanging addresses: do all ranks make the same calls?", rank, type)
+          .value();
   out.rank = rank;
   return out;
 }
@@ -143,7 +146,8 @@ Result<std::vector<std::string>> member_gather(Star& star, const std::string& bl
   for (;;) {
     auto frame = root.reader.wait(root.fd.get(), deadline_ns);
     if (!frame && frame.error().code == ErrorCode::timeout)
-      return fail(ErrorCode::timeout, "rank 0 did not answer in the exchange of addresses within {:g} s: is it stopped?", star.job.start_timeout_s);
+      return fail(ErrorCode::timeout, "rank 0 did not answer in the exchange of addresses within {:g} s: is it stopped?",
+                  star.job.start_timeout_s);
     if (!frame && frame.error().code == ErrorCode::unreachable) {
       root.is_gone = true;
       return pass_on(lost_rank(star, 0, "ended"));
@@ -161,7 +165,8 @@ Result<std::vector<std::string>> member_gather(Star& star, const std::string& bl
 
 Result<std::vector<std::string>> gather(Star& star, std::string blob) {
   if (blob.size() > kMaxBlobBytes)
-    return fail(ErrorCode::invalid_argument, "a blob of {} bytes for an exchange of addresses: the limit is {}", blob.size(), kMaxBlobBytes);
+    return fail(ErrorCode::invalid_argument, "a blob of {} bytes for an exchange of addresses: the limit is {}", blob.size(),
+                kMaxBlobBytes);
   ++star.gathers;
   if (star.is_root()) return RootGather(star, std::move(blob)).run();
   return member_gather(star, blob);

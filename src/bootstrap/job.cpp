@@ -32,16 +32,18 @@ Status read_numbers(const Names& names, Job& job) {
   PEAL_ASSIGN(const std::int64_t size, integer_setting(names.size, 1, kMaxRanks));
   PEAL_ASSIGN(const std::int64_t rank, integer_setting(names.rank, 0, kMaxRanks));
   if (rank >= size)
-    return fail(ErrorCode::invalid_argument, "{}={} is not below {}={}: ranks go from 0 to {}", names.rank, rank, names.size, size, size - 1);
+    return fail(ErrorCode::invalid_argument, "{}={} is not below {}={}: ranks go from 0 to {}", names.rank, rank, names.size, size,
+                size - 1);
   job.rank = static_cast<int>(rank);
   job.size = static_cast<int>(size);
   PEAL_ASSIGN(job.local_rank, optional_number(names.local_rank, 0));
   PEAL_ASSIGN(job.local_size, optional_number(names.local_size, 1));
   if (job.local_size > job.size)
-    return fail(ErrorCode::invalid_argument, "{}={} is more than {}={}: a host cannot have more ranks than the job", names.local_size, job.local_size,
-                names.size, job.size);
+    return fail(ErrorCode::invalid_argument, "{}={} is more than {}={}: a host cannot have more ranks than the job", names.local_size,
+                job.local_size, names.size, job.size);
   if (job.local_size >= 0 && job.local_rank >= job.local_size)
-    return fail(ErrorCode::invalid_argument, "{}={} is not below {}={}", names.local_rank, job.local_rank, names.local_size, job.local_size);
+    return fail(ErrorCode::invalid_argument, "{}={} is not below {}={}", names.local_rank, job.local_rank, names.local_size,
+                job.local_size);
   return {};
 }
 
@@ -73,7 +75,8 @@ Status leave_loopback(Job& job, const std::string& master) {
   if (job.rank != 0 || !job.root.is_loopback()) return {};
   if (!has_setting("PEAL_INTERFACE"))
     return fail(ErrorCode::invalid_argument,
-                "MASTER_ADDR={} is the loopback address {} on the host of rank 0, where other hosts cannot reach it: give the host's own address, or set "
+                "MASTER_ADDR={} is the loopback address {} on the host of rank 0, where other hosts cannot reach it: give the host's own "
+                "address, or set "
                 "PEAL_INTERFACE there",
                 master, job.root.host());
   PEAL_ASSIGN(const auto choice, net::choose_interface(setting("PEAL_INTERFACE"), job.root));
@@ -87,14 +90,16 @@ Status find_torch_root(Job& job) {
   const bool is_local_name = master == "localhost" || master == "127.0.0.1" || master == "::1";
   const bool is_one_host = job.local_size == job.size || (job.local_size < 0 && is_local_name);
   if (is_one_host && port.empty() && setting("TORCHELASTIC_RUN_ID").empty())
-    return fail(ErrorCode::invalid_argument,
-                "RANK and WORLD_SIZE are set but MASTER_PORT is not, so ranks cannot tell their job from another: start them with torchrun, or set "
-                "MASTER_ADDR and MASTER_PORT, or PEAL_ROOT");
+    return fail(
+        ErrorCode::invalid_argument,
+        "RANK and WORLD_SIZE are set but MASTER_PORT is not, so ranks cannot tell their job from another: start them with torchrun, or set "
+        "MASTER_ADDR and MASTER_PORT, or PEAL_ROOT");
   if (is_one_host)
-    return meet_on_this_host(job, fmt::format("torchrun/{}/{}/{}/{}", setting("TORCHELASTIC_RUN_ID"), port, setting("TORCHELASTIC_RESTART_COUNT"),
-                                              setting("PEAL_JOB")));
+    return meet_on_this_host(job, fmt::format("torchrun/{}/{}/{}/{}", setting("TORCHELASTIC_RUN_ID"), port,
+                                              setting("TORCHELASTIC_RESTART_COUNT"), setting("PEAL_JOB")));
   if (master.empty())
-    return fail(ErrorCode::invalid_argument, "the ranks are on several hosts and MASTER_ADDR is not set: set it, or PEAL_ROOT=HOST:PORT of rank 0");
+    return fail(ErrorCode::invalid_argument,
+                "the ranks are on several hosts and MASTER_ADDR is not set: set it, or PEAL_ROOT=HOST:PORT of rank 0");
   const bool is_bare_v6 = master.find(':') != std::string::npos && !master.starts_with('[');
   PEAL_ASSIGN(const std::string text, with_peal_port(is_bare_v6 ? "[" + master + "]" : master));
   auto root = net::Address::resolve(text);
@@ -106,13 +111,15 @@ Status find_torch_root(Job& job) {
 Status find_open_mpi_root(Job& job) {
   if (job.local_size != job.size)
     return fail(ErrorCode::invalid_argument,
-                "Open MPI started {} ranks on several hosts and tells no address: type `mpirun -x PEAL_ROOT=HOST:PORT -x PEAL_KEY_FILE=FILE ...` with an "
+                "Open MPI started {} ranks on several hosts and tells no address: type `mpirun -x PEAL_ROOT=HOST:PORT -x "
+                "PEAL_KEY_FILE=FILE ...` with an "
                 "address of the host of rank 0",
                 job.size);
   const std::string space = setting("PMIX_NAMESPACE");
   if (space.empty() && !has_setting("PEAL_JOB"))
-    return fail(ErrorCode::invalid_argument,
-                "Open MPI's environment has no PMIX_NAMESPACE, so ranks cannot tell their job from another: type `mpirun -x PEAL_JOB=NAME ...`");
+    return fail(
+        ErrorCode::invalid_argument,
+        "Open MPI's environment has no PMIX_NAMESPACE, so ranks cannot tell their job from another: type `mpirun -x PEAL_JOB=NAME ...`");
   return meet_on_this_host(job, fmt::format("openmpi/{}/{}", space, setting("PEAL_JOB")));
 }
 
@@ -122,7 +129,8 @@ Status find_root(Job& job) {
   if (job.launcher == "torchrun") return find_torch_root(job);
   if (job.launcher == "openmpi") return find_open_mpi_root(job);
   return fail(ErrorCode::invalid_argument,
-              "PEAL_RANK and PEAL_SIZE are set but PEAL_ROOT is not: set it to unix:NAME for ranks of one host, or to HOST:PORT of rank 0; `peal run` does it");
+              "PEAL_RANK and PEAL_SIZE are set but PEAL_ROOT is not: set it to unix:NAME for ranks of one host, or to HOST:PORT of rank 0; "
+              "`peal run` does it");
 }
 
 /// The restart count keeps the ranks of two attempts apart even where the address stays.
@@ -139,17 +147,19 @@ Status check(const Job& job) {
     return fail(ErrorCode::invalid_argument, "a job of {} ranks: it must have 1 to {}", job.size, kMaxRanks);
   if (job.rank < 0 || job.rank >= job.size)
     return fail(ErrorCode::invalid_argument, "rank {} is not below the size {}: ranks go from 0 to {}", job.rank, job.size, job.size - 1);
-  if (!(job.start_timeout_s > 0)) return fail(ErrorCode::invalid_argument, "a start timeout of {} s: it must be above 0", job.start_timeout_s);
+  if (!(job.start_timeout_s > 0))
+    return fail(ErrorCode::invalid_argument, "a start timeout of {} s: it must be above 0", job.start_timeout_s);
   if (job.size == 1) return {};
   if (job.root.family() == net::Family::none)
     return fail(ErrorCode::invalid_argument, "a job of {} ranks needs a root address where they meet: set PEAL_ROOT", job.size);
   if (job.root.is_unix()) return {};
   if (job.root.port() == 0 || job.root.is_any())
-    return fail(ErrorCode::invalid_argument, "the root {} is no address that others can connect to: give an address of the host of rank 0 and a port",
-                job.root.text());
+    return fail(ErrorCode::invalid_argument,
+                "the root {} is no address that others can connect to: give an address of the host of rank 0 and a port", job.root.text());
   if (!job.key)
     return fail(ErrorCode::refused,
-                "ranks that meet over TCP at {} need a key and none was given: `peal run` makes and hands out one; by hand type `(umask 077; openssl rand "
+                "ranks that meet over TCP at {} need a key and none was given: `peal run` makes and hands out one; by hand type `(umask "
+                "077; openssl rand "
                 "-hex 32 > peal.key)`, copy the file to every host and set PEAL_KEY_FILE",
                 job.root.text());
   return {};
@@ -159,7 +169,10 @@ Result<Job> job_from_environment() {
   Job job;
   PEAL_ASSIGN(const std::int64_t timeout, integer_setting("PEAL_START_TIMEOUT", 1, 86'400));
   job.start_timeout_s = static_cast<double>(timeout);
-  const Names* names = is_present(kPealNames) ? &kPealNames : is_present(kTorchNames) ? &kTorchNames : is_present(kOpenMpiNames) ? &kOpenMpiNames : nullptr;
+  const Names* names = is_present(kPealNames)      ? &kPealNames
+                       : is_present(kTorchNames)   ? &kTorchNames
+                       : is_present(kOpenMpiNames) ? &kOpenMpiNames
+                                                   : nullptr;
   if (names == nullptr) {
     job.local_rank = 0;
     job.local_size = 1;

@@ -29,8 +29,10 @@ tl::unexpected<Failure> root_is_missing(const Job& job, const Failure& why) {
 Result<FileDescriptor> try_root(const Job& job, std::int64_t deadline_ns) {
   PEAL_ASSIGN(FileDescriptor fd, net::connect_to(job.root, deadline_ns));
   if (job.root.is_unix()) PEAL_TRY(net::check_same_user(fd.get()));
-  const net::Party mine{net::Role::member, static_cast<std::uint32_t>(job.rank), static_cast<std::uint32_t>(job.size), job.job_id, job.wire_version};
-  PEAL_TRY(net::connector_handshake(fd.get(), job.key.value_or(net::Key{}), mine, job.root.text(), std::min(deadline_ns, now_ns() + kHandshakeNs)));
+  const net::Party mine{net::Role::member, static_cast<std::uint32_t>(job.rank), static_cast<std::uint32_t>(job.size), job.job_id,
+                        job.wire_version};
+  PEAL_TRY(net::connector_handshake(fd.get(), job.key.value_or(net::Key{}), mine, job.root.text(),
+                                    std::min(deadline_ns, now_ns() + kHandshakeNs)));
   return fd;
 }
 

@@ -31,8 +31,8 @@ Status check_descriptor_limit(int size) {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
   const rlim_t needed = static_cast<rlim_t>(size) + kOtherDescriptors;
   if (limit.rlim_cur >= needed) return {};
-  return fail(ErrorCode::system, "rank 0 needs about {} descriptors for {} ranks and may have {}: type `ulimit -n {}` before the start", needed, size,
-              limit.rlim_cur, needed);
+  return fail(ErrorCode::system, "rank 0 needs about {} descriptors for {} ranks and may have {}: type `ulimit -n {}` before the start",
+              needed, size, limit.rlim_cur, needed);
 }
 
 std::string describe(const Contact& c) { return fmt::format("pid {} on {}", c.pid, c.host_name); }
@@ -137,14 +137,15 @@ class Gathering {
 
   Status take_contact(Newcomer& one, const net::Frame& frame) {
     if (frame.type != static_cast<std::uint32_t>(Message::contact))
-      return fail(ErrorCode::corrupt, "rank {} at {} sent a message of type {} instead of its contact", one.link.rank, one.link.from, frame.type);
+      return fail(ErrorCode::corrupt, "rank {} at {} sent a message of type {} instead of its contact", one.link.rank, one.link.from,
+                  frame.type);
     PEAL_ASSIGN(Contact contact, parse_contact(frame.payload));
     if (contact.rank != one.link.rank)
       return fail(ErrorCode::corrupt, "rank {} at {} handed in the contact of rank {}", one.link.rank, one.link.from, contact.rank);
     const auto at = static_cast<std::size_t>(contact.rank);
     if (came_[at]) {
-      Failure twice = fail(ErrorCode::mismatch, "two processes say that they are rank {} of {}: {} and {}; give every process its own rank", contact.rank,
-                           star_.job.size, describe(*came_[at]), describe(contact))
+      Failure twice = fail(ErrorCode::mismatch, "two processes say that they are rank {} of {}: {} and {}; give every process its own rank",
+                           contact.rank, star_.job.size, describe(*came_[at]), describe(contact))
                           .value();
       twice.rank = contact.rank;
       return pass_on(std::move(twice));
@@ -164,9 +165,10 @@ class Gathering {
       if (frame && !*frame && !link.reader.is_closed()) continue;
       link.is_gone = true;
       const Contact& who = *came_[static_cast<std::size_t>(link.rank)];
-      Failure gone = fail(ErrorCode::rank_dead, "rank {} ({}) came and ended again while the other ranks were starting: look at its own output", link.rank,
-                          describe(who))
-                         .value();
+      Failure gone =
+          fail(ErrorCode::rank_dead, "rank {} ({}) came and ended again while the other ranks were starting: look at its own output",
+               link.rank, describe(who))
+              .value();
       gone.rank = link.rank;
       return pass_on(std::move(gone));
     }
@@ -179,12 +181,13 @@ class Gathering {
       if (!came_[rank]) missing.push_back(static_cast<int>(rank));
     std::string turned_away;
     if (!star_.notes.empty())
-      turned_away = fmt::format("; {} connections were turned away, one of them because: {}", acceptor_.refused_count(), star_.notes.front());
-    Failure absent =
-        fail(ErrorCode::unreachable,
-             "{} of {} did not come within {:g} s: they never started, have ended, or cannot reach {}; look at their output, or raise PEAL_START_TIMEOUT{}",
-             name_ranks(missing), star_.job.size, star_.job.start_timeout_s, star_.job.root.text(), turned_away)
-            .value();
+      turned_away =
+          fmt::format("; {} connections were turned away, one of them because: {}", acceptor_.refused_count(), star_.notes.front());
+    Failure absent = fail(ErrorCode::unreachable,
+                          "{} of {} did not come within {:g} s: they never started, have ended, or cannot reach {}; look at their output, "
+                          "or raise PEAL_START_TIMEOUT{}",
+                          name_ranks(missing), star_.job.size, star_.job.start_timeout_s, star_.job.root.text(), turned_away)
+                         .value();
     absent.rank = missing.front();
     return pass_on(std::move(absent));
   }

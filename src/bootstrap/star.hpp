@@ -27,9 +27,9 @@ struct Link {
   int rank = -1;
   FileDescriptor fd;
   net::FrameReader reader;
-  std::string from;                    ///< address or pid, for messages
-  std::string out;                     ///< what the kernel has not taken yet
-  std::deque<std::string> pending;     ///< payloads of control messages that came while something else was awaited
+  std::string from;                 ///< address or pid, for messages
+  std::string out;                  ///< what the kernel has not taken yet
+  std::deque<std::string> pending;  ///< payloads of control messages that came while something else was awaited
   bool has_said_goodbye = false;
   bool is_gone = false;
 };

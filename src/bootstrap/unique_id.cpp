@@ -1,4 +1,5 @@
-// Layout: 0 magic (8) · 8 job id (8) · 16 key (32) · 48 length of the address text (1) · 49 address text, zero padded (63) · 112 check (16).
+// Layout: 0 magic (8) · 8 job id (8) · 16 key (32) · 48 length of the address text (1) · 49 address text, zero padded (63) · 112 check
+// (16).
 #include <unistd.h>
 
 #include <bootstrap/unique_id.hpp>
@@ -19,8 +20,7 @@ constexpr std::size_t kCheckBytes = 16;
 /// Finds accidents (a cut or mixed-up copy), not attackers: whoever can change the bytes holds the key.
 std::array<std::uint8_t, kCheckBytes> check_of(const UniqueId& id) {
   const std::string_view content(reinterpret_cast<const char*>(id.bytes.data()), kCheckAt);
-  const std::string words =
-      net::WireWriter().u64(net::hash_text(content)).u64(net::hash_text(std::string(content) + "again")).bytes();
+  const std::string words = net::WireWriter().u64(net::hash_text(content)).u64(net::hash_text(std::string(content) + "again")).bytes();
   std::array<std::uint8_t, kCheckBytes> out{};
   std::memcpy(out.data(), words.data(), out.size());
   return out;
@@ -63,8 +63,9 @@ Result<Job> job_from_unique_id(const UniqueId& id, int rank, int size) {
   const bool is_whole = std::memcmp(id.bytes.data(), kMagic.data(), kMagic.size()) == 0 && length <= kTextRoom &&
                         std::memcmp(id.bytes.data() + kCheckAt, check_bytes.data(), check_bytes.size()) == 0;
   if (!is_whole)
-    return fail(ErrorCode::corrupt, "these {} bytes are not a unique id: rank {} must get an unchanged copy of what make_unique_id() returned",
-                kUniqueIdBytes, rank);
+    return fail(ErrorCode::corrupt,
+                "these {} bytes are not a unique id: rank {} must get an unchanged copy of what make_unique_id() returned", kUniqueIdBytes,
+                rank);
   Job job;
   job.rank = rank;
   job.size = size;

@@ -11,11 +11,12 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
 Status check_counts(std::string_view name, std::span<const std::uint64_t> counts, std::span<const std::uint64_t> displs, int ranks,
                     std::size_t element) {
   if (counts.size() != static_cast<std::size_t>(ranks) || displs.size() != counts.size())
-    return fail(ErrorCode::invalid_argument, "{} has {} counts and {} displacements for {} ranks; give one of each a rank", name, counts.size(),
-                displs.size(), ranks);
+    return fail(ErrorCode::invalid_argument, "{} has {} counts and {} displacements for {} ranks; give one of each a rank", name,
+                counts.size(), displs.size(), ranks);
   for (std::size_t i = 0; i < counts.size(); ++i)
     if (counts[i] > kMostBytes / element || displs[i] > kMostBytes / element - counts[i])
-      return fail(ErrorCode::invalid_argument, "{} of rank {} ({} elements at {}) goes beyond the address space", name, i, counts[i], displs[i]);
+      return fail(ErrorCode::invalid_argument, "{} of rank {} ({} elements at {}) goes beyond the address space", name, i, counts[i],
+                  displs[i]);
   return {};
 }
 
@@ -53,10 +54,11 @@ Status check(const Call& call, int rank, int ranks) {
   const std::size_t element = size_of(call.type);
   if (element == 0) return fail(ErrorCode::invalid_argument, "{}: {} is no data type", name, static_cast<int>(call.type));
   if (has_reduction(call.collective) && (static_cast<int>(call.op) >= kReduceOpCount || !is_supported(call.type, call.op)))
-    return fail(ErrorCode::unsupported, "{}: {} cannot be applied to {}; the table in the guide says which pairs can", name, name_of(call.op),
-                name_of(call.type));
+    return fail(ErrorCode::unsupported, "{}: {} cannot be applied to {}; the table in the guide says which pairs can", name,
+                name_of(call.op), name_of(call.type));
   if (has_root(call.collective) && (call.root < 0 || call.root >= ranks))
-    return fail(ErrorCode::invalid_argument, "{}: root {} is not a rank of a communicator of {}; give 0 to {}", name, call.root, ranks, ranks - 1);
+    return fail(ErrorCode::invalid_argument, "{}: root {} is not a rank of a communicator of {}; give 0 to {}", name, call.root, ranks,
+                ranks - 1);
   if (varies(call.collective)) return check_varied(call, ranks, element);
   const std::uint64_t blocks = blocks_of(call.collective, ranks);
   if (call.count > kMostBytes / element / blocks)

@@ -173,7 +173,8 @@ Result<transport::SharedSegment> Core::share_on_host(std::size_t bytes, std::uin
 
 Result<transport::SharedSegment> Core::share_segment(std::size_t bytes, const char* label) {
   if (static_cast<int>(locals_.size()) != size())
-    return fail(ErrorCode::unsupported, "a window needs ranks of one host, but this communicator has {} of its {} ranks elsewhere; split it by host first",
+    return fail(ErrorCode::unsupported,
+                "a window needs ranks of one host, but this communicator has {} of its {} ranks elsewhere; split it by host first",
                 size() - static_cast<int>(locals_.size()), size());
   auto segment = share_on_host(bytes, ++segments_, label);
   if (segment) {
@@ -182,6 +183,7 @@ Result<transport::SharedSegment> Core::share_segment(std::size_t bytes, const ch
   std::uint8_t mine = segment ? 0 : 1;
   std::vector<std::uint8_t> all(static_cast<std::size_t>(size()));
   Call call{Collective::all_gather, &mine, all.data(), 1, DataType::u8};
+  call.is_internal = true;
   PEAL_TRY(run(call));
   if (!segment) return segment;
   for (std::size_t r = 0; r < all.size(); ++r)
@@ -196,15 +198,15 @@ Result<std::shared_ptr<Core>> Core::split(int color, int key, const PlanWishes& 
   const Wish mine{color, key};
   std::vector<Wish> wishes(static_cast<std::size_t>(size()));
   Call call{Collective::all_gather, &mine, wishes.data(), sizeof mine, DataType::u8};
+  call.is_internal = true;
   PEAL_TRY(run(call));
   const std::uint32_t number = ++splits_;
   if (color < 0) return std::shared_ptr<Core>();
   std::vector<int> order;
   for (int r = 0; r < size(); ++r)
     if (wishes[static_cast<std::size_t>(r)].color == color) order.push_back(r);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return wishes[static_cast<std::size_t>(a)].key < wishes[static_cast<std::size_t>(b)].key;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return wishes[static_cast<std::size_t>(a)].key < wishes[static_cast<std::size_t>(b)].key; });
   std::vector<int> members;
   for (const int r : order) members.push_back(members_[static_cast<std::size_t>(r)]);
   const int rank = static_cast<int>(std::find(order.begin(), order.end(), rank_) - order.begin());

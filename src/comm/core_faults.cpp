@@ -18,27 +18,46 @@ Status Core::fault() const {
   return pass_on(executor::to_failure(board_.first()));
 }
 
-Status Core::look_around(std::int64_t& waiting_since, const Awaited* awaited) {
+Status Core::look_around(LongWait& wait, const Awaited* awaited) {
   if (board_.is_set()) return fault();
   const std::int64_t now = now_ns();
-  if (waiting_since == 0) waiting_since = now;
+  if (wait.since_ns == 0) wait.since_ns = now;
   if (Status health = routes_->health(); !health) {
     const std::int64_t until = now_ns() + kNewsGraceNs;
     while (now_ns() < until && !board_.is_set()) sched_yield();
     return conclude(health.error());
   }
-  if (now - waiting_since > kDepartureNs) {
+  if (now - wait.since_ns > kDepartureNs) {
     int departed = -1;
-    if (awaited == nullptr) departed = departed_peer();
-    else if (board_.has_departed(awaited->peer)) departed = awaited->peer;
+    if (awaited == nullptr)
+      departed = departed_peer();
+    else if (board_.has_departed(awaited->peer))
+      departed = awaited->peer;
     // Its last messages may have come in just before it left: look at the channels once more.
-    if (departed >= 0 && ++departed_looks_ > 2) {
+    if (departed >= 0 && ++wait.departed_looks > 2) {
       const std::string who = world_->describe(members_[static_cast<std::size_t>(departed)]);
-      return conclude({ErrorCode::rank_dead, fmt::format("{} has left the communicator while others still wait for it", who), departed, departed, awaited == nullptr ? "" : awaited->operation});
+      return conclude({ErrorCode::rank_dead, fmt::format("{} has left the communicator while others still wait for it", who), departed,
+                       departed, awaited == nullptr ? "" : awaited->operation});
     }
-    if (departed < 0) departed_looks_ = 0;
+    if (departed < 0) wait.departed_looks = 0;
   }
-  if (now - waiting_since > options_.timeout_ns) return conclude(awaited == nullptr ? timeout_failure() : timeout_failure(*awaited));
+  if (now - wait.since_ns > options_.timeout_ns) return conclude(awaited == nullptr ? timeout_failure() : timeout_failure(*awaited));
+  return {};
+}
+
+// Once there is asynchronous work, transports and execution belong to whoever holds the mutex.
+Status Core::look_around_for_window(LongWait& wait, const Awaited& awaited, bool may_sleep) {
+  if (!is_queued_) {
+    PEAL_TRY(look_around(wait, &awaited));
+    if (may_sleep) routes_->sleep(wait_policy_.sleep_us);
+    return {};
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    PEAL_TRY(look_around(wait, &awaited));
+    drive_queue();  // a signal may wait for our part of a call in the queue
+  }
+  if (may_sleep) std::this_thread::sleep_for(std::chrono::microseconds(50));
   return {};
 }
 
@@ -70,10 +89,11 @@ Failure Core::timeout_failure() const {
 }
 
 Failure Core::timeout_failure(const Awaited& awaited) const {
-  return {ErrorCode::timeout,
-          fmt::format("{} did not come within {:.3g} s from {}; raise PEAL_TIMEOUT if it may take longer", awaited.what,
-                      static_cast<double>(options_.timeout_ns) / kSecond, world_->describe(members_[static_cast<std::size_t>(awaited.peer)])),
-          awaited.peer, awaited.peer, awaited.operation};
+  return {
+      ErrorCode::timeout,
+      fmt::format("{} did not come within {:.3g} s from {}; raise PEAL_TIMEOUT if it may take longer", awaited.what,
+                  static_cast<double>(options_.timeout_ns) / kSecond, world_->describe(members_[static_cast<std::size_t>(awaited.peer)])),
+      awaited.peer, awaited.peer, awaited.operation};
 }
 
 // Records what this rank saw; whoever was first is reported. Always a failure.
@@ -109,7 +129,8 @@ void Core::on_rank_fault(int world_rank, ErrorCode code, const std::string& caus
     const std::string doing = state.calls == 0 ? "before its first call"
                               : state.inside   ? "inside " + executor::describe(state.call)
                                                : "after " + executor::describe(state.call);
-    board_.record(executor::to_record({code, fmt::format("{} {} ({})", world_->describe(world_rank), cause, doing), r, r, std::move(operation)}, rank_));
+    board_.record(executor::to_record(
+        {code, fmt::format("{} {} ({})", world_->describe(world_rank), cause, doing), r, r, std::move(operation)}, rank_));
   }
 }
 

@@ -4,15 +4,13 @@
 #include <base/names.hpp>
 #include <comm/core.hpp>
 #include <cstring>
+#include <reduce/copy.hpp>
 #include <schedule/registry.hpp>
 
 namespace peal::comm {
 
 namespace {
 
-// Results larger than this are written past the caches: nobody reads them before they would be evicted. In place the lines are there
-// already, and writing past them costs more (bench/RESULTS.md).
-constexpr std::uint64_t kStreamingBytes = 32u << 20;
 constexpr int kPollsALock = 64;
 
 executor::Shape shape_of(const Call& call, int rank) {
@@ -54,6 +52,7 @@ Status Core::prepare(const Call& call, Pending& pending) {
   key.op = has_reduction(call.collective) ? call.op : ReduceOp::sum;
   key.size_class = size_class_of(bytes);
   key.in_place = is_in_place(call, rank_, size());
+  key.is_internal = call.is_internal;
   key.root = has_root(call.collective) ? call.root : -1;
   PEAL_ASSIGN(pending.plan, plans_->find(key));
   pending.shape = shape_of(call, rank_);
@@ -63,7 +62,8 @@ Status Core::prepare(const Call& call, Pending& pending) {
   operands.type = call.type;
   operands.op = key.op;
   operands.premul = call.premul;
-  operands.stores = bytes >= kStreamingBytes && !key.in_place ? reduce::Stores::streaming : reduce::Stores::cached;
+  // In place the lines of a large result are in the caches already, and writing past them costs more (bench/RESULTS.md).
+  operands.stores = key.in_place ? reduce::Stores::cached : reduce::stores_for(bytes);
   executor::CallSignature& signature = pending.call;
   signature.collective = call.collective;
   signature.type = call.type;
@@ -90,19 +90,19 @@ Status Core::begin(Pending& pending) {
 
 Status Core::drive_to_end() {
   executor::Backoff backoff(wait_policy_);
-  std::int64_t waiting_since = 0;
+  LongWait quiet;
   for (;;) {
     const bool moved = execution_->progress();
     if (execution_->done()) return {};
     if (execution_->failed()) return conclude(execution_->failure());
     if (moved) {
       backoff.reset();
-      waiting_since = 0;
+      quiet = {};
       continue;
     }
     const auto next = backoff.pause();
     if (next == executor::Backoff::Next::polled) continue;
-    PEAL_TRY(look_around(waiting_since));
+    PEAL_TRY(look_around(quiet));
     if (next == executor::Backoff::Next::sleep) routes_->sleep(wait_policy_.sleep_us);
   }
 }
@@ -131,6 +131,7 @@ Status Core::run(const Call& call) {
       PEAL_TRY(prepare(call, pending));
       known.is_valid = !varies(call.collective);
       known.in_place = in_place;
+      known.is_internal = call.is_internal;
       known.op = call.op;
       known.root = call.root;
     }
@@ -158,21 +159,25 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
   std::vector<const PairTransfer*> own_sends, own_receives, sends, receives;
   for (const PairTransfer& t : transfers) {
     if (t.peer < 0 || t.peer >= size())
-      return fail(ErrorCode::invalid_argument, "{}: rank {} is not a rank of a communicator of {}; give 0 to {}", t.is_send ? "send" : "receive",
-                  t.peer, size(), size() - 1);
+      return fail(ErrorCode::invalid_argument, "{}: rank {} is not a rank of a communicator of {}; give 0 to {}",
+                  t.is_send ? "send" : "receive", t.peer, size(), size() - 1);
     if (t.count > 0 && (t.is_send ? t.send == nullptr : t.receive == nullptr))
-      return fail(ErrorCode::invalid_argument, "{}: the buffer is null but {} elements are asked for", t.is_send ? "send" : "receive", t.count);
-    if (t.peer == rank_) (t.is_send ? own_sends : own_receives).push_back(&t);
-    else (t.is_send ? sends : receives).push_back(&t);
+      return fail(ErrorCode::invalid_argument, "{}: the buffer is null but {} elements are asked for", t.is_send ? "send" : "receive",
+                  t.count);
+    if (t.peer == rank_)
+      (t.is_send ? own_sends : own_receives).push_back(&t);
+    else
+      (t.is_send ? sends : receives).push_back(&t);
   }
   if (own_sends.size() != own_receives.size())
-    return fail(ErrorCode::invalid_argument, "rank {} sends itself {} messages but receives {}; put both into one group", rank_, own_sends.size(),
-                own_receives.size());
+    return fail(ErrorCode::invalid_argument, "rank {} sends itself {} messages but receives {}; put both into one group", rank_,
+                own_sends.size(), own_receives.size());
   for (std::size_t i = 0; i < own_sends.size(); ++i) {
     if (own_sends[i]->count != own_receives[i]->count || own_sends[i]->type != own_receives[i]->type)
-      return fail(ErrorCode::mismatch, "rank {} sends itself {} {} but receives {} {}", rank_, own_sends[i]->count, name_of(own_sends[i]->type),
-                  own_receives[i]->count, name_of(own_receives[i]->type));
-    if (own_sends[i]->count > 0) std::memmove(own_receives[i]->receive, own_sends[i]->send, own_sends[i]->count * size_of(own_sends[i]->type));
+      return fail(ErrorCode::mismatch, "rank {} sends itself {} {} but receives {} {}", rank_, own_sends[i]->count,
+                  name_of(own_sends[i]->type), own_receives[i]->count, name_of(own_receives[i]->type));
+    if (own_sends[i]->count > 0)
+      std::memmove(own_receives[i]->receive, own_sends[i]->send, own_sends[i]->count * size_of(own_sends[i]->type));
   }
   pending.own_plan = std::make_unique<CachedPlan>();
   pending.plan = pending.own_plan.get();
@@ -187,7 +192,8 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
     for (const PairTransfer* t : *list) {
       (t->is_send ? to : from).push_back({t->peer});
       bytes.push_back(t->count * size_of(t->type));
-      pending.operands.user.push_back(t->is_send ? const_cast<std::byte*>(static_cast<const std::byte*>(t->send)) : static_cast<std::byte*>(t->receive));
+      pending.operands.user.push_back(t->is_send ? const_cast<std::byte*>(static_cast<const std::byte*>(t->send))
+                                                 : static_cast<std::byte*>(t->receive));
       pending.operands.user_types.push_back(t->type);
     }
   }
@@ -239,7 +245,7 @@ bool Core::drive_queue() {
   bool moved = false;
   for (int poll = 0; poll < kPollsALock && !queue_.empty(); ++poll) {
     if (!front_began_) {
-      front_waiting_since_ = 0;
+      front_wait_ = {};
       if (Status status = begin(queue_.front()); !status) {
         settle_front(status);
         moved = true;
@@ -249,11 +255,14 @@ bool Core::drive_queue() {
     }
     if (execution_->progress()) {
       moved = true;
-      front_waiting_since_ = 0;
+      front_wait_ = {};
     }
-    if (execution_->done()) settle_front({});
-    else if (execution_->failed()) settle_front(conclude(execution_->failure()));
-    else if (!moved) return false;
+    if (execution_->done())
+      settle_front({});
+    else if (execution_->failed())
+      settle_front(conclude(execution_->failure()));
+    else if (!moved)
+      return false;
   }
   return moved;
 }
@@ -279,7 +288,7 @@ void Core::progress_loop() {
     } else {
       const auto next = backoff.pause();
       if (next != executor::Backoff::Next::polled) {
-        if (Status status = look_around(front_waiting_since_); !status) settle_front(status);
+        if (Status status = look_around(front_wait_); !status) settle_front(status);
       }
       if (next == executor::Backoff::Next::sleep) {
         lock.unlock();
@@ -304,7 +313,7 @@ bool Core::wait(WorkState& work, std::int64_t deadline_ns) {
         if (!moved && !queue_.empty()) {
           next = backoff.pause();
           if (next != executor::Backoff::Next::polled) {
-            if (Status status = look_around(front_waiting_since_); !status) settle_front(status);
+            if (Status status = look_around(front_wait_); !status) settle_front(status);
           }
         }
       } else {

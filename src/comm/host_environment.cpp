@@ -34,7 +34,9 @@ int host_count(const World& world) {
 // The virtual interface of a container or a network namespace hangs on no bus, so discovery does not list it; data goes by it all the same.
 Status add_virtual_nic(topology::Graph& host) {
   const auto devices = host.devices();
-  if (std::any_of(devices.begin(), devices.end(), [](const auto& d) { return d.kind == topology::DeviceKind::nic && d.rail >= 0 && d.port; })) return {};
+  if (std::any_of(devices.begin(), devices.end(),
+                  [](const auto& d) { return d.kind == topology::DeviceKind::nic && d.rail >= 0 && d.port; }))
+    return {};
   PEAL_ASSIGN(const topology::HostDefaults defaults, topology::host_defaults());
   const std::string source = "assumed: an interface that no device of this host stands for";
   topology::Device nic{.id = "virtual-nic", .kind = topology::DeviceKind::nic, .name = "virtual Ethernet", .rail = 0, .source = source};
@@ -55,8 +57,8 @@ Result<tuning::Environment> find(const World& world) {
   PEAL_ASSIGN(topology::Graph host, discovery::discover_host());
   const int hosts = host_count(world);
   if (hosts > 1) PEAL_TRY(add_virtual_nic(host));
-  PEAL_ASSIGN(topology::Cluster cluster, hosts == 1 ? Result<topology::Cluster>(topology::Cluster(std::move(host)))
-                                                    : topology::build_cluster(std::move(host), hosts));
+  PEAL_ASSIGN(topology::Cluster cluster,
+              hosts == 1 ? Result<topology::Cluster>(topology::Cluster(std::move(host))) : topology::build_cluster(std::move(host), hosts));
   const std::vector<int> devices = devices_of(world, cluster);
   const topology::Resources resources(std::move(cluster));
   tuning::EnvironmentOptions options;
@@ -74,14 +76,17 @@ Result<tuning::Environment> agreed_environment(World& world) {
   Failure failure;
   if (world.rank() == 0) {
     auto environment = find(world);
-    if (environment) found = tuning::to_json(*environment);
-    else failure = environment.error();
+    if (environment)
+      found = tuning::to_json(*environment);
+    else
+      failure = environment.error();
     if (!environment) found = "!" + failure.message;
   }
   PEAL_ASSIGN(const auto said, world.rendezvous().all_gather(found));
   if (said[0].empty() || said[0][0] == '!') {
     if (world.rank() == 0) return pass_on(std::move(failure));
-    return fail(ErrorCode::internal, "{} could not describe its host: {}", world.describe(0), said[0].empty() ? said[0] : said[0].substr(1));
+    return fail(ErrorCode::internal, "{} could not describe its host: {}", world.describe(0),
+                said[0].empty() ? said[0] : said[0].substr(1));
   }
   return tuning::environment_from_json(said[0]);
 }

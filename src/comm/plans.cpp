@@ -13,7 +13,8 @@ std::uint8_t size_class_of(std::uint64_t bytes) { return static_cast<std::uint8_
 std::size_t Plans::Hash::operator()(const PlanKey& key) const {
   std::uint64_t h = static_cast<std::uint64_t>(key.collective) | static_cast<std::uint64_t>(key.type) << 8 |
                     static_cast<std::uint64_t>(key.op) << 16 | static_cast<std::uint64_t>(key.size_class) << 24 |
-                    static_cast<std::uint64_t>(key.in_place) << 31 | static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.root)) << 32;
+                    static_cast<std::uint64_t>(key.in_place) << 30 | static_cast<std::uint64_t>(key.is_internal) << 31 |
+                    static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.root)) << 32;
   h *= 0x9e3779b97f4a7c15ull;
   return static_cast<std::size_t>(h ^ h >> 29);
 }
@@ -30,12 +31,13 @@ Result<CachedPlan*> Plans::look_up(const PlanKey& key) {
   return last_;
 }
 
-tuning::Question Plans::question_of(Collective collective, Bytes bytes, DataType type, int root) const {
+tuning::Question Plans::question_of(Collective collective, Bytes bytes, DataType type, int root, bool is_internal) const {
   tuning::Question question;
   question.call.collective = collective;
   question.call.bytes = bytes;
   question.call.type = type;
   question.call.root = std::max(0, root);
+  if (is_internal) return question;
   question.is_deterministic = wishes_.deterministic;
   question.algorithm = wishes_.algorithm;
   question.protocol = wishes_.protocol;
@@ -60,7 +62,7 @@ Result<double> Plans::predicted_us(Collective collective, Bytes bytes, DataType 
 // only this rank's program then knows that its buffers overlap.
 Result<std::unique_ptr<CachedPlan>> Plans::make(const PlanKey& key) const {
   const Bytes upper{key.collective == Collective::barrier ? 0 : std::uint64_t{1} << key.size_class};
-  const tuning::Question question = question_of(key.collective, upper, key.type, key.root);
+  const tuning::Question question = question_of(key.collective, upper, key.type, key.root, key.is_internal);
   PEAL_ASSIGN(const tuning::Selection selection, tuning::select(environment_, question));
   const tuning::Candidate& chosen = selection.chosen();
 
@@ -92,7 +94,8 @@ tuning::Environment restrict_to(const tuning::Environment& whole, const std::vec
   for (const int member : members) {
     const auto m = static_cast<std::size_t>(member);
     groups.push_back(whole.placement.group.empty() ? 0 : whole.placement.group[m]);
-    if (!whole.core_of.empty()) part.core_of.push_back(cores.emplace(whole.core_of[m], static_cast<std::int32_t>(cores.size())).first->second);
+    if (!whole.core_of.empty())
+      part.core_of.push_back(cores.emplace(whole.core_of[m], static_cast<std::int32_t>(cores.size())).first->second);
   }
   part.placement = tuning::place_groups(groups);
   std::vector<int> seen = groups;

@@ -32,8 +32,7 @@ Status SharedWindow::check(const char* verb, int rank, std::size_t offset, std::
 }
 
 void copy_memory(void* destination, const void* source, std::size_t bytes) {
-  constexpr std::size_t kStreamingBytes = std::size_t{32} << 20;  // as for results of collectives
-  if (bytes > 0) reduce::copy(destination, source, bytes, bytes >= kStreamingBytes ? reduce::Stores::streaming : reduce::Stores::cached);
+  if (bytes > 0) reduce::copy(destination, source, bytes, reduce::stores_for(bytes));
 }
 
 Status SharedWindow::put(int rank, std::size_t offset, const void* source, std::size_t bytes) {
@@ -50,7 +49,8 @@ Status SharedWindow::get(int rank, std::size_t offset, void* destination, std::s
 
 std::atomic<std::uint64_t>& SharedWindow::counter(int owner, int from, int index) const {
   const auto ranks = static_cast<std::size_t>(core_->size());
-  const std::size_t at = (static_cast<std::size_t>(owner) * ranks + static_cast<std::size_t>(from)) * kSignals + static_cast<std::size_t>(index);
+  const std::size_t at =
+      (static_cast<std::size_t>(owner) * ranks + static_cast<std::size_t>(from)) * kSignals + static_cast<std::size_t>(index);
   return reinterpret_cast<std::atomic<std::uint64_t>*>(segment_.data())[at];
 }
 
@@ -68,7 +68,9 @@ Status SharedWindow::wait(int from, int index, std::uint64_t count) {
   std::atomic<std::uint64_t>& arrived = counter(core_->rank(), from, index);
   const std::uint64_t wanted = taken + count;
   PEAL_TRY(core_->wait_until([&] { return arrived.load(std::memory_order_acquire) >= wanted; },
-                             [&] { return Core::Awaited{from, fmt::format("signal {} of a window", index), "wait"}; }));
+                             [&] {
+                               return Core::Awaited{from, fmt::format("signal {} of a window", index), "wait"};
+                             }));
   taken = wanted;
   return {};
 }

@@ -14,7 +14,7 @@ namespace peal::comm {
 namespace {
 
 constexpr int kLookEveryMs = 1000;
-constexpr int kStoppedLooks = 2;      // so a rank that a debugger touches for a moment is not given up
+constexpr int kStoppedLooks = 2;          // so a rank that a debugger touches for a moment is not given up
 constexpr std::size_t kMostWatched = 16;  // neighbours that one rank watches on its host: the fault board tells the others
 
 // The news of a fault as it crosses the control star.
@@ -135,12 +135,14 @@ void World::report(int world_rank, ErrorCode code, const std::string& cause) {
 void World::read_control(int fd, int neighbour) {
   for (;;) {
     auto event = rendezvous_->receive_control(fd);
-    const bool is_over = !event || event->kind == bootstrap::ControlEvent::Kind::closed || event->kind == bootstrap::ControlEvent::Kind::goodbye;
+    const bool is_over =
+        !event || event->kind == bootstrap::ControlEvent::Kind::closed || event->kind == bootstrap::ControlEvent::Kind::goodbye;
     if (is_over) {
       std::erase_if(links_, [fd](const auto& link) { return link.fd == fd; });
       if (event && event->kind == bootstrap::ControlEvent::Kind::goodbye) return;
       // On this host the process itself is watched; the link adds what happens elsewhere.
-      if (!is_local(neighbour)) report(neighbour, ErrorCode::rank_dead, "ended or cannot be reached any more (its control connection closed)");
+      if (!is_local(neighbour))
+        report(neighbour, ErrorCode::rank_dead, "ended or cannot be reached any more (its control connection closed)");
       return;
     }
     if (event->kind == bootstrap::ControlEvent::Kind::none) return;
@@ -153,7 +155,8 @@ void World::read_control(int fd, int neighbour) {
       if (news.communicator != 0) continue;
       const Failure failure = executor::to_failure(news.fault);
       if (failure.rank < 0 || failure.rank >= size()) continue;
-      if (!first_fault_) first_fault_ = Failure{failure.code, fmt::format("{} {}", describe(failure.rank), failure.message), failure.rank, -1, {}};
+      if (!first_fault_)
+        first_fault_ = Failure{failure.code, fmt::format("{} {}", describe(failure.rank), failure.message), failure.rank, -1, {}};
       listener->on_rank_fault(failure.rank, failure.code, failure.message);
     }
   }

@@ -18,7 +18,8 @@ Result<net::Address> data_address(const bootstrap::Job& job, bool spans_hosts) {
   return choice.interface.address.with_port(0);
 }
 
-Result<std::unique_ptr<transport::TcpListener>> open_door(const bootstrap::Job& job, const bootstrap::Rendezvous& rendezvous, bool spans_hosts) {
+Result<std::unique_ptr<transport::TcpListener>> open_door(const bootstrap::Job& job, const bootstrap::Rendezvous& rendezvous,
+                                                          bool spans_hosts) {
   transport::TcpListenerOptions options;
   PEAL_ASSIGN(options.address, data_address(job, spans_hosts));
   options.key = rendezvous.data_key();
@@ -54,7 +55,8 @@ Result<std::shared_ptr<World>> World::join(const bootstrap::Job& job, TransportC
   world->contacts_ = rendezvous.contacts();
   log_hosts(*world);
   const std::string& here = world->contacts_[static_cast<std::size_t>(world->rank_)].host_identity;
-  world->spans_hosts_ = std::any_of(world->contacts_.begin(), world->contacts_.end(), [&](const auto& c) { return c.host_identity != here; });
+  world->spans_hosts_ =
+      std::any_of(world->contacts_.begin(), world->contacts_.end(), [&](const auto& c) { return c.host_identity != here; });
   if (choice == TransportChoice::shm && world->spans_hosts_)
     return fail(ErrorCode::unsupported, "shared memory was asked for, but the ranks are on several hosts; use PEAL_TRANSPORT=auto");
   // Whether TCP is needed is the same for all ranks; whether each could open its door is told to all.
@@ -63,7 +65,8 @@ Result<std::shared_ptr<World>> World::join(const bootstrap::Job& job, TransportC
   PEAL_ASSIGN(const auto said, rendezvous.all_gather(door ? (*door)->address().text() : "!" + door.error().message));
   for (std::size_t r = 0; r < said.size(); ++r)
     if (said[r].empty() || said[r][0] == '!')
-      return fail(ErrorCode::unreachable, "{} cannot listen for data: {}", world->describe(static_cast<int>(r)), said[r].empty() ? said[r] : said[r].substr(1));
+      return fail(ErrorCode::unreachable, "{} cannot listen for data: {}", world->describe(static_cast<int>(r)),
+                  said[r].empty() ? said[r] : said[r].substr(1));
   for (std::size_t r = 0; r < said.size(); ++r) world->contacts_[r].data_address = said[r];
   world->listener_ = std::move(*door);
   return world;

@@ -39,7 +39,9 @@ std::string describe_mismatch(const CallSignature& mine, int peer, const CallSig
   CallSignature same_plan = theirs;
   same_plan.plan = mine.plan;
   if (to_tag(same_plan) == to_tag(mine))
-    return both + "; the calls agree but the ranks chose different plans: give all ranks the same PEAL_ALGORITHM, PEAL_PROTOCOL and PEAL_TRANSPORT";
+    return both +
+           "; the calls agree but the ranks chose different plans: give all ranks the same PEAL_ALGORITHM, PEAL_PROTOCOL and "
+           "PEAL_TRANSPORT";
   return both + "; all ranks must make the same calls in the same order, with the same type, operator, count and root";
 }
 

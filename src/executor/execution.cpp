@@ -1,17 +1,10 @@
 #include <algorithm>
 #include <base/names.hpp>
-#include <cstring>
 #include <executor/execution.hpp>
-#include <reduce/copy.hpp>
-#include <reduce/scale.hpp>
 
 namespace peal::executor {
 
 using schedule::OpKind;
-
-namespace {
-constexpr std::size_t kTileBytes = 64 * 1024;  // of a reference that is reduced: stays in the second-level cache
-}
 
 /// Answers the rule of readiness (schedule/cursor.hpp) for this rank.
 struct Execution::Readiness {
@@ -29,7 +22,7 @@ struct Execution::Readiness {
 };
 
 Execution::Execution(transport::Transport& transport, int rank, int ranks, int channels)
-    : transport_(&transport), rank_(rank), ranks_(ranks), channels_(channels), edges_(static_cast<std::size_t>(ranks * channels)) {}
+    : transport_(&transport), rank_(rank), ranks_(ranks), edges_(static_cast<std::size_t>(ranks * channels)) {}
 
 void Operands::resolve(Collective collective) {
   const bool reduces = has_reduction(collective);
@@ -52,23 +45,19 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
   used_senders_.clear();
   if (!plan.program.event_quota.empty()) signals_.assign(plan.program.event_quota.size(), 0);
   const std::size_t strands = plan.program.strands();
-  if (strands_.size() != strands) strands_.resize(strands);
   open_strands_ = 0;
   flat_ = binding.flat().is_flat() ? &binding.flat() : nullptr;
+  done_ = false;
+  failed_ = false;
   if (flat_ != nullptr) {
-    flat_at_.assign(flat_->begin.begin(), flat_->begin.end() - 1);
-    for (std::size_t s = 0; s < strands; ++s)
-      if (flat_->begin[s] != flat_->begin[s + 1]) ++open_strands_;
-    done_ = false;
-    failed_ = false;
+    start_flat();
     return;
   }
+  if (strands_.size() != strands) strands_.resize(strands);
   for (std::size_t s = 0; s < strands; ++s) {
     strands_[s] = {schedule::StrandCursor(plan.program, s, binding.pieces().count), 0};
     if (!strands_[s].cursor.done()) ++open_strands_;
   }
-  done_ = false;
-  failed_ = false;
 }
 
 transport::Sender* Execution::sender(int peer, int channel) {
@@ -101,6 +90,7 @@ bool Execution::progress() {
 
 // The end of the program: nothing may be held back in a socket, and nobody may still read our memory.
 bool Execution::settle_end() {
+  if (flat_ != nullptr) return flush_flat();
   bool settled = true;
   for (const std::uint32_t index : used_senders_) {
     transport::Sender* to = edges_[index].sender;
@@ -119,31 +109,11 @@ bool Execution::step(std::size_t index) {
   return true;
 }
 
-bool Execution::perform(const BoundOp& bound, Strand& strand) {
-  switch (bound.op->kind) {
-    case OpKind::send: return do_send(bound, strand);
-    case OpKind::recv: return do_recv(bound, strand);
-    case OpKind::recv_reduce: return do_recv_reduce(bound, strand);
-    case OpKind::recv_send:
-    case OpKind::recv_reduce_send: return do_recv_and_send(bound, strand);
-    case OpKind::copy: do_copy(bound); return true;
-    case OpKind::reduce: do_reduce(bound); return true;
-    case OpKind::signal: ++signals_[bound.op->event]; return true;
-    case OpKind::wait: return true;
-    default:
-      fail_call({ErrorCode::unsupported, fmt::format("the executor cannot do {}", schedule::name_of(bound.op->kind)), -1, -1, {}});
-      return false;
-  }
-}
-
 void Execution::finish_op(std::size_t index, Strand& strand, const BoundOp& bound) {
   if (!plan_->pieced && ++strand.message < messages_of(bound)) return;
   strand.message = 0;
   if (log_ != nullptr)
-    log_->push_back({static_cast<std::uint32_t>(index),
-                     strand.cursor.position(),
-                     {bound.iteration[0], bound.iteration[1]},
-                     bound.piece});
+    log_->push_back({static_cast<std::uint32_t>(index), strand.cursor.position(), {bound.iteration[0], bound.iteration[1]}, bound.piece});
   strand.cursor.advance(plan_->program);
   if (strand.cursor.done()) --open_strands_;
 }
@@ -158,329 +128,21 @@ std::uint32_t Execution::messages_of(const BoundOp& bound) const {
   return bytes == 0 ? 1 : static_cast<std::uint32_t>((bytes + plan_->message_bytes - 1) / plan_->message_bytes);
 }
 
-schedule::Extent Execution::part(const Ref& ref, std::int32_t chunk, const BoundOp& bound, const Strand& strand) const {
-  const schedule::Extent whole = binding_->chunk(ref.buffer, chunk);
-  if (plan_->pieced) return binding_->pieces().of(whole, bound.piece);
-  if (by_reference_) return whole;
-  const std::uint64_t most = plan_->message_bytes / element_;
-  const std::uint64_t begin = std::min(whole.count, strand.message * most);
-  return {whole.offset + begin, std::min(most, whole.count - begin)};
-}
-
-std::uint64_t Execution::elements(const Ref& ref, const BoundOp& bound, const Strand& strand) const {
-  const std::int32_t first = bound.chunk(ref);
-  std::uint64_t sum = 0;
-  for (std::int32_t i = 0; i < ref.count; ++i) sum += part(ref, first + i, bound, strand).count;
-  return sum;
-}
-
-std::byte* Execution::base_of(std::uint16_t buffer) const {
-  switch (buffer) {
-    case schedule::kInput: return const_cast<std::byte*>(operands_->input);
-    case schedule::kOutput: return operands_->output;
-    case schedule::kScratch: return operands_->scratch;
-    default: return operands_->user[buffer - schedule::kFirstUserBuffer];
-  }
-}
-
-template <class F>
-void Execution::each_run(const Ref& ref, const BoundOp& bound, const Strand& strand, F&& f) const {
-  if (ref.count == 0) {  // a message without data, as in a barrier
-    f(nullptr, 0);
-    return;
-  }
-  const std::int32_t first = bound.chunk(ref);
-  if (ref.count == 1) {
-    const schedule::Extent e = part(ref, first, bound, strand);
-    f(at(ref, e.offset), e.count);
-    return;
-  }
-  if (binding_->is_contiguous(ref.buffer)) {
-    const schedule::Extent begin = binding_->chunk(ref.buffer, first);
-    const schedule::Extent last = binding_->chunk(ref.buffer, first + ref.count - 1);
-    f(at(ref, begin.offset), last.offset + last.count - begin.offset);
-    return;
-  }
-  for (std::int32_t i = 0; i < ref.count; ++i) {
-    const schedule::Extent e = part(ref, first + i, bound, strand);
-    f(at(ref, e.offset), e.count);
-  }
-}
-
-// The signature of one point-to-point message: numbered between its two ranks, with its own count.
-CallSignature Execution::pair_signature(const Ref& ref, const BoundOp& bound, std::uint32_t sequence) const {
-  CallSignature call = call_;
-  call.sequence = sequence;
-  call.type = operands_->user_types[ref.buffer - schedule::kFirstUserBuffer];
-  call.count = binding_->chunk(ref.buffer, bound.chunk(ref)).count / size_of(call.type);
-  return call;
-}
-
-// Collectives mark the first message of every edge in a call; point to point marks the first message of every send, because the
-// other side may receive several sends of one group in several calls.
-const transport::Tag* Execution::tag_to_send(Edge& e, const BoundOp& bound, const Strand& strand) {
-  const bool first = e.sent_in != call_id_;
-  if (first) {
-    e.sent_in = call_id_;
-    used_senders_.push_back(static_cast<std::uint32_t>(&e - edges_.data()));
-  }
-  if (call_.collective != Collective::send_recv) return first ? &tag_ : nullptr;
-  if (strand.message != 0) return nullptr;
-  edge_tag_ = to_tag(pair_signature(bound.op->src, bound, ++e.sent_pairs));
-  return &edge_tag_;
-}
-
-// The first message of an edge in a call must carry the tag of this call; later ones none; and lengths must be as planned.
-bool Execution::accept(const BoundOp& bound, const Strand& strand, std::size_t got, std::size_t expected, const transport::Tag* tag) {
-  const int peer = bound.peer;
-  Edge& e = edge(peer, bound.op->channel);
-  const bool pair = call_.collective == Collective::send_recv;
-  const bool marked = pair ? strand.message == 0 : e.received_in != call_id_;
-  e.received_in = call_id_;
-  CallSignature mine = call_;
-  transport::Tag want = tag_;
-  if (pair && marked) {
-    mine = pair_signature(bound.op->dst, bound, ++e.received_pairs);
-    want = to_tag(mine);
-  }
-  if (got == expected && (marked ? tag != nullptr && *tag == want : tag == nullptr)) return true;
-
-  reject(peer, marked, got, expected, tag, mine);
-  return false;
-}
-
-void Execution::reject(int peer, bool is_marked, std::size_t got, std::size_t expected, const transport::Tag* tag, const CallSignature& mine) {
-  Failure failure{ErrorCode::mismatch, {}, peer, peer, std::string(name_of(call_.collective))};
-  if (is_marked && tag == nullptr)
-    failure.message = fmt::format("rank {} is still sending for an earlier call than {}", peer, describe(mine));
-  else if (is_marked && *tag != to_tag(mine))
-    failure.message = describe_mismatch(mine, peer, from_tag(*tag));
-  else if (!is_marked && tag != nullptr)
-    failure.message = fmt::format("rank {} went on to {} in the middle of {}", peer, describe(from_tag(*tag)), describe(mine));
-  else
-    failure.message = fmt::format("rank {} sent {} bytes where {} were expected in {}; the counts of the two ranks differ", peer, got, expected,
-                                  describe(mine));
-  fail_call(std::move(failure));
-}
-
-void Execution::fail_call(Failure failure) {
-  failed_ = true;
-  failure_ = std::move(failure);
-}
-
-bool Execution::do_send(const BoundOp& bound, const Strand& strand) {
-  const schedule::Op& op = *bound.op;
-  Edge& e = edge(bound.peer, op.channel);
-  transport::Sender& to = *e.sender;
-  const bool raw = is_raw(op.src);
-  if (op.src.count <= 1 || binding_->is_contiguous(op.src.buffer)) {
-    std::byte* data = nullptr;
-    std::uint64_t count = 0;
-    each_run(op.src, bound, strand, [&](std::byte* p, std::uint64_t n) {
-      data = p;
-      count = n;
-    });
-    const std::size_t bytes = count * element_;
-    if (!raw) {
-      if (by_reference_ && bytes > 0 && to.has_references()) return to.send_reference(data, bytes, tag_to_send(e, bound, strand));
-      return to.send(data, bytes, tag_to_send(e, bound, strand));
-    }
-    std::byte* room = to.acquire(bytes);
-    reduce::scale(operands_->type, room, data, count, operands_->premul);
-    to.publish(bytes, tag_to_send(e, bound, strand));
-    return true;
-  }
-  const std::size_t bytes = elements(op.src, bound, strand) * element_;
-  std::byte* room = to.acquire(bytes);
-  each_run(op.src, bound, strand, [&](const std::byte* p, std::uint64_t n) {
-    if (raw) reduce::scale(operands_->type, room, p, n, operands_->premul);
-    else std::memcpy(room, p, n * element_);
-    room += n * element_;
-  });
-  to.publish(bytes, tag_to_send(e, bound, strand));
-  return true;
-}
-
-bool Execution::read_reference(transport::Receiver& from, std::byte* to, std::size_t offset, std::size_t bytes, int peer) {
-  Status status = from.read_reference(to, offset, bytes);
-  if (status) return true;
-  Failure failure = status.error();
-  failure.rank = failure.peer = peer;
-  fail_call(std::move(failure));
-  return false;
-}
-
-bool Execution::do_recv(const BoundOp& bound, const Strand& strand) {
-  const schedule::Op& op = *bound.op;
-  transport::Receiver* from = receiver(bound.peer, op.channel);
-  if (from == nullptr) return false;
-  if (!by_reference_ && (op.dst.count <= 1 || binding_->is_contiguous(op.dst.buffer))) {
-    std::byte* data = nullptr;
-    std::size_t bytes = 0;
-    each_run(op.dst, bound, strand, [&](std::byte* p, std::uint64_t n) {
-      data = p;
-      bytes = n * element_;
-    });
-    std::size_t got = 0;
-    transport::Tag tag;
-    bool has_tag = false;
-    if (!from->receive(data, bytes, &got, &tag, &has_tag)) return false;
-    return accept(bound, strand, got, bytes, has_tag ? &tag : nullptr);
-  }
-  const transport::Message* message = from->peek();
-  if (message == nullptr) return false;
-  if (!accept(bound, strand, message->bytes, elements(op.dst, bound, strand) * element_, message->tag)) return false;
-  std::size_t offset = 0;
-  each_run(op.dst, bound, strand, [&](std::byte* p, std::uint64_t n) {
-    const std::size_t bytes = n * element_;
-    if (message->is_reference) read_reference(*from, p, offset, bytes, bound.peer);
-    else if (bytes > 0) std::memcpy(p, message->data + offset, bytes);
-    offset += bytes;
-  });
-  from->release();
-  return !failed_;
-}
-
-// dst = src (+) incoming, with the scaling before and after that the operator asks for. dst may equal src.
-void Execution::combine(std::byte* dst, const std::byte* src, const std::byte* incoming, std::uint64_t count, bool raw, bool finish,
-                        reduce::CombineFn how) const {
-  if (raw) {
-    reduce::scale(operands_->type, dst, src, count, operands_->premul);
-    src = dst;
-  }
-  how(dst, src, incoming, count);
-  if (finish) reduce::divide(operands_->type, dst, dst, count, ranks_);
-}
-
-bool Execution::do_recv_reduce(const BoundOp& bound, const Strand& strand) {
-  const schedule::Op& op = *bound.op;
-  transport::Receiver& from = *edge(bound.peer, op.channel).receiver;
-  const transport::Message* message = from.peek();
-  if (!accept(bound, strand, message->bytes, elements(op.dst, bound, strand) * element_, message->tag)) return false;
-  const bool raw = is_raw(op.src);
-  const bool finish = operands_->averaged && (op.flags & schedule::kFinish) != 0;
-  const reduce::CombineFn how = (op.flags & schedule::kFinish) != 0 && !finish ? operands_->combine_last : operands_->combine_cached;
-  const std::int32_t dst_chunk = bound.chunk(op.dst);
-  const std::int32_t src_chunk = bound.chunk(op.src);
-  std::size_t offset = 0;
-  for (std::int32_t i = 0; i < op.dst.count && !failed_; ++i) {
-    const schedule::Extent d = part(op.dst, dst_chunk + i, bound, strand);
-    const schedule::Extent s = part(op.src, src_chunk + i, bound, strand);
-    std::byte* dst = at(op.dst, d.offset);
-    const std::byte* src = at(op.src, s.offset);
-    if (!message->is_reference) {
-      if (d.count > 0) combine(dst, src, message->data + offset, d.count, raw, finish, how);
-      offset += d.count * element_;
-      continue;
-    }
-    tile_.resize(kTileBytes);
-    for (std::uint64_t done = 0; done < d.count && !failed_;) {
-      const std::uint64_t n = std::min<std::uint64_t>(kTileBytes / element_, d.count - done);
-      if (!read_reference(from, tile_.data(), offset, n * element_, bound.peer)) break;
-      combine(dst + done * element_, src + done * element_, tile_.data(), n, raw, finish, how);
-      offset += n * element_;
-      done += n;
-    }
-  }
-  from.release();
-  return !failed_;
-}
-
-bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
-  const schedule::Op& op = *bound.op;
-  Edge& in = edge(bound.peer, op.channel);
-  Edge& out = edge(bound.peer2, op.channel);
-  const transport::Message* message = in.receiver->peek();
-  const std::size_t bytes = elements(op.dst, bound, strand) * element_;
-  if (!accept(bound, strand, message->bytes, bytes, message->tag)) return false;
-  std::byte* room = out.sender->acquire(bytes);
-  const bool store = (op.flags & schedule::kStore) != 0;
-  const bool reduce_it = op.kind == OpKind::recv_reduce_send;
-  const bool raw = reduce_it && is_raw(op.src);
-  const bool finish = operands_->averaged && (op.flags & schedule::kFinish) != 0;
-  const std::int32_t dst_chunk = bound.chunk(op.dst);
-  const std::int32_t src_chunk = bound.chunk(op.src);
-  std::size_t offset = 0;
-  for (std::int32_t i = 0; i < op.dst.count && !failed_; ++i) {
-    const schedule::Extent d = part(op.dst, dst_chunk + i, bound, strand);
-    if (d.count == 0) continue;
-    const std::size_t run = d.count * element_;
-    const std::byte* incoming = message->data + offset;
-    if (message->is_reference) {
-      tile_.resize(std::max(tile_.size(), run));
-      if (!read_reference(*in.receiver, tile_.data(), offset, run, bound.peer)) break;
-      incoming = tile_.data();
-    }
-    if (reduce_it) {
-      const std::byte* src = at(op.src, part(op.src, src_chunk + i, bound, strand).offset);
-      combine(room + offset, src, incoming, d.count, raw, finish, operands_->combine_cached);
-    } else {
-      std::memcpy(room + offset, incoming, run);
-    }
-    if (store) reduce::copy(at(op.dst, d.offset), room + offset, run, operands_->stores);
-    offset += run;
-  }
-  if (failed_) return false;
-  out.sender->publish(bytes, tag_to_send(out, bound, strand));
-  in.receiver->release();
-  return true;
-}
-
-void Execution::do_copy(const BoundOp& bound) {
-  const schedule::Op& op = *bound.op;
-  const Strand whole;
-  const bool raw = is_raw(op.src);
-  const std::int32_t dst_chunk = bound.chunk(op.dst);
-  const std::int32_t src_chunk = bound.chunk(op.src);
-  for (std::int32_t i = 0; i < op.dst.count; ++i) {
-    // A streamed plan copies whole chunks; a plan in pieces copies this piece of each.
-    const schedule::Extent d = binding_->pieces().of(binding_->chunk(op.dst.buffer, dst_chunk + i), bound.piece);
-    const schedule::Extent s = binding_->pieces().of(binding_->chunk(op.src.buffer, src_chunk + i), bound.piece);
-    std::byte* dst = at(op.dst, d.offset);
-    const std::byte* src = at(op.src, s.offset);
-    if (d.count == 0) continue;
-    if (raw) reduce::scale(operands_->type, dst, src, d.count, operands_->premul);
-    else if (dst != src) reduce::copy(dst, src, d.count * element_, operands_->stores);
-    if (operands_->averaged && (op.flags & schedule::kFinish) != 0) reduce::divide(operands_->type, dst, dst, d.count, ranks_);
-  }
-}
-
-void Execution::do_reduce(const BoundOp& bound) {
-  const schedule::Op& op = *bound.op;
-  const std::size_t k = op.more_count + 1u;
-  const auto order = (op.flags & schedule::kCanonical) != 0 ? reduce::Order::canonical : reduce::Order::left_to_right;
-  const int divisor = operands_->averaged && (op.flags & schedule::kFinish) != 0 ? ranks_ : 1;
-  const std::int32_t dst_chunk = bound.chunk(op.dst);
-  sources_.resize(k);
-  for (std::int32_t i = 0; i < op.dst.count; ++i) {
-    const schedule::Extent d = binding_->pieces().of(binding_->chunk(op.dst.buffer, dst_chunk + i), bound.piece);
-    std::byte* dst = at(op.dst, d.offset);
-    for (std::size_t j = 0; j < k; ++j) {
-      const Ref& ref = j == 0 ? op.src : plan_->program.sources[op.more + j - 1].ref;
-      const schedule::Extent s = binding_->pieces().of(binding_->chunk(ref.buffer, bound.chunk(ref) + i), bound.piece);
-      const std::byte* from = at(ref, s.offset);
-      if (is_raw(ref)) {
-        // Its own contribution is scaled where the result will lie; combine_many allows dst to be one of its sources.
-        reduce::scale(operands_->type, dst, from, d.count, operands_->premul);
-        from = dst;
-      }
-      sources_[j] = from;
-    }
-    if (d.count > 0)
-      reduce::combine_many(operands_->type, operands_->op, dst, sources_.data(), static_cast<int>(k), d.count, order, operands_->stores, divisor);
-  }
-}
-
 std::vector<int> Execution::awaited_peers() const {
   std::vector<int> peers;
   if (flat_ != nullptr) {
-    for (std::size_t s = 0; s < flat_at_.size(); ++s)
-      if (flat_at_[s] != flat_->begin[s + 1] && flat_->ops[flat_at_[s]].peer >= 0) peers.push_back(flat_->ops[flat_at_[s]].peer);
-  }
-  for (const Strand& strand : flat_ != nullptr ? std::vector<Strand>() : strands_) {
-    if (plan_ == nullptr || strand.cursor.done()) continue;
-    const BoundOp bound = strand.cursor.current(plan_->program);
-    if (bound.peer >= 0) peers.push_back(bound.peer);
+    for (std::size_t s = 0; s < flat_at_.size(); ++s) {
+      if (flat_at_[s] == flat_->begin[s + 1]) continue;
+      const FlatOp& op = flat_->ops[flat_at_[s]];
+      if (!schedule::receives(op.kind) && !schedule::sends(op.kind)) continue;
+      peers.push_back(static_cast<int>((schedule::receives(op.kind) ? op.from : op.to) % static_cast<std::uint32_t>(ranks_)));
+    }
+  } else if (plan_ != nullptr) {
+    for (const Strand& strand : strands_) {
+      if (strand.cursor.done()) continue;
+      const BoundOp bound = strand.cursor.current(plan_->program);
+      if (bound.peer >= 0) peers.push_back(bound.peer);
+    }
   }
   std::sort(peers.begin(), peers.end());
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());

@@ -1,4 +1,5 @@
-// The short way through a flat program: the same ops, in the same order, with nothing left to look up.
+// The short way through a flat program: the same ops, in the same order, with nothing left to look up. `kIsPlain`: the operator neither
+// scales what it reads nor divides what it has finished.
 #include <base/names.hpp>
 #include <cstring>
 #include <executor/execution.hpp>
@@ -9,20 +10,60 @@ namespace peal::executor {
 
 using schedule::OpKind;
 
-bool Execution::progress_flat() {
+void Execution::start_flat() {
+  bases_[schedule::kInput] = const_cast<std::byte*>(operands_->input);
+  bases_[schedule::kOutput] = operands_->output;
+  bases_[schedule::kScratch] = operands_->scratch;
+  const std::size_t strands = flat_->begin.size() - 1;
+  if (flat_at_.size() != strands) flat_at_.resize(strands);
+  for (std::size_t s = 0; s < strands; ++s) {
+    flat_at_[s] = flat_->begin[s];
+    if (flat_->begin[s] != flat_->begin[s + 1]) ++open_strands_;
+  }
+}
+
+bool Execution::flush_flat() {
+  bool settled = true;
+  for (const std::uint32_t edge : flat_->first_sent)
+    if (!edges_[edge].sender->flush()) settled = false;
+  return settled;
+}
+
+inline transport::Sender* Execution::flat_sender(std::uint32_t edge) {
+  transport::Sender* const known = edges_[edge].sender;
+  if (known != nullptr) [[likely]]
+    return known;
+  const auto ranks = static_cast<std::uint32_t>(ranks_);
+  return sender(static_cast<int>(edge % ranks), static_cast<int>(edge / ranks));
+}
+
+inline transport::Receiver* Execution::flat_receiver(std::uint32_t edge) {
+  transport::Receiver* const known = edges_[edge].receiver;
+  if (known != nullptr) [[likely]]
+    return known;
+  const auto ranks = static_cast<std::uint32_t>(ranks_);
+  return receiver(static_cast<int>(edge % ranks), static_cast<int>(edge / ranks));
+}
+
+bool Execution::progress_flat() { return operands_->scaled || operands_->averaged ? advance_flat<false>() : advance_flat<true>(); }
+
+template <bool kIsPlain>
+bool Execution::advance_flat() {
   bool moved = false;
-  const FlatOp* ops = flat_->ops.data();
-  for (std::size_t s = 0; s < flat_at_.size(); ++s) {
+  const FlatOp* const ops = flat_->ops.data();
+  const std::size_t strands = flat_at_.size();
+  for (std::size_t s = 0; s < strands; ++s) {
     const std::uint32_t end = flat_->begin[s + 1];
-    std::uint32_t at = flat_at_[s];
-    if (at == end) continue;
-    const std::uint32_t before = at;
-    while (at != end && do_flat(ops[at])) {
-      if (log_ != nullptr) [[unlikely]]
-        log_->push_back({static_cast<std::uint32_t>(s), ops[at].op, {ops[at].iteration[0], ops[at].iteration[1]}, 0});
-      ++at;
-    }
+    const std::uint32_t before = flat_at_[s];
+    if (before == end) continue;
+    const auto at = static_cast<std::uint32_t>(run_flat<kIsPlain>(ops + before, ops + end) - ops);
     flat_at_[s] = at;
+    if (log_ != nullptr) [[unlikely]] {
+      for (std::uint32_t i = before; i < at; ++i) {
+        const FlatOrigin& origin = flat_->origins[i];
+        log_->push_back({static_cast<std::uint32_t>(s), origin.op, {origin.iteration[0], origin.iteration[1]}, 0});
+      }
+    }
     moved = moved || at != before;
     if (at == end) --open_strands_;
     if (failed_) return moved;
@@ -30,82 +71,161 @@ bool Execution::progress_flat() {
   return moved;
 }
 
-bool Execution::do_flat(const FlatOp& op) {
-  switch (op.kind) {
-    case OpKind::send: return flat_send(op);
-    case OpKind::recv: return flat_recv(op);
-    case OpKind::recv_reduce: return flat_recv_reduce(op);
-    case OpKind::copy: flat_copy(op); return true;
-    case OpKind::signal: ++signals_[op.event]; return true;
-    default: return signals_[op.event] >= op.threshold;  // wait
-  }
+// Ops of one kind often stand in a row: each kind has its own loop, so that a row costs one dispatch.
+template <class F>
+[[gnu::always_inline]] inline bool run_row(const FlatOp*& op, const FlatOp* last, OpKind kind, F&& perform) {
+  do {
+    if (!perform(*op)) return false;
+    ++op;
+  } while (op != last && op->kind == kind);
+  return true;
 }
 
-bool Execution::flat_send(const FlatOp& op) {
-  Edge& e = edge(op.peer, op.channel);
-  if (e.sender == nullptr && sender(op.peer, op.channel) == nullptr) return false;
-  const bool first = e.sent_in != call_id_;
-  const transport::Tag* tag = first ? &tag_ : nullptr;
-  const std::size_t bytes = op.count * element_;
-  const std::byte* data = op.count == 0 ? nullptr : base_of(op.src_buffer) + op.src;
-  if (operands_->scaled && op.src_buffer == schedule::kInput) {
-    std::byte* room = e.sender->acquire(bytes);
-    if (room == nullptr) return false;
-    reduce::scale(operands_->type, room, data, op.count, operands_->premul);
-    e.sender->publish(bytes, tag);
-  } else if (!e.sender->send(data, bytes, tag)) {
+/// The first op that could not be done; `last` when none is left.
+template <bool kIsPlain>
+const FlatOp* Execution::run_flat(const FlatOp* op, const FlatOp* last) {
+  bool went = true;
+  while (went && op != last) {
+    switch (op->kind) {
+      case OpKind::send: went = run_row(op, last, OpKind::send, [this](const FlatOp& o) { return flat_send<kIsPlain>(o); }); break;
+      case OpKind::recv: went = run_row(op, last, OpKind::recv, [this](const FlatOp& o) { return flat_recv(o); }); break;
+      case OpKind::recv_reduce:
+        went = run_row(op, last, OpKind::recv_reduce, [this](const FlatOp& o) { return flat_recv_reduce<kIsPlain>(o); });
+        break;
+      case OpKind::copy: went = run_row(op, last, OpKind::copy, [this](const FlatOp& o) { return flat_copy<kIsPlain>(o), true; }); break;
+      case OpKind::recv_send:
+      case OpKind::recv_reduce_send:
+        went = run_row(op, last, op->kind, [this](const FlatOp& o) { return flat_recv_and_send<kIsPlain>(o); });
+        break;
+      case OpKind::reduce: flat_reduce(*op++); break;
+      case OpKind::signal: ++signals_[op++->event]; break;
+      case OpKind::wait:
+        went = signals_[op->event] >= op->threshold;
+        op += went ? 1 : 0;
+        break;
+      default: __builtin_unreachable();  // flatten_op makes no others
+    }
+  }
+  return op;
+}
+
+template <bool kIsPlain>
+[[gnu::always_inline]] inline bool Execution::flat_send(const FlatOp& op) {
+  transport::Sender* const to = flat_sender(op.to);
+  if (to == nullptr) [[unlikely]]
     return false;
-  }
-  if (first) {
-    e.sent_in = call_id_;
-    used_senders_.push_back(static_cast<std::uint32_t>(&e - edges_.data()));
-  }
-  return true;
+  if (!kIsPlain && is_flat_raw(op)) return flat_send_scaled(op, *to);
+  return to->send(flat_src(op), op.bytes, flat_tag(op));
+}
+
+[[gnu::always_inline]] inline bool Execution::flat_recv(const FlatOp& op) {
+  transport::Receiver* const from = flat_receiver(op.from);
+  if (from == nullptr || !from->receive(flat_dst(op), op.bytes, &arrived_.bytes, &arrived_.tag, &arrived_.has_tag)) return false;
+  return accept_flat(op, arrived_.bytes, arrived_.has_tag ? &arrived_.tag : nullptr);
 }
 
 // A flat program is a collective's: the first message of an edge carries the tag of the call, the others none.
-bool Execution::accept_flat(const FlatOp& op, Edge& e, std::size_t got, const transport::Tag* tag) {
-  const bool marked = e.received_in != call_id_;
-  e.received_in = call_id_;
-  if (got == op.count * element_ && (marked ? tag != nullptr && *tag == tag_ : tag == nullptr)) [[likely]]
+[[gnu::always_inline]] inline bool Execution::accept_flat(const FlatOp& op, std::size_t got, const transport::Tag* tag) {
+  const bool is_first = (op.flags & kFirstReceived) != 0;
+  if (got == op.bytes && is_first == (tag != nullptr) && (!is_first || *tag == tag_)) [[likely]]
     return true;
-  reject(op.peer, marked, got, op.count * element_, tag, call_);
+  return refuse_flat(op, got, tag);
+}
+
+bool Execution::refuse_flat(const FlatOp& op, std::size_t got, const transport::Tag* tag) {
+  reject(static_cast<int>(op.from % static_cast<std::uint32_t>(ranks_)), (op.flags & kFirstReceived) != 0, got, op.bytes, tag, call_);
   return false;
 }
 
-bool Execution::flat_recv(const FlatOp& op) {
-  Edge& e = edge(op.peer, op.channel);
-  if (e.receiver == nullptr && receiver(op.peer, op.channel) == nullptr) return false;
-  std::size_t got = 0;
-  transport::Tag tag;
-  bool has_tag = false;
-  std::byte* data = op.count == 0 ? nullptr : base_of(op.dst_buffer) + op.dst;
-  if (!e.receiver->receive(data, op.count * element_, &got, &tag, &has_tag)) return false;
-  return accept_flat(op, e, got, has_tag ? &tag : nullptr);
-}
-
-bool Execution::flat_recv_reduce(const FlatOp& op) {
-  Edge& e = edge(op.peer, op.channel);
-  if (e.receiver == nullptr && receiver(op.peer, op.channel) == nullptr) return false;
-  const transport::Message* message = e.receiver->peek();
-  if (message == nullptr) return false;
-  if (!accept_flat(op, e, message->bytes, message->tag)) return false;
-  const bool last = (op.flags & schedule::kFinish) != 0;
-  const bool finish = last && operands_->averaged;
-  if (op.count > 0)
-    combine(base_of(op.dst_buffer) + op.dst, base_of(op.src_buffer) + op.src, message->data, op.count,
-            operands_->scaled && op.src_buffer == schedule::kInput, finish, last && !finish ? operands_->combine_last : operands_->combine_cached);
-  e.receiver->release();
+bool Execution::flat_send_scaled(const FlatOp& op, transport::Sender& to) {
+  std::byte* room = to.acquire(op.bytes);
+  if (room == nullptr) return false;
+  reduce::scale(operands_->type, room, flat_src(op), op.count, operands_->premul);
+  to.publish(op.bytes, flat_tag(op));
   return true;
 }
 
-void Execution::flat_copy(const FlatOp& op) {
+template <bool kIsPlain>
+[[gnu::always_inline]] inline bool Execution::flat_recv_reduce(const FlatOp& op) {
+  transport::Receiver* const from = flat_receiver(op.from);
+  const transport::Message* message = from == nullptr ? nullptr : from->peek();
+  if (message == nullptr) return false;
+  if (!accept_flat(op, message->bytes, message->tag)) return false;
+  if (op.count > 0) {
+    const bool last = (op.flags & schedule::kFinish) != 0;
+    if constexpr (kIsPlain) {
+      (last ? operands_->combine_last : operands_->combine_cached)(flat_dst(op), flat_src(op), message->data, op.count);
+    } else {
+      const bool finish = last && operands_->averaged;
+      combine(flat_dst(op), flat_src(op), message->data, op.count, is_flat_raw(op), finish,
+              last && !finish ? operands_->combine_last : operands_->combine_cached);
+    }
+  }
+  from->release();
+  return true;
+}
+
+template <bool kIsPlain>
+[[gnu::always_inline]] inline bool Execution::flat_recv_and_send(const FlatOp& op) {
+  transport::Receiver* const from = flat_receiver(op.from);
+  transport::Sender* const to = flat_sender(op.to);
+  const transport::Message* message = from == nullptr || to == nullptr ? nullptr : from->peek();
+  if (message == nullptr) return false;
+  std::byte* room = to->acquire(op.bytes);
+  if (room == nullptr) return false;
+  if (!accept_flat(op, message->bytes, message->tag)) return false;
+  if (op.count > 0) {
+    if (op.kind == OpKind::recv_send) {
+      std::memcpy(room, message->data, op.bytes);
+    } else if constexpr (kIsPlain) {
+      operands_->combine_cached(room, flat_src(op), message->data, op.count);
+    } else {
+      combine(room, flat_src(op), message->data, op.count, is_flat_raw(op), operands_->averaged && (op.flags & schedule::kFinish) != 0,
+              operands_->combine_cached);
+    }
+    if ((op.flags & schedule::kStore) != 0) reduce::copy(flat_dst(op), room, op.bytes, operands_->stores);
+  }
+  to->publish(op.bytes, flat_tag(op));
+  from->release();
+  return true;
+}
+
+template <bool kIsPlain>
+inline void Execution::flat_copy(const FlatOp& op) {
   if (op.count == 0) return;
-  std::byte* dst = base_of(op.dst_buffer) + op.dst;
-  const std::byte* src = base_of(op.src_buffer) + op.src;
-  if (operands_->scaled && op.src_buffer == schedule::kInput) reduce::scale(operands_->type, dst, src, op.count, operands_->premul);
-  else if (dst != src) reduce::copy(dst, src, op.count * element_, operands_->stores);
-  if (operands_->averaged && (op.flags & schedule::kFinish) != 0) reduce::divide(operands_->type, dst, dst, op.count, ranks_);
+  std::byte* dst = flat_dst(op);
+  const std::byte* src = flat_src(op);
+  if constexpr (!kIsPlain) {
+    if (is_flat_raw(op)) {
+      reduce::scale(operands_->type, dst, src, op.count, operands_->premul);
+      src = dst;
+    }
+  }
+  if (dst != src) reduce::copy(dst, src, op.bytes, operands_->stores);
+  if constexpr (!kIsPlain) {
+    if (operands_->averaged && (op.flags & schedule::kFinish) != 0) reduce::divide(operands_->type, dst, dst, op.count, ranks_);
+  }
+}
+
+void Execution::flat_reduce(const FlatOp& op) {
+  if (op.count == 0) return;
+  std::byte* dst = flat_dst(op);
+  const std::size_t k = op.more_count + std::size_t{1};
+  sources_.resize(k);
+  for (std::size_t i = 0; i < k; ++i) {
+    const FlatSource place = i == 0 ? FlatSource{op.src_buffer, op.src} : flat_->sources[op.more + i - 1];
+    const std::byte* from = bases_[place.buffer] + place.offset;
+    if (operands_->scaled && place.buffer == schedule::kInput) {
+      // Its own contribution is scaled where the result will lie; combine_many allows dst to be one of its sources.
+      reduce::scale(operands_->type, dst, from, op.count, operands_->premul);
+      from = dst;
+    }
+    sources_[i] = from;
+  }
+  const auto order = (op.flags & schedule::kCanonical) != 0 ? reduce::Order::canonical : reduce::Order::left_to_right;
+  const int divisor = operands_->averaged && (op.flags & schedule::kFinish) != 0 ? ranks_ : 1;
+  reduce::combine_many(operands_->type, operands_->op, dst, sources_.data(), static_cast<int>(k), op.count, order, operands_->stores,
+                       divisor);
 }
 
 }  // namespace peal::executor

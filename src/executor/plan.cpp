@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <executor/plan.hpp>
 
 namespace peal::executor {
@@ -16,6 +18,11 @@ void fill(std::vector<schedule::Extent>& chunks, const schedule::ExtentTable& ta
   for (std::int32_t i = 0; i < n; ++i) chunks[static_cast<std::size_t>(i)] = table.chunk(i);
 }
 
+// What varies from rank to rank. Each part has as many entries as there are ranks, or none.
+std::array<std::span<const std::uint64_t>, 4> parts_of(const Shape& shape) {
+  return {shape.input_counts, shape.input_displs, shape.output_counts, shape.output_displs};
+}
+
 }  // namespace
 
 std::uint32_t plan_hash(const std::string& algorithm, schedule::Protocol protocol, std::uint64_t message_bytes) {
@@ -27,9 +34,27 @@ std::uint32_t plan_hash(const std::string& algorithm, schedule::Protocol protoco
   return static_cast<std::uint32_t>(h ^ h >> 32);
 }
 
+bool Binding::is_bound_to(const Shape& shape) const {
+  if (!bound_ || shape.count != count_ || shape.element_bytes != element_bytes_) return false;
+  if (!varied_) return true;
+  const std::uint64_t* known = varied_shape_.data();
+  std::size_t left = varied_shape_.size();
+  for (const auto& span : parts_of(shape)) {
+    if (span.size() > left || !std::equal(span.begin(), span.end(), known)) return false;
+    known += span.size();
+    left -= span.size();
+  }
+  return left == 0;
+}
+
 void Binding::bind(const Plan& plan, const Shape& shape) {
-  if (bound_ && !varied_ && shape.count == count_ && shape.element_bytes == element_bytes_) return;
+  if (is_bound_to(shape)) {
+    if (varied_ && !is_repeated_) flatten(plan);
+    is_repeated_ = true;
+    return;
+  }
   bound_ = true;
+  is_repeated_ = false;
   count_ = shape.count;
   element_bytes_ = shape.element_bytes;
   const schedule::Layouts& layouts = plan.layouts;
@@ -44,10 +69,16 @@ void Binding::bind(const Plan& plan, const Shape& shape) {
   scratch_chunks_ = like.layout().chunks();
   scratch_stride_ = compact_ ? like.largest_chunk() : like.total();
   scratch_bytes_ = extents.scratch_elements() * shape.element_bytes;
-  pieces_ = plan.pieced ? schedule::cut_into_pieces(extents.largest_chunk(), plan.chunks_a_message,
-                                                    plan.message_bytes / shape.element_bytes)
-                        : schedule::Pieces{};
-  flatten(plan);
+  pieces_ = plan.pieced
+                ? schedule::cut_into_pieces(extents.largest_chunk(), plan.chunks_a_message, plan.message_bytes / shape.element_bytes)
+                : schedule::Pieces{};
+  flat_.begin.clear();
+  if (!varied_) {
+    flatten(plan);
+    return;
+  }
+  varied_shape_.clear();
+  for (const auto& span : parts_of(shape)) varied_shape_.insert(varied_shape_.end(), span.begin(), span.end());
 }
 
 void Binding::bind_user(const std::vector<std::uint64_t>& counts) {

@@ -44,8 +44,11 @@ bool Acceptor::make_room() {
   if (half_open_.size() < kMaxHalfOpen) return true;
   const HalfOpen& oldest = half_open_.front();
   if (now_ns() - oldest.since_ns < kHalfOpenGraceNs) return false;
-  note({Verdict::no_verdict, false, {},
-        fail(ErrorCode::refused, "the connection from {} was silent and gave its place to a newer one ({} were half open)", oldest.from, kMaxHalfOpen)
+  note({Verdict::no_verdict,
+        false,
+        {},
+        fail(ErrorCode::refused, "the connection from {} was silent and gave its place to a newer one ({} were half open)", oldest.from,
+             kMaxHalfOpen)
             .value()});
   half_open_.erase(half_open_.begin());
   return true;

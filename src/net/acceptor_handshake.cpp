@@ -159,7 +159,8 @@ AcceptorHandshake::State AcceptorHandshake::advance(int fd) {
     if (!has_moved) break;
   }
   if (state_ == State::in_progress && now_ns() >= deadline_ns_)
-    refuse(Verdict::no_verdict, fail(ErrorCode::timeout, "the connection from {} did not finish the handshake in time ({} bytes came)", peer_, got_).value());
+    refuse(Verdict::no_verdict,
+           fail(ErrorCode::timeout, "the connection from {} did not finish the handshake in time ({} bytes came)", peer_, got_).value());
   return state_;
 }
 

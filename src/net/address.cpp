@@ -29,8 +29,8 @@ std::string shown(std::string_view text) {
 }
 
 auto not_an_address(std::string_view text, std::string_view why) {
-  return fail(ErrorCode::invalid_argument, "\"{}\" is not an address: {}; write 10.0.0.1:29500, [::1]:29500, host:29500 or unix:NAME", shown(text),
-              why);
+  return fail(ErrorCode::invalid_argument, "\"{}\" is not an address: {}; write 10.0.0.1:29500, [::1]:29500, host:29500 or unix:NAME",
+              shown(text), why);
 }
 
 Result<HostAndPort> split(std::string_view text) {
@@ -119,8 +119,8 @@ Result<Address> Address::resolve(std::string_view text) {
   const int error = getaddrinfo(parts.host.c_str(), nullptr, &hints, &found);
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
   if (error != 0 || found == nullptr)
-    return fail(ErrorCode::unreachable, "host \"{}\" is not known here ({}): check the name, or write the numeric address", shown(parts.host),
-                error == EAI_SYSTEM ? errno_text(errno) : gai_strerror(error));
+    return fail(ErrorCode::unreachable, "host \"{}\" is not known here ({}): check the name, or write the numeric address",
+                shown(parts.host), error == EAI_SYSTEM ? errno_text(errno) : gai_strerror(error));
   return from_kernel(found->ai_addr, found->ai_addrlen).with_port(parts.port);
 }
 
@@ -128,11 +128,13 @@ Result<Address> Address::unix_name(std::string_view name) {
   if (name.empty() || name.size() > kMaxUnixName)
     return fail(ErrorCode::invalid_argument, "a Unix name has 1 to {} bytes, \"{}\" has {}", kMaxUnixName, shown(name), name.size());
   for (const char c : name)
-    if (c <= ' ' || c >= 127) return fail(ErrorCode::invalid_argument, "a Unix name has printable letters and no spaces: \"{}\"", shown(name));
+    if (c <= ' ' || c >= 127)
+      return fail(ErrorCode::invalid_argument, "a Unix name has printable letters and no spaces: \"{}\"", shown(name));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path + 1, name.data(), name.size());
-  return from_kernel(reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()));
+  return from_kernel(reinterpret_cast<const sockaddr*>(&address),
+                     static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()));
 }
 
 Address Address::loopback_v4(std::uint16_t port) {

@@ -70,7 +70,8 @@ Result<FileDescriptor> receive_descriptor(int unix_socket, std::int64_t deadline
     message.msg_controllen = sizeof(control);
     const ssize_t got = ::recvmsg(unix_socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (got == 1) break;
-    if (got == 0 || (got < 0 && errno == ECONNRESET)) return fail(ErrorCode::unreachable, "the sender of a descriptor has closed the connection");
+    if (got == 0 || (got < 0 && errno == ECONNRESET))
+      return fail(ErrorCode::unreachable, "the sender of a descriptor has closed the connection");
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return fail(ErrorCode::system, "cannot receive a descriptor: {}", errno_text(errno));
     PEAL_TRY(wait_readable(unix_socket, deadline_ns));
@@ -79,7 +80,8 @@ Result<FileDescriptor> receive_descriptor(int unix_socket, std::int64_t deadline
   const std::size_t count = collect(message, found);
   if ((message.msg_flags & MSG_CTRUNC) != 0 && count == 0)
     return fail(ErrorCode::system, "a descriptor could not be taken: this process has no free descriptor; raise `ulimit -n`");
-  if (mark != kMark || count != 1) return fail(ErrorCode::corrupt, "one descriptor was expected, {} came with mark {}", count, static_cast<int>(mark));
+  if (mark != kMark || count != 1)
+    return fail(ErrorCode::corrupt, "one descriptor was expected, {} came with mark {}", count, static_cast<int>(mark));
   return std::move(found[0]);
 }
 
@@ -92,7 +94,8 @@ Status serve_offer(int offer, int fd, int receivers, std::int64_t deadline_ns) {
   for (int served = 0; served < receivers;) {
     auto taker = accept_before(offer, deadline_ns);
     if (!taker && taker.error().code == ErrorCode::timeout)
-      return fail(ErrorCode::timeout, "{} of {} ranks took the shared segment in time: the others have not come or are stopped", served, receivers);
+      return fail(ErrorCode::timeout, "{} of {} ranks took the shared segment in time: the others have not come or are stopped", served,
+                  receivers);
     if (!taker) return pass_on(std::move(taker).error());
     if (!check_same_user(taker->get())) continue;
     // A taker that has died meanwhile does not count; the byte and the descriptor fit into any fresh socket, so this does not wait.

@@ -50,25 +50,30 @@ Mac proof_of(const Key& key, std::string_view side, const Hello& connector, cons
 }
 
 Failure versions_differ(std::string_view peer, std::uint32_t theirs, std::uint32_t mine) {
-  return fail(ErrorCode::refused, "the peer at {} speaks wire version {}, this one {}: install the same Peal on every host", peer, theirs, mine).value();
+  return fail(ErrorCode::refused, "the peer at {} speaks wire version {}, this one {}: install the same Peal on every host", peer, theirs,
+              mine)
+      .value();
 }
 
 Failure jobs_differ(std::string_view peer, std::uint64_t theirs, std::uint64_t mine) {
-  return fail(ErrorCode::refused, "the peer at {} belongs to job {:016x}, this one to job {:016x}: two jobs share an address; give each its own PEAL_ROOT",
+  return fail(ErrorCode::refused,
+              "the peer at {} belongs to job {:016x}, this one to job {:016x}: two jobs share an address; give each its own PEAL_ROOT",
               peer, theirs, mine)
       .value();
 }
 
 Failure sizes_differ(std::string_view peer, const Party& theirs, const Party& mine) {
-  return fail(ErrorCode::mismatch, "rank {} at {} was started as one of {} ranks, rank {} as one of {}: start every rank with the same size", theirs.rank,
-              peer, theirs.size, mine.rank, mine.size)
+  return fail(ErrorCode::mismatch,
+              "rank {} at {} was started as one of {} ranks, rank {} as one of {}: start every rank with the same size", theirs.rank, peer,
+              theirs.size, mine.rank, mine.size)
       .value();
 }
 
 Failure rank_is_wrong(std::string_view peer, const Party& theirs, const Party& mine) {
   if (theirs.rank == mine.rank)
-    return fail(ErrorCode::mismatch, "two processes say that they are rank {} of {}, this one and the one at {}: give every process its own rank",
-                mine.rank, mine.size, peer)
+    return fail(ErrorCode::mismatch,
+                "two processes say that they are rank {} of {}, this one and the one at {}: give every process its own rank", mine.rank,
+                mine.size, peer)
         .value();
   return fail(ErrorCode::mismatch, "the peer at {} says that it is rank {} of {}: ranks go from 0 to {}", peer, theirs.rank, theirs.size,
               theirs.size - 1)
@@ -80,7 +85,9 @@ Failure keys_differ(std::string_view peer) {
 }
 
 Failure not_peal(std::string_view peer) {
-  return fail(ErrorCode::refused, "what talks at {} is not Peal: its first bytes are no handshake; is another program using this port?", peer).value();
+  return fail(ErrorCode::refused, "what talks at {} is not Peal: its first bytes are no handshake; is another program using this port?",
+              peer)
+      .value();
 }
 
 namespace {
@@ -97,14 +104,16 @@ Failure word_verdict(Verdict verdict, std::string_view peer, const Party& theirs
     case Verdict::accepted:
     case Verdict::no_verdict: break;
   }
-  return fail(ErrorCode::refused, "the peer at {} refuses this connection: it is not the part of the job that was meant to be there", peer).value();
+  return fail(ErrorCode::refused, "the peer at {} refuses this connection: it is not the part of the job that was meant to be there", peer)
+      .value();
 }
 
 tl::unexpected<Failure> connector_failure(Failure failure, std::string_view peer) {
   if (failure.code == ErrorCode::timeout)
     return fail(ErrorCode::timeout, "the peer at {} accepted the connection but did not finish the handshake in time", peer);
   if (failure.code == ErrorCode::unreachable)
-    return fail(ErrorCode::unreachable, "the peer at {} closed the connection during the handshake: it has ended or turned this one away", peer);
+    return fail(ErrorCode::unreachable, "the peer at {} closed the connection during the handshake: it has ended or turned this one away",
+                peer);
   return pass_on(std::move(failure));
 }
 
@@ -121,7 +130,8 @@ Result<Party> connector_handshake(int fd, const Key& key, const Party& mine, std
   if (auto got = recv_all(fd, answer.data(), kHelloPrefixBytes, deadline_ns); !got) return connector_failure(got.error(), peer);
   WireReader prefix{std::span<const std::uint8_t>(answer.data(), kHelloPrefixBytes)};
   if (prefix.raw(kHelloMagic.size()) != kHelloMagic) return pass_on(not_peal(peer));
-  if (const std::uint32_t theirs = prefix.u32(); theirs != mine.wire_version) return pass_on(versions_differ(peer, theirs, mine.wire_version));
+  if (const std::uint32_t theirs = prefix.u32(); theirs != mine.wire_version)
+    return pass_on(versions_differ(peer, theirs, mine.wire_version));
   if (auto got = recv_all(fd, answer.data() + kHelloPrefixBytes, kHelloBytes - kHelloPrefixBytes, deadline_ns); !got)
     return connector_failure(got.error(), peer);
   PEAL_ASSIGN(const Hello their_hello, parse_hello(answer));

@@ -44,17 +44,20 @@ Result<Address> source_towards(const Address& root) {
 Result<InterfaceChoice> choose_by_wish(std::string_view wish, const Address& root, const std::vector<Interface>& all) {
   const Interface* by_name = nullptr;
   for (const Interface& one : all) {
-    if (one.address.host() == wish) return InterfaceChoice{one, fmt::format("{} ({}): PEAL_INTERFACE={} names this address", one.name, wish, wish)};
+    if (one.address.host() == wish)
+      return InterfaceChoice{one, fmt::format("{} ({}): PEAL_INTERFACE={} names this address", one.name, wish, wish)};
     if (one.name != wish) continue;
     const bool is_same_family = one.address.family() == root.family();
     if (by_name == nullptr || (is_same_family && by_name->address.family() != root.family())) by_name = &one;
   }
   if (by_name == nullptr)
-    return fail(ErrorCode::invalid_argument, "PEAL_INTERFACE={} is neither an interface nor an address of this host; it has: {}", wish, describe(all));
+    return fail(ErrorCode::invalid_argument, "PEAL_INTERFACE={} is neither an interface nor an address of this host; it has: {}", wish,
+                describe(all));
   if (!by_name->is_up)
     return fail(ErrorCode::invalid_argument, "the interface {} of PEAL_INTERFACE is down; this host has: {}", wish, describe(all));
   if (root.is_ip() && by_name->address.family() != root.family())
-    return fail(ErrorCode::invalid_argument, "the interface {} of PEAL_INTERFACE has no {} address, which the root {} needs; this host has: {}", wish,
+    return fail(ErrorCode::invalid_argument,
+                "the interface {} of PEAL_INTERFACE has no {} address, which the root {} needs; this host has: {}", wish,
                 root.family() == Family::ipv4 ? "IPv4" : "IPv6", root.host(), describe(all));
   return InterfaceChoice{*by_name, fmt::format("{} ({}): PEAL_INTERFACE={} asks for it", by_name->name, by_name->address.host(), wish)};
 }
@@ -85,17 +88,17 @@ Result<InterfaceChoice> choose_interface(std::string_view wish, const Address& r
   PEAL_ASSIGN(const auto all, list_interfaces());
   if (!wish.empty()) return choose_by_wish(wish, root, all);
   if (!root.is_ip())
-    return fail(ErrorCode::invalid_argument, "the root {} has no network address to look for a way to; set PEAL_INTERFACE to one of: {}", root.text(),
-                describe(all));
+    return fail(ErrorCode::invalid_argument, "the root {} has no network address to look for a way to; set PEAL_INTERFACE to one of: {}",
+                root.text(), describe(all));
   auto source = source_towards(root);
   if (!source) return fail(source.error().code, "{}; this host has: {}", source.error().message, describe(all));
   for (const Interface& one : all) {
     if (one.address.host() != source->host()) continue;
     // The host's own address is reached over lo, but its source is the address itself, so this names the real interface.
     if (one.is_loopback && !root.is_loopback()) break;
-    const std::string why = root.host() == one.address.host() ? fmt::format("{} ({}): it is the root's own address", one.name, one.address.host())
-                                                              : fmt::format("{} ({}): the route to the root {} leaves by it", one.name,
-                                                                            one.address.host(), root.host());
+    const std::string why = root.host() == one.address.host()
+                                ? fmt::format("{} ({}): it is the root's own address", one.name, one.address.host())
+                                : fmt::format("{} ({}): the route to the root {} leaves by it", one.name, one.address.host(), root.host());
     return InterfaceChoice{one, why};
   }
   return fail(ErrorCode::unreachable, "the way to {} leaves from {}, which no interface has; set PEAL_INTERFACE to one of: {}", root.text(),

@@ -51,14 +51,13 @@ Result<Key> read_key_file(const std::string& path) {
   struct stat found {};
   if (fstat(fd.get(), &found) != 0) return fail(ErrorCode::system, "cannot look at the key file {}: {}", path, errno_text(errno));
   const bool is_pipe = S_ISFIFO(found.st_mode);
-  if (!S_ISREG(found.st_mode) && !is_pipe)
-    return fail(ErrorCode::invalid_argument, "the key file {} is neither a file nor a pipe", path);
+  if (!S_ISREG(found.st_mode) && !is_pipe) return fail(ErrorCode::invalid_argument, "the key file {} is neither a file nor a pipe", path);
   if (!is_pipe && (found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    return fail(ErrorCode::refused, "the key file {} can be read or written by others (mode {:o}): type `chmod 600 {}`", path, found.st_mode & 0777u,
-                path);
+    return fail(ErrorCode::refused, "the key file {} can be read or written by others (mode {:o}): type `chmod 600 {}`", path,
+                found.st_mode & 0777u, path);
   if (!is_pipe && found.st_uid != geteuid() && found.st_uid != 0)
-    return fail(ErrorCode::refused, "the key file {} belongs to user {}, this process to user {}: use a key file of your own", path, found.st_uid,
-                geteuid());
+    return fail(ErrorCode::refused, "the key file {} belongs to user {}, this process to user {}: use a key file of your own", path,
+                found.st_uid, geteuid());
   Key key;
   PEAL_ASSIGN(const std::string text, read_some(fd.get(), 2 * key.bytes.size() + 8, path));
   if (text.size() == key.bytes.size()) {
@@ -66,8 +65,8 @@ Result<Key> read_key_file(const std::string& path) {
     return key;
   }
   if (parse_digits(text, key)) return key;
-  return fail(ErrorCode::corrupt, "the key file {} holds no key: it must have 64 hexadecimal digits; make one with `openssl rand -hex 32 > {}`", path,
-              path);
+  return fail(ErrorCode::corrupt,
+              "the key file {} holds no key: it must have 64 hexadecimal digits; make one with `openssl rand -hex 32 > {}`", path, path);
 }
 
 Status write_key_file(const std::string& path, const Key& key) {

@@ -47,17 +47,19 @@ int try_connect(int fd, const Address& address, std::int64_t deadline_ns) {
 }
 
 bool is_worth_another_try(int error) {
-  return error == ECONNREFUSED || error == EAGAIN || error == ECONNRESET || error == ECONNABORTED || error == EADDRNOTAVAIL || error == EINTR;
+  return error == ECONNREFUSED || error == EAGAIN || error == ECONNRESET || error == ECONNABORTED || error == EADDRNOTAVAIL ||
+         error == EINTR;
 }
 
 tl::unexpected<Failure> connect_failure(const Address& address, int error) {
   const std::string where = address.text();
   if (error == ECONNREFUSED)
-    return fail(ErrorCode::unreachable, "nobody listens at {}: the process there has not started or has ended, or the address is wrong", where);
+    return fail(ErrorCode::unreachable, "nobody listens at {}: the process there has not started or has ended, or the address is wrong",
+                where);
   if (error == EAGAIN) return fail(ErrorCode::unreachable, "{} listens but does not accept: its queue is full", where);
   if (error == EHOSTUNREACH || error == ENETUNREACH)
-    return fail(ErrorCode::unreachable, "host unreachable: there is no way to {} ({}): check the address, the cable, and PEAL_INTERFACE", where,
-                errno_text(error));
+    return fail(ErrorCode::unreachable, "host unreachable: there is no way to {} ({}): check the address, the cable, and PEAL_INTERFACE",
+                where, errno_text(error));
   if (error == ETIMEDOUT)
     return fail(ErrorCode::unreachable, "{} does not answer: the host is down, or a firewall drops what is sent to it", where);
   return fail(ErrorCode::unreachable, "cannot connect to {}: {}", where, errno_text(error));
@@ -106,10 +108,11 @@ Result<FileDescriptor> listen_on(const Address& address, int backlog) {
   if (::bind(fd.get(), address.data(), address.size()) != 0 || ::listen(fd.get(), backlog) != 0) {
     const int error = errno;
     if (error == EADDRINUSE && address.is_unix())
-      return fail(ErrorCode::system, "the name {} is taken by another process: is the same job running twice? Give this one another PEAL_JOB",
-                  address.text());
+      return fail(ErrorCode::system,
+                  "the name {} is taken by another process: is the same job running twice? Give this one another PEAL_JOB", address.text());
     if (error == EADDRINUSE)
-      return fail(ErrorCode::system, "port taken: another process listens at {}; type `ss -ltnp 'sport = :{}'` to see which, or choose another port",
+      return fail(ErrorCode::system,
+                  "port taken: another process listens at {}; type `ss -ltnp 'sport = :{}'` to see which, or choose another port",
                   address.text(), address.port());
     if (error == EADDRNOTAVAIL)
       return fail(ErrorCode::invalid_argument, "{} is not an address of this host: `ip address` lists those it has", address.text());

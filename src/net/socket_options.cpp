@@ -58,10 +58,12 @@ Result<CongestionControl> request_congestion_control(int fd, std::string_view wi
   out.is_granted = error == 0 && out.in_force == wish;
   if (out.is_granted) return out;
   if (error == ENOENT) {
-    out.note = fmt::format("this kernel has no congestion control \"{}\", {} stays; `modprobe tcp_{}` may add it", wish, out.in_force, wish);
+    out.note =
+        fmt::format("this kernel has no congestion control \"{}\", {} stays; `modprobe tcp_{}` may add it", wish, out.in_force, wish);
   } else if (error == EPERM || error == EACCES) {
-    out.note = fmt::format("congestion control \"{}\" is not permitted to this user, {} stays; add it to net.ipv4.tcp_allowed_congestion_control", wish,
-                           out.in_force);
+    out.note =
+        fmt::format("congestion control \"{}\" is not permitted to this user, {} stays; add it to net.ipv4.tcp_allowed_congestion_control",
+                    wish, out.in_force);
   } else {
     return fail(ErrorCode::system, "the socket refuses congestion control \"{}\": {}", wish, errno_text(error));
   }
@@ -95,7 +97,8 @@ Result<PeerCredentials> peer_credentials(int fd) {
 Status check_same_user(int fd) {
   PEAL_ASSIGN(const PeerCredentials peer, peer_credentials(fd));
   if (peer.uid == geteuid()) return {};
-  return fail(ErrorCode::refused, "process {} belongs to user {}, this one to user {}: ranks of one job on one host must run as the same user", peer.pid,
+  return fail(ErrorCode::refused,
+              "process {} belongs to user {}, this one to user {}: ranks of one job on one host must run as the same user", peer.pid,
               peer.uid, geteuid());
 }
 

@@ -30,7 +30,7 @@ struct Fold {
   Order order;
   int k;
   int divisor;
-  bool is_half;            // f16 or bf16, partial results in f32 by the kernels of `half`; not min and max, which round nothing
+  bool is_half;  // f16 or bf16, partial results in f32 by the kernels of `half`; not min and max, which round nothing
   HalfFold half;
   CombineFn whole;         // the other types, at every node but the root
   CombineFn whole_finish;  // and at the root; every type for k = 2
@@ -106,7 +106,7 @@ bool combine_many(DataType type, ReduceOp op, void* dst, const void* const* sour
   const bool is_exact = op == ReduceOp::min || op == ReduceOp::max;
   const bool is_half = (type == DataType::f16 || type == DataType::bf16) && !is_exact;
   Workspace workspace;
-  Fold fold{type, order, k, divisor, is_half, is_half ? half_fold_for(type, op, stores) : HalfFold{}, combine_for(type, op),
+  Fold fold{type, order,   k,         divisor, is_half, is_half ? half_fold_for(type, op, stores) : HalfFold{}, combine_for(type, op),
             root, sources, &workspace};
   const std::size_t element = size_of(type);
   const std::size_t tile = kTileBytes / (is_half ? sizeof(float) : element);

@@ -7,9 +7,9 @@
 namespace peal::reduce {
 
 // Each knows its own types only, and answers nullptr for an operator that they do not have.
-CombineFn combine_for_wide(DataType type, ReduceOp op, Stores stores) noexcept;      // f64, f32
-CombineFn combine_for_half(DataType type, ReduceOp op, Stores stores) noexcept;      // f16, bf16
-CombineFn combine_for_integer(DataType type, ReduceOp op, Stores stores) noexcept;   // i8 .. u64
+CombineFn combine_for_wide(DataType type, ReduceOp op, Stores stores) noexcept;     // f64, f32
+CombineFn combine_for_half(DataType type, ReduceOp op, Stores stores) noexcept;     // f16, bf16
+CombineFn combine_for_integer(DataType type, ReduceOp op, Stores stores) noexcept;  // i8 .. u64
 CombineFn combine_for_boolean(ReduceOp op, Stores stores) noexcept;
 
 /// The parts of a longer fold of f16 or bf16 ("half"), whose partial results are f32 and which rounds once, at the end.

@@ -23,7 +23,8 @@ struct Sum {
   }
 };
 
-/// Bytes have no multiplication: even and odd bytes are multiplied in lanes of 16 bits, where the low half of a product needs only low halves.
+/// Bytes have no multiplication: even and odd bytes are multiplied in lanes of 16 bits, where the low half of a product needs only low
+/// halves.
 template <class D, class V>
 HWY_INLINE V multiply(D d, V a, V b) {
   using T = hn::TFromD<D>;

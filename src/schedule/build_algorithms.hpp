@@ -15,7 +15,7 @@ std::vector<Algorithm> tree_algorithms();            // build_tree.cpp: k-nomial
 std::vector<Algorithm> hierarchical_algorithms();    // build_hierarchical.cpp
 std::vector<Algorithm> point_to_point_algorithms();  // build_point_to_point.cpp
 
-CostTerms hierarchical_cost(const Request& request);           // cost_hierarchical.cpp
+CostTerms hierarchical_cost(const Request& request);  // cost_hierarchical.cpp
 bool hierarchical_is_canonical(const Request& request);
 
 }  // namespace peal::schedule

@@ -144,8 +144,10 @@ void build_broadcast(const Request& request, std::int32_t rank, RankBuilder& bui
 
 void build_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
   StrandBuilder strand = builder.strand(rank == request.root ? "reduce" : "send");
-  if (rank == request.root) receive_sum(strand, request, rank, input(0), output(0), 0, 1, [] {});
-  else strand.send(request.root, input(0));
+  if (rank == request.root)
+    receive_sum(strand, request, rank, input(0), output(0), 0, 1, [] {});
+  else
+    strand.send(request.root, input(0));
 }
 
 void build_gather(const Request& request, std::int32_t rank, RankBuilder& builder) {
@@ -254,8 +256,7 @@ constexpr std::string_view kBlocks = "blocks go straight to everybody";
 std::vector<Algorithm> direct_algorithms() {
   using C = Collective;
   return {
-      {"one_shot", kOneShot, C::all_reduce, true, few_sources, one_shot_layouts, build_one_shot, one_shot_cost, yes,
-       is_taken_when_sent},
+      {"one_shot", kOneShot, C::all_reduce, true, few_sources, one_shot_layouts, build_one_shot, one_shot_cost, yes, is_taken_when_sent},
       {"two_shot", kTwoShot, C::all_reduce, true, few_sources, two_shot_layouts, build_two_shot, two_shot_cost, yes},
       {"direct", kOwner, C::reduce_scatter, true, few_sources, scatter_sum_layouts, build_reduce_scatter, reduce_scatter_cost, yes},
       {"direct", kBlocks, C::all_gather, true, always, plain_layouts, build_all_gather, exchange_cost, yes},

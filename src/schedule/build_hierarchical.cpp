@@ -116,8 +116,10 @@ void all_reduce_by_leaders(const Request& request, const GroupMap& map, std::int
 void build_all_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
   const GroupMap map = group_map(request);
   StrandBuilder strand = builder.strand(map.is_equal ? "rails" : "leaders");
-  if (map.is_equal) all_reduce_on_rails(map, group_seat(request, map, rank), strand);
-  else all_reduce_by_leaders(request, map, rank, strand);
+  if (map.is_equal)
+    all_reduce_on_rails(map, group_seat(request, map, rank), strand);
+  else
+    all_reduce_by_leaders(request, map, rank, strand);
 }
 
 void build_broadcast(const Request& request, std::int32_t rank, RankBuilder& builder) {

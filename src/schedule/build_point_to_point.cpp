@@ -74,7 +74,8 @@ Program group_program(std::int32_t rank, std::int32_t ranks, std::span<const Tra
       continue;
     }
     const auto at = receiving.find(receives[i].peer);
-    StrandBuilder strand = at != receiving.end() ? at->second : receiving.emplace(receives[i].peer, builder.strand("receive")).first->second;
+    StrandBuilder strand =
+        at != receiving.end() ? at->second : receiving.emplace(receives[i].peer, builder.strand("receive")).first->second;
     strand.recv(receives[i].peer, here);
   }
   return lower(builder.take(), rank, ranks, false);

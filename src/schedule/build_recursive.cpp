@@ -45,8 +45,10 @@ void tell(StrandBuilder& strand, const Exchange& step, Ref what) {
   if (step.targets == 0) return;
   strand.send(step.first_target, what);
   const std::int32_t second = step.first_target + step.stride;
-  if (step.targets == 2) strand.send(second, what);
-  else strand.loop(step.targets - 1, [&] { strand.send(second, what).peer_step = step.stride; });
+  if (step.targets == 2)
+    strand.send(second, what);
+  else
+    strand.loop(step.targets - 1, [&] { strand.send(second, what).peer_step = step.stride; });
 }
 
 void build_all_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
@@ -172,7 +174,8 @@ CostTerms all_gather_cost(const Request& request) {
   const double n = request.ranks;
   const Busiest busiest = busiest_in_doubling(request.ranks);
   const double inside = group_sizes(request).smallest / n;
-  CostTerms cost = at_distances(request, {1.0 * rounds_for(request.ranks), busiest.messages, busiest.blocks / n, busiest.blocks / n}, inside);
+  CostTerms cost =
+      at_distances(request, {1.0 * rounds_for(request.ranks), busiest.messages, busiest.blocks / n, busiest.blocks / n}, inside);
   cost.copied = request.in_place ? 0 : 1 / n;
   return cost;
 }
@@ -182,7 +185,8 @@ CostTerms reduce_scatter_cost(const Request& request) {
   const Fold f = fold(request.ranks);
   const double exchanges = rounds_for(f.seats);
   const double folded = f.shared > 0 ? 1 : 0;
-  // The busiest sits in the first seat, which keeps the fewest others' blocks from leaving; a shared seat sends one more to its second rank.
+  // The busiest sits in the first seat, which keeps the fewest others' blocks from leaving; a shared seat sends one more to its second
+  // rank.
   double sent = 0;
   double messages = exchanges;
   double reduced = folded;

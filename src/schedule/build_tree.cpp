@@ -178,9 +178,11 @@ std::vector<Algorithm> tree_algorithms() {
   using C = Collective;
   return {
       {"tree", "k-nomial reduce and broadcast", C::all_reduce, true, always, plain_layouts, build_all_reduce, all_reduce_cost, is_binary},
-      {"tree", "k-nomial tree from the root", C::broadcast, true, always, plain_layouts, build_broadcast, broadcast_cost, without_reduction},
+      {"tree", "k-nomial tree from the root", C::broadcast, true, always, plain_layouts, build_broadcast, broadcast_cost,
+       without_reduction},
       {"tree", "k-nomial tree to the root", C::reduce, true, always, reduce_layouts, build_reduce, reduce_cost, is_binary},
-      {"tree", "subtrees' blocks in one message", C::gather, true, few_blocks, gather_layouts, build_gather, gather_cost, without_reduction},
+      {"tree", "subtrees' blocks in one message", C::gather, true, few_blocks, gather_layouts, build_gather, gather_cost,
+       without_reduction},
       {"tree", "subtrees' blocks in one message", C::scatter, true, few_blocks, gather_layouts, build_scatter, scatter_cost,
        without_reduction},
       {"tree", "k-nomial tree up and down", C::barrier, true, always, plain_layouts, build_barrier, barrier_cost, without_reduction,

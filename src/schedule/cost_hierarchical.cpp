@@ -49,8 +49,10 @@ CostTerms rails_cost(const Request& request, const GroupMap& map) {
   CostTerms cost;
   if (m > 1) cost.level[0] = {g * (m - 1), g * (m - 1), g * (m - 1) / n, g * (m - 1) / n};
   cost.level[1] = {g - 1, g - 1, (g - 1) / n, (g - 1) / n};
-  if (has_reduction(request.collective)) cost.reduced = (n - 1) / n;
-  else cost.copied = request.in_place ? 0 : 1 / n;
+  if (has_reduction(request.collective))
+    cost.reduced = (n - 1) / n;
+  else
+    cost.copied = request.in_place ? 0 : 1 / n;
   return cost;
 }
 

@@ -21,7 +21,8 @@ GroupMap group_map(const Request& request) {
   GroupMap map;
   for (std::int32_t p = 0; p < request.ranks; ++p) {
     const std::int32_t rank = request.placement.ring.empty() ? p : request.placement.ring[static_cast<std::size_t>(p)];
-    const auto group = static_cast<std::size_t>(request.placement.group.empty() ? 0 : request.placement.group[static_cast<std::size_t>(rank)]);
+    const auto group =
+        static_cast<std::size_t>(request.placement.group.empty() ? 0 : request.placement.group[static_cast<std::size_t>(rank)]);
     if (group >= map.members.size()) map.members.resize(group + 1);
     map.members[group].push_back(rank);
   }

@@ -27,8 +27,8 @@ Extent ExtentTable::chunk(std::int32_t index) const {
   const auto block = static_cast<std::uint64_t>(index / layout_.chunks_per_block);
   const bool varied = layout_.partition == Partition::varied;
   const std::uint64_t size = varied ? counts_[block] : count_;
-  Extent part = layout_.chunks_per_block == 1 ? Extent{0, size}
-                                              : even_part(size, layout_.chunks_per_block, index % layout_.chunks_per_block);
+  Extent part =
+      layout_.chunks_per_block == 1 ? Extent{0, size} : even_part(size, layout_.chunks_per_block, index % layout_.chunks_per_block);
   part.offset += varied ? displs_[block] : block * count_;
   return part;
 }

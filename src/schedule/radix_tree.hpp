@@ -38,15 +38,15 @@ TreeSeat tree_seat(std::int32_t n, std::int32_t root, std::int32_t radix, std::i
 /// What a tree costs, counted in messages; `weighted` ones carry one n-th a number of the subtree (gather, scatter), others all.
 /// Critical values let a rank send one message at a time and receive one at a time.
 struct TreeTerms {
-  double depth = 0;             ///< messages one after another
-  double most_children = 0;     ///< of any number
-  double most_sent_up_down = 0; ///< messages of the busiest number when it sends to its parent and to all children
-  double down = 0;              ///< critical messages of a broadcast
-  double up = 0;                ///< critical messages of a reduction
-  double down_weighted = 0;     ///< critical numbers of a scatter
-  double up_weighted = 0;       ///< critical numbers of a gather
-  double largest_child = 0;     ///< numbers in the largest subtree that is not the whole
-  double most_below = 0;        ///< most numbers that one number sends to its children in a scatter
+  double depth = 0;              ///< messages one after another
+  double most_children = 0;      ///< of any number
+  double most_sent_up_down = 0;  ///< messages of the busiest number when it sends to its parent and to all children
+  double down = 0;               ///< critical messages of a broadcast
+  double up = 0;                 ///< critical messages of a reduction
+  double down_weighted = 0;      ///< critical numbers of a scatter
+  double up_weighted = 0;        ///< critical numbers of a gather
+  double largest_child = 0;      ///< numbers in the largest subtree that is not the whole
+  double most_below = 0;         ///< most numbers that one number sends to its children in a scatter
 };
 TreeTerms tree_terms(std::int32_t n, std::int32_t root, std::int32_t radix);
 

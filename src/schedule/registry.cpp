@@ -58,9 +58,9 @@ Status check_request(const Request& request) {
   if (n < 1) return fail(ErrorCode::invalid_argument, "a schedule for {} ranks; give at least 1", n);
   if (has_root(request.collective) && (request.root < 0 || request.root >= n))
     return fail(ErrorCode::invalid_argument, "root {} is not a rank of {}; give 0 to {}", request.root, n, n - 1);
-  if (request.collective == Collective::send_recv &&
-      (request.root < 0 || request.root >= n || request.peer < 0 || request.peer >= n))
-    return fail(ErrorCode::invalid_argument, "send_recv from {} to {} among {} ranks; give ranks 0 to {}", request.root, request.peer, n, n - 1);
+  if (request.collective == Collective::send_recv && (request.root < 0 || request.root >= n || request.peer < 0 || request.peer >= n))
+    return fail(ErrorCode::invalid_argument, "send_recv from {} to {} among {} ranks; give ranks 0 to {}", request.root, request.peer, n,
+                n - 1);
   const bool moves_in_place = request.collective == Collective::all_to_all || request.collective == Collective::all_to_all_v ||
                               request.collective == Collective::send_recv;
   if (request.in_place && moves_in_place)

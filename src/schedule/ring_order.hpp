@@ -77,9 +77,7 @@ struct RingChunks {
   std::int32_t outer_step = 0;
 
   /// Ring position p owns `width` chunks from base + width * p; base is a multiple of size * width.
-  static RingChunks in_order(std::int32_t size, std::int32_t base = 0, std::int32_t width = 1) {
-    return {size, base, width, width, {}, 0};
-  }
+  static RingChunks in_order(std::int32_t size, std::int32_t base = 0, std::int32_t width = 1) { return {size, base, width, width, {}, 0}; }
   static RingChunks numbered(std::vector<std::int32_t> numbers, std::int32_t outer_step = 0) {
     const auto size = static_cast<std::int32_t>(numbers.size());
     return {size, 0, 1, 1, std::move(numbers), outer_step};

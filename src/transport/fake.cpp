@@ -204,7 +204,8 @@ Status FakeReceiver::read_reference(std::byte* data, std::size_t offset, std::si
 FakeSender* FakeTransport::sender(int peer, int channel) {
   const std::lock_guard lock(fabric_->mutex_);
   if (peer < 0 || peer >= fabric_->ranks_ || channel < 0 || channel >= fabric_->options_.channels) {
-    fabric_->fail_rank(rank_, Failure{ErrorCode::invalid_argument, fmt::format("there is no channel {} to rank {}", channel, peer), -1, -1, {}});
+    fabric_->fail_rank(rank_,
+                       Failure{ErrorCode::invalid_argument, fmt::format("there is no channel {} to rank {}", channel, peer), -1, -1, {}});
     return nullptr;
   }
   return &fabric_->ways_[fabric_->way(rank_, peer, channel)].sender;
@@ -213,7 +214,8 @@ FakeSender* FakeTransport::sender(int peer, int channel) {
 FakeReceiver* FakeTransport::receiver(int peer, int channel) {
   const std::lock_guard lock(fabric_->mutex_);
   if (peer < 0 || peer >= fabric_->ranks_ || channel < 0 || channel >= fabric_->options_.channels) {
-    fabric_->fail_rank(rank_, Failure{ErrorCode::invalid_argument, fmt::format("there is no channel {} from rank {}", channel, peer), -1, -1, {}});
+    fabric_->fail_rank(rank_,
+                       Failure{ErrorCode::invalid_argument, fmt::format("there is no channel {} from rank {}", channel, peer), -1, -1, {}});
     return nullptr;
   }
   return &fabric_->ways_[fabric_->way(peer, rank_, channel)].receiver;

@@ -43,7 +43,8 @@ Result<SharedSegment> SharedSegment::create(std::size_t bytes, const char* label
   FileDescriptor fd(::memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) {
     const int error = errno;
-    return fail(ErrorCode::system, "cannot create shared memory (memfd_create): {}. Too many open files? See `ulimit -n`.", errno_text(error));
+    return fail(ErrorCode::system, "cannot create shared memory (memfd_create): {}. Too many open files? See `ulimit -n`.",
+                errno_text(error));
   }
   if (::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) {
     const int error = errno;
@@ -71,7 +72,8 @@ Result<SharedSegment> SharedSegment::map(FileDescriptor fd, std::size_t bytes) {
   }
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0 || info.st_size != static_cast<off_t>(size)) {
-    return fail(ErrorCode::corrupt, "the shared segment that came has {} bytes, but {} were announced; do all ranks run the same version of Peal?",
+    return fail(ErrorCode::corrupt,
+                "the shared segment that came has {} bytes, but {} were announced; do all ranks run the same version of Peal?",
                 static_cast<long long>(info.st_size), size);
   }
   SharedSegment segment;

@@ -32,8 +32,7 @@ void ring(ShmBell& bell) {
 }
 }  // namespace shm
 
-ShmTransport::ShmTransport(SharedSegment& segment, const ShmLayout& layout, int rank)
-    : segment_(segment), layout_(layout), rank_(rank) {
+ShmTransport::ShmTransport(SharedSegment& segment, const ShmLayout& layout, int rank) : segment_(segment), layout_(layout), rank_(rank) {
   const std::size_t ends = static_cast<std::size_t>(layout.ranks) * static_cast<std::size_t>(layout.channels) + 1;
   senders_.resize(ends);
   receivers_.resize(ends);
@@ -75,9 +74,11 @@ void ShmTransport::break_down(Failure failure) {
 bool ShmTransport::prepare_ring(int from, int to, int channel) {
   if (from < 0 || to < 0 || from >= layout_.ranks || to >= layout_.ranks || channel < 0 || channel >= layout_.channels) {
     break_down(Failure{ErrorCode::invalid_argument,
-                       fmt::format("there is no channel {} from rank {} to rank {}: {} ranks, {} channels", channel, from, to, layout_.ranks,
-                                   layout_.channels),
-                       rank_, -1, {}});
+                       fmt::format("there is no channel {} from rank {} to rank {}: {} ranks, {} channels", channel, from, to,
+                                   layout_.ranks, layout_.channels),
+                       rank_,
+                       -1,
+                       {}});
     return false;
   }
   if (auto done = segment_.allocate(layout_.ring_offset(from, to, channel), layout_.ring_bytes()); !done) {

@@ -16,12 +16,14 @@ ShmLayout ShmLayout::of(int ranks, int channels, std::size_t control_bytes) {
 Status ShmLayout::check() const {
   const auto is_power = [](int v) { return v > 0 && (v & (v - 1)) == 0; };
   if (ranks < 1 || ranks > 65536) return fail(ErrorCode::invalid_argument, "shared memory for {} ranks: 1 to 65536 are possible", ranks);
-  if (channels < 1 || channels > 1024) return fail(ErrorCode::invalid_argument, "{} channels between two ranks: 1 to 1024 are possible", channels);
+  if (channels < 1 || channels > 1024)
+    return fail(ErrorCode::invalid_argument, "{} channels between two ranks: 1 to 1024 are possible", channels);
   if (!is_power(slots) || slots > kMaxShmSlots) {
     return fail(ErrorCode::invalid_argument, "{} slots: a power of two up to {} is possible", slots, kMaxShmSlots);
   }
   if (!is_power(lines) || lines < slots || lines > 65536) {
-    return fail(ErrorCode::invalid_argument, "{} descriptor lines for {} slots: a power of two, not less than the slots, is possible", lines, slots);
+    return fail(ErrorCode::invalid_argument, "{} descriptor lines for {} slots: a power of two, not less than the slots, is possible",
+                lines, slots);
   }
   if (slot_bytes < 4096 || slot_bytes % 4096 != 0 || slot_bytes > (std::size_t{1} << 30)) {
     return fail(ErrorCode::invalid_argument, "slots of {} bytes: multiples of 4096 up to 1 GiB are possible", slot_bytes);

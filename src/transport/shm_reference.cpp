@@ -89,7 +89,9 @@ Status ShmReceiver::read_reference(std::byte* data, std::size_t offset, std::siz
   Failure failure{error == ESRCH ? ErrorCode::rank_dead : ErrorCode::system,
                   fmt::format("cannot read {} bytes of rank {}'s memory (process {}): {}; {}", bytes, peer_, pid, errno_text(error),
                               error == ESRCH ? "it has ended" : hint(error)),
-                  peer_, owner_->rank_, {}};
+                  peer_,
+                  owner_->rank_,
+                  {}};
   owner_->break_down(failure);
   return pass_on(std::move(failure));
 }

@@ -40,8 +40,9 @@ Result<std::unique_ptr<TcpTransport>> TcpTransport::open(TcpListener& listener, 
   if (rank < 0 || rank >= ranks) return fail(ErrorCode::invalid_argument, "rank {} is not below {}", rank, ranks);
   if (options.channels < 1 || options.channels > 1024 || options.slots < 1 || options.slots > 1024 || options.message_bytes < 1 ||
       options.message_bytes > (std::size_t{1} << 30)) {
-    return fail(ErrorCode::invalid_argument, "TCP with {} channels, {} slots and messages of {} bytes: 1 to 1024, 1 to 1024 and up to 1 GiB",
-                options.channels, options.slots, options.message_bytes);
+    return fail(ErrorCode::invalid_argument,
+                "TCP with {} channels, {} slots and messages of {} bytes: 1 to 1024, 1 to 1024 and up to 1 GiB", options.channels,
+                options.slots, options.message_bytes);
   }
   std::unique_ptr<TcpTransport> transport(new TcpTransport(listener, communicator, rank, std::move(peers), options));
   if (transport->mailbox_.descriptor() < 0) {
@@ -64,7 +65,8 @@ void TcpTransport::break_down(Failure failure) {
 TcpLink* TcpTransport::link(int peer, int channel) {
   if (mailbox_.has_mail()) take_mail();
   if (peer < 0 || peer >= static_cast<int>(peers_.size()) || channel < 0 || channel >= options_.channels || peer == rank_) {
-    break_down(Failure{ErrorCode::invalid_argument, fmt::format("rank {} has no channel {} to rank {} over TCP", rank_, channel, peer), -1, -1, {}});
+    break_down(Failure{
+        ErrorCode::invalid_argument, fmt::format("rank {} has no channel {} to rank {} over TCP", rank_, channel, peer), -1, -1, {}});
     return nullptr;
   }
   auto& place = links_[static_cast<std::size_t>(peer) * static_cast<std::size_t>(options_.channels) + static_cast<std::size_t>(channel)];
@@ -72,8 +74,9 @@ TcpLink* TcpTransport::link(int peer, int channel) {
   if (place->is_open()) return place.get();
   if (!place->is_asked_for() && rank_ < peer) {
     place->ask();
-    listener_.connect({communicator_, static_cast<std::uint32_t>(rank_), static_cast<std::uint32_t>(peer), static_cast<std::uint32_t>(channel)},
-                      peers_[static_cast<std::size_t>(peer)], options_.connect_timeout_ns);
+    listener_.connect(
+        {communicator_, static_cast<std::uint32_t>(rank_), static_cast<std::uint32_t>(peer), static_cast<std::uint32_t>(channel)},
+        peers_[static_cast<std::size_t>(peer)], options_.connect_timeout_ns);
   }
   push_pending();
   return nullptr;
@@ -117,9 +120,10 @@ void TcpTransport::size_buffers(int fd) {
   if (wish <= 0) return;
   const long limit = std::min(kernel_limit("/proc/sys/net/core/wmem_max"), kernel_limit("/proc/sys/net/core/rmem_max"));
   if (limit < wish) {
-    return note(fmt::format("socket buffers of {} bytes are not permitted (the limit is {}), the kernel chooses their size; "
-                            "`sysctl -w net.core.wmem_max={} net.core.rmem_max={}` raises the limit",
-                            wish, limit, wish, wish));
+    return note(
+        fmt::format("socket buffers of {} bytes are not permitted (the limit is {}), the kernel chooses their size; "
+                    "`sysctl -w net.core.wmem_max={} net.core.rmem_max={}` raises the limit",
+                    wish, limit, wish, wish));
   }
   if (auto done = net::set_buffer_sizes(fd, wish, wish); !done) note(done.error().message);
 }

@@ -81,8 +81,8 @@ class TcpReceiver final : public Receiver {
   TcpHeader header_;
   bool has_header_ = false;
   bool has_message_ = false;
-  bool is_direct_ = false;     // the payload is going straight into the caller's memory
-  std::size_t stored_ = 0;     // of it so far
+  bool is_direct_ = false;  // the payload is going straight into the caller's memory
+  std::size_t stored_ = 0;  // of it so far
   std::uint32_t sequence_ = 0;
   bool is_waited_ = false;
   Message message_;
@@ -121,10 +121,10 @@ class TcpLink {
   int peer_;
   int channel_;
   FileDescriptor fd_;
-  bool is_open_ = false;       // once attached; stays so when it breaks, so that ends remain valid
+  bool is_open_ = false;  // once attached; stays so when it breaks, so that ends remain valid
   bool is_broken_ = false;
   bool is_asked_for_ = false;
-  bool is_listed_ = false;     // in the transport's list of links with bytes held back
+  bool is_listed_ = false;  // in the transport's list of links with bytes held back
   TcpSender sender_;
   TcpReceiver receiver_;
 };

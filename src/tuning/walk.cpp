@@ -221,7 +221,8 @@ Result<Prediction> Walk::run() {
 
 namespace peal::tuning {
 
-Result<Prediction> walk(const Environment& environment, const Plan& plan, const std::vector<schedule::Program>& programs, const WalkExtent& extent) {
+Result<Prediction> walk(const Environment& environment, const Plan& plan, const std::vector<schedule::Program>& programs,
+                        const WalkExtent& extent) {
   return walking::Walk(environment, plan, programs, extent).run();
 }
 

@@ -20,15 +20,16 @@ std::vector<Done> done_of(const FakeRun& run, int rank) {
 }
 
 /// Runs one case; turns of all ranks are put behind one another, so their logs make one list over all ranks.
-void check_case(const schedule::Algorithm& algorithm, const schedule::Request& request, const CollectiveCase& c, int slots, std::uint64_t message_bytes) {
+void check_case(const schedule::Algorithm& algorithm, const schedule::Request& request, const CollectiveCase& c, int slots,
+                std::uint64_t message_bytes) {
   FakeRun::Options options;
   options.keeps_log = true;
   options.message_bytes = options.fabric.message_bytes = message_bytes;
   options.fabric.slots = slots;
   options.fabric.channels = 2;
   options.fabric.longest_delay_ticks = 3;
-  const std::string name = std::string(name_of(c.collective)) + " by " + std::string(algorithm.name) + ", ranks " + std::to_string(c.ranks) +
-                           ", root " + std::to_string(c.root) + (c.in_place ? ", in place" : "");
+  const std::string name = std::string(name_of(c.collective)) + " by " + std::string(algorithm.name) + ", ranks " +
+                           std::to_string(c.ranks) + ", root " + std::to_string(c.root) + (c.in_place ? ", in place" : "");
   FakeRun run(algorithm, request, c, options);
   ASSERT_EQ(run.refused(), "") << name;
   std::vector<schedule::Program> programs;
@@ -81,7 +82,9 @@ int check_registry(std::initializer_list<int> ranks, int slots, std::uint64_t me
         request.peer = c.peer;
         if (n >= 4)
           for (int r = 0; r < n; ++r) request.placement.group.push_back(r / 2);
-        if ((in_place && !c.has_in_place()) || !algorithm.supports(request) || !schedule::suits(algorithm, request, schedule::Protocol::staged)) continue;
+        if ((in_place && !c.has_in_place()) || !algorithm.supports(request) ||
+            !schedule::suits(algorithm, request, schedule::Protocol::staged))
+          continue;
         check_case(algorithm, request, c, slots, message_bytes);
         ++cases;
       }

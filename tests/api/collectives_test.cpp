@@ -81,7 +81,8 @@ TEST_P(Collectives, AllGatherConcatenates) {
         }
         world.all_gather(from, out.data(), count, DataType::f32);
         for (std::size_t r = 0; r < n; ++r)
-          for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(out[r * count + i], value_of(static_cast<int>(r), i)) << count << " in place " << in_place;
+          for (std::size_t i = 0; i < count; ++i)
+            ASSERT_EQ(out[r * count + i], value_of(static_cast<int>(r), i)) << count << " in place " << in_place;
         ASSERT_EQ(out[count * n], kUntouched);
       }
     }
@@ -102,7 +103,8 @@ TEST_P(Collectives, BroadcastReduceGatherScatterFromEveryRoot) {
         for (std::size_t i = 0; i < total.size(); ++i) ASSERT_EQ(total[i], sum_of(world.size(), i)) << root;
         std::vector<float> all(is_root ? count * n : 0, kUntouched);
         world.gather(in.data(), is_root ? all.data() : nullptr, count, DataType::f32, root);
-        for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], value_of(static_cast<int>(i / std::max<std::size_t>(count, 1)), i % std::max<std::size_t>(count, 1)));
+        for (std::size_t i = 0; i < all.size(); ++i)
+          ASSERT_EQ(all[i], value_of(static_cast<int>(i / std::max<std::size_t>(count, 1)), i % std::max<std::size_t>(count, 1)));
         const std::vector<float> parts = contribution(root, is_root ? count * n : 0);
         std::vector<float> mine(count, kUntouched);
         world.scatter(is_root ? parts.data() : nullptr, mine.data(), count, DataType::f32, root);
@@ -259,7 +261,8 @@ TEST_P(Collectives, SplitMakesWorkingGroups) {
 }
 
 INSTANTIATE_TEST_SUITE_P(SharedMemory, Collectives,
-                         ::testing::Values(Case{"shm", 1}, Case{"shm", 2}, Case{"shm", 3}, Case{"shm", 4}, Case{"shm", 5}, Case{"shm", 7}, Case{"shm", 8}),
+                         ::testing::Values(Case{"shm", 1}, Case{"shm", 2}, Case{"shm", 3}, Case{"shm", 4}, Case{"shm", 5}, Case{"shm", 7},
+                                           Case{"shm", 8}),
                          [](const auto& test) { return std::to_string(test.param.ranks) + "Ranks"; });
 INSTANTIATE_TEST_SUITE_P(Tcp, Collectives, ::testing::Values(Case{"tcp", 2}, Case{"tcp", 3}, Case{"tcp", 4}),
                          [](const auto& test) { return std::to_string(test.param.ranks) + "Ranks"; });

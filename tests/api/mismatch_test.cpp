@@ -22,8 +22,10 @@ std::optional<Error> error_of(const std::function<void()>& call) {
 
 constexpr std::size_t kMost = 4096;
 
-/// Runs `calls[r]` on rank r, then barriers until the fault is known, then one more: every rank must have got `code`, and the same text twice.
-void expect_same_fault(const std::string& transport, const std::vector<Body>& calls, ErrorCode code, const std::vector<std::string>& words) {
+/// Runs `calls[r]` on rank r, then barriers until the fault is known, then one more: every rank must have got `code`, and the same text
+/// twice.
+void expect_same_fault(const std::string& transport, const std::vector<Body>& calls, ErrorCode code,
+                       const std::vector<std::string>& words) {
   std::vector<std::string> texts(calls.size());
   on_ranks(static_cast<int>(calls.size()), with_transport(transport), [&](Communicator& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
@@ -138,7 +140,8 @@ TEST(Arguments, AreRefusedInOneSentenceAndDoNoHarm) {
     refused(ErrorCode::invalid_argument, "root 2", [&] { world.broadcast(in.data(), out.data(), 8, DataType::f32, 2); });
     refused(ErrorCode::invalid_argument, "root -1", [&] { world.reduce(in.data(), out.data(), 8, DataType::f32, ReduceOp::sum, -1); });
     refused(ErrorCode::unsupported, "band", [&] { world.all_reduce(in.data(), out.data(), 8, DataType::f32, ReduceOp::band); });
-    refused(ErrorCode::unsupported, "all_reduce", [&] { world.all_reduce(in.data(), out.data(), 8, DataType::f32, static_cast<ReduceOp>(77)); });
+    refused(ErrorCode::unsupported, "all_reduce",
+            [&] { world.all_reduce(in.data(), out.data(), 8, DataType::f32, static_cast<ReduceOp>(77)); });
     refused(ErrorCode::invalid_argument, "77", [&] { world.all_reduce(in.data(), out.data(), 8, static_cast<DataType>(77)); });
     refused(ErrorCode::invalid_argument, "null", [&] { world.all_reduce(nullptr, out.data(), 8, DataType::f32); });
     refused(ErrorCode::invalid_argument, "null", [&] { world.all_reduce(in.data(), nullptr, 8, DataType::f32); });

@@ -200,7 +200,8 @@ TEST(Deterministic, TheCanonicalSumBitForBitOverEveryTransport) {
           std::vector<float> in(count), out(count);
           for (std::size_t i = 0; i < count; ++i) in[i] = random_element(world.rank(), i);
           world.all_reduce(in.data(), out.data(), count, DataType::f32);
-          for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(out[i], canonical_sum(0, ranks, i)) << transport << " " << ranks << " ranks, element " << i;
+          for (std::size_t i = 0; i < count; ++i)
+            ASSERT_EQ(out[i], canonical_sum(0, ranks, i)) << transport << " " << ranks << " ranks, element " << i;
         }
       });
     }

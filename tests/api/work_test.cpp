@@ -123,9 +123,13 @@ TEST_P(Works, EveryCollectiveHasAnAsynchronousForm) {
     world.reduce_scatter_async(three.data(), block.data(), 1, DataType::i32).wait();
     EXPECT_EQ(block[0], 3 + 10 * n * me);
     world.reduce_async(&one[0], sum.data(), 1, DataType::i32, ReduceOp::max, 1).wait();
-    if (me == 1) { EXPECT_EQ(sum[0], 3); }
+    if (me == 1) {
+      EXPECT_EQ(sum[0], 3);
+    }
     world.gather_async(&one[0], gathered.data(), 1, DataType::i32, 2).wait();
-    if (me == 2) { EXPECT_EQ(gathered, (std::vector<std::int32_t>{1, 2, 3})); }
+    if (me == 2) {
+      EXPECT_EQ(gathered, (std::vector<std::int32_t>{1, 2, 3}));
+    }
     world.scatter_async(three.data(), scattered.data(), 1, DataType::i32, 0).wait();
     EXPECT_EQ(scattered[0], 10 * me);
     world.all_to_all_async(three.data(), crossed.data(), 1, DataType::i32).wait();

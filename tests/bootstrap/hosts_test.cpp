@@ -18,10 +18,12 @@ bool run(const std::string& command) { return std::system((command + " >/dev/nul
 class TwoHosts {
  public:
   TwoHosts() : name_(fmt::format("pealt{}", getpid() % 100000)) {
-    ok_ = run(fmt::format("ip netns add {0}0 && ip netns add {0}1 && ip -n {0}0 link add veth0 type veth peer name veth0 netns {0}1", name_));
+    ok_ =
+        run(fmt::format("ip netns add {0}0 && ip netns add {0}1 && ip -n {0}0 link add veth0 type veth peer name veth0 netns {0}1", name_));
     for (int i = 0; i < 2 && ok_; ++i) {
       const std::string ns = space(i);
-      ok_ = run(fmt::format("ip -n {0} addr add 10.77.0.{1}/24 dev veth0 && ip -n {0} link set lo up && ip -n {0} link set veth0 up", ns, i + 1));
+      ok_ = run(
+          fmt::format("ip -n {0} addr add 10.77.0.{1}/24 dev veth0 && ip -n {0} link set lo up && ip -n {0} link set veth0 up", ns, i + 1));
       has_v6_ = run(fmt::format("ip -n {0} addr add fd77::{1}/64 dev veth0 nodad", ns, i + 1)) && (i == 0 || has_v6_);
     }
   }

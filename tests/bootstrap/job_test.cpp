@@ -47,8 +47,14 @@ class Environment : public testing::Test {
     return job ? "no error" : job.error().message;
   }
   void torchrun(const char* rank, const char* size, const char* local_size) {
-    set({{"RANK", rank}, {"WORLD_SIZE", size}, {"LOCAL_RANK", rank}, {"LOCAL_WORLD_SIZE", local_size}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"},
-         {"TORCHELASTIC_RUN_ID", "none"}, {"TORCHELASTIC_RESTART_COUNT", "0"}});
+    set({{"RANK", rank},
+         {"WORLD_SIZE", size},
+         {"LOCAL_RANK", rank},
+         {"LOCAL_WORLD_SIZE", local_size},
+         {"MASTER_ADDR", "127.0.0.1"},
+         {"MASTER_PORT", "29500"},
+         {"TORCHELASTIC_RUN_ID", "none"},
+         {"TORCHELASTIC_RESTART_COUNT", "0"}});
   }
   std::map<std::string, std::string> before_;
   std::string folder_;
@@ -63,7 +69,12 @@ TEST_F(Environment, NothingIsASingleRank) {
 }
 
 TEST_F(Environment, PealsOwnWordsAreRead) {
-  set({{"PEAL_RANK", "2"}, {"PEAL_SIZE", "4"}, {"PEAL_ROOT", "unix:somewhere"}, {"PEAL_JOB", "a"}, {"PEAL_LOCAL_RANK", "1"}, {"PEAL_START_TIMEOUT", "7"}});
+  set({{"PEAL_RANK", "2"},
+       {"PEAL_SIZE", "4"},
+       {"PEAL_ROOT", "unix:somewhere"},
+       {"PEAL_JOB", "a"},
+       {"PEAL_LOCAL_RANK", "1"},
+       {"PEAL_START_TIMEOUT", "7"}});
   const auto job = job_from_environment();
   ASSERT_TRUE(job) << job.error().message;
   EXPECT_EQ(job->rank, 2);
@@ -124,7 +135,8 @@ TEST_F(Environment, TorchrunOnOneHostMeetsOnAUnixNameOfItsOwn) {
   set({{"RANK", "0"}, {"LOCAL_RANK", "0"}});
   EXPECT_EQ(job_from_environment()->root.text(), job->root.text());
   EXPECT_EQ(job_from_environment()->job_id, job->job_id);
-  for (const auto& [name, value] : {std::pair{"TORCHELASTIC_RESTART_COUNT", "1"}, std::pair{"MASTER_PORT", "29501"}, std::pair{"TORCHELASTIC_RUN_ID", "r"}}) {
+  for (const auto& [name, value] :
+       {std::pair{"TORCHELASTIC_RESTART_COUNT", "1"}, std::pair{"MASTER_PORT", "29501"}, std::pair{"TORCHELASTIC_RUN_ID", "r"}}) {
     torchrun("1", "2", "2");
     set({{name, value}});
     EXPECT_NE(job_from_environment()->root.text(), job->root.text()) << name;
@@ -148,7 +160,10 @@ TEST_F(Environment, TorchrunOnSeveralHostsMeetsOnPealPortAndNeedsAKey) {
 }
 
 TEST_F(Environment, OpenMpiOnOneHostMeetsOnAUnixName) {
-  set({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+  set({{"OMPI_COMM_WORLD_RANK", "1"},
+       {"OMPI_COMM_WORLD_SIZE", "2"},
+       {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+       {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
   EXPECT_THAT(error(), HasSubstr("PMIX_NAMESPACE"));
   set({{"PMIX_NAMESPACE", "prterun-7"}});
   const auto job = job_from_environment();

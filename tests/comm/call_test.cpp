@@ -1,7 +1,7 @@
 // What one rank alone can check, and what the plans are found by.
+#include <gtest/gtest.h>
 #include <comm/call.hpp>
 #include <comm/plans.hpp>
-#include <gtest/gtest.h>
 
 #include <array>
 

@@ -37,7 +37,8 @@ Call call_of(const CollectiveCase& c, int rank, RankBuffers& buffers, std::vecto
   call.send_displs = kept[1];
   call.receive_counts = kept[2];
   call.receive_displs = kept[3];
-  if (c.collective == Collective::all_gather_v || c.collective == Collective::reduce_scatter_v || c.collective == Collective::all_to_all_v) call.count = 0;
+  if (c.collective == Collective::all_gather_v || c.collective == Collective::reduce_scatter_v || c.collective == Collective::all_to_all_v)
+    call.count = 0;
   return call;
 }
 
@@ -48,7 +49,8 @@ std::set<std::string> names_of_registry() {
 }
 
 /// How many calls were served by `name`.
-int force(const std::string& name, const std::string& protocol, int ranks, TransportChoice transport, std::initializer_list<std::uint64_t> counts) {
+int force(const std::string& name, const std::string& protocol, int ranks, TransportChoice transport,
+          std::initializer_list<std::uint64_t> counts) {
   CoreOptions options = core_options(transport);
   options.wishes.algorithm = name;
   options.wishes.protocol = protocol;
@@ -72,8 +74,8 @@ int force(const std::string& name, const std::string& protocol, int ranks, Trans
             if (!core.fault()) return status;
             continue;
           }
-          EXPECT_TRUE(buffers.is_right()) << name_of(c.collective) << " by " << name << " " << protocol << " of " << count << " on " << ranks
-                                          << " ranks" << (in_place ? ", in place" : "") << ", rank " << core.rank();
+          EXPECT_TRUE(buffers.is_right()) << name_of(c.collective) << " by " << name << " " << protocol << " of " << count << " on "
+                                          << ranks << " ranks" << (in_place ? ", in place" : "") << ", rank " << core.rank();
           EXPECT_TRUE(core.last_plan() != nullptr && core.last_plan()->algorithm == name) << name;
           ++served[static_cast<std::size_t>(core.rank())];
         }

@@ -250,7 +250,8 @@ TEST_P(Channel, ReferencesAreReadWhereTheyExist) {
       wait_until(me.board, "room", [&] { return out.send_reference(buffer.data(), bytes, &tag); });
       const std::uint64_t seed = bytes + static_cast<std::uint64_t>(1 - me.rank);
       const Message& m = me.peek(in);
-      require(m.is_reference && m.bytes == bytes && m.data == nullptr && m.tag != nullptr && *m.tag == tag, "not the reference that was sent");
+      require(m.is_reference && m.bytes == bytes && m.data == nullptr && m.tag != nullptr && *m.tag == tag,
+              "not the reference that was sent");
       require(in.read_reference(target.data(), bytes / 2, bytes - bytes / 2).has_value(), "cannot read a part");
       for (std::size_t i = bytes / 2; i < bytes; ++i) require(target[i - bytes / 2] == pattern(seed, i), "wrong part");
       require(!in.read_reference(target.data(), bytes, 1).has_value(), "read beyond the reference");
@@ -314,7 +315,9 @@ TEST_P(Channel, RandomSoakKeepsEveryByte) {
     std::vector<Way> ways(static_cast<std::size_t>(me.ranks));
     std::vector<std::byte> buffer(16384);
     const auto seed_of = [](int from, int to, int k) { return static_cast<std::uint64_t>(from * 1000003 + to * 10007 + k); };
-    const auto length = [](std::uint64_t seed) { return seed % 4 == 0 ? (seed * 2654435761u >> 7) % 16385 : (seed * 2654435761u >> 7) % 200; };
+    const auto length = [](std::uint64_t seed) {
+      return seed % 4 == 0 ? (seed * 2654435761u >> 7) % 16385 : (seed * 2654435761u >> 7) % 200;
+    };
     const std::int64_t deadline = now_ns() + 40 * kSecond;
     for (bool done = false; !done;) {
       done = true;

@@ -188,7 +188,8 @@ void run_processes(World& world, const Body& body) {
       ::usleep(200);
     }
     if (status != 0 && world.board().errors[rank][0] == 0) {
-      std::snprintf(world.board().errors[rank], sizeof world.board().errors[rank], "process ended with status 0x%x", static_cast<unsigned>(status));
+      std::snprintf(world.board().errors[rank], sizeof world.board().errors[rank], "process ended with status 0x%x",
+                    static_cast<unsigned>(status));
       world.board().is_failed.store(1);
     }
   }

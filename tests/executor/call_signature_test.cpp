@@ -1,10 +1,12 @@
-#include <executor/call_signature.hpp>
 #include <gtest/gtest.h>
+#include <executor/call_signature.hpp>
 
 namespace peal::executor {
 namespace {
 
-CallSignature some() { return {Collective::reduce, DataType::bf16, ReduceOp::max, 3, (std::uint64_t{1} << 40) + 5, 0xfffffffe, 0x89abcdef}; }
+CallSignature some() {
+  return {Collective::reduce, DataType::bf16, ReduceOp::max, 3, (std::uint64_t{1} << 40) + 5, 0xfffffffe, 0x89abcdef};
+}
 
 TEST(CallSignature, ComesBackFromItsTag) {
   for (int c = 0; c < kCollectiveCount; ++c)

@@ -35,7 +35,9 @@ struct CollectiveCase {
   bool is_in_place_at(int rank) const { return in_place && has_in_place() && (!is_rooted() || rank == root); }
 
   // Varying counts: block b has count - b % 3 elements (0 for every fifth), two unused elements behind each.
-  std::uint64_t block(int b) const { return b % 5 == 3 ? 0 : count > static_cast<unsigned>(b % 3) ? count - static_cast<unsigned>(b % 3) : 0; }
+  std::uint64_t block(int b) const {
+    return b % 5 == 3 ? 0 : count > static_cast<unsigned>(b % 3) ? count - static_cast<unsigned>(b % 3) : 0;
+  }
   std::vector<std::uint64_t> block_counts() const {
     std::vector<std::uint64_t> counts;
     for (int b = 0; b < ranks; ++b) counts.push_back(block(b));
@@ -51,7 +53,9 @@ struct CollectiveCase {
     return displs;
   }
   // all_to_all_v: from i to j.
-  std::uint64_t crossing(int from, int to) const { return count + static_cast<unsigned>((from * 2 + to) % 4) - (count > 0 && from == to ? 1 : 0); }
+  std::uint64_t crossing(int from, int to) const {
+    return count + static_cast<unsigned>((from * 2 + to) % 4) - (count > 0 && from == to ? 1 : 0);
+  }
   std::vector<std::uint64_t> crossing_counts(int rank, bool is_send) const {
     std::vector<std::uint64_t> counts;
     for (int p = 0; p < ranks; ++p) counts.push_back(is_send ? crossing(rank, p) : crossing(p, rank));
@@ -176,7 +180,8 @@ class RankBuffers {
       return;
     }
     const auto own = static_cast<std::size_t>(rank);
-    const bool gathers = c.collective == Collective::all_gather || c.collective == Collective::gather || c.collective == Collective::all_gather_v;
+    const bool gathers =
+        c.collective == Collective::all_gather || c.collective == Collective::gather || c.collective == Collective::all_gather_v;
     const bool scatters =
         c.collective == Collective::reduce_scatter || c.collective == Collective::scatter || c.collective == Collective::reduce_scatter_v;
     if (gathers) {

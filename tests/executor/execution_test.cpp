@@ -24,7 +24,9 @@ int run_all(const Circumstances& at, Protocol protocol, std::initializer_list<in
         for (const bool in_place : {false, true}) {
           for (const bool grouped : {false, true}) {
             CollectiveCase c{algorithm.collective, n, root, (root + n / 2) % n, at.count, in_place};
-            if ((in_place && !c.has_in_place()) || (root != 0 && !c.is_rooted() && c.collective != Collective::send_recv) || (grouped && n < 4)) continue;
+            if ((in_place && !c.has_in_place()) || (root != 0 && !c.is_rooted() && c.collective != Collective::send_recv) ||
+                (grouped && n < 4))
+              continue;
             schedule::Request request;
             request.collective = c.collective;
             request.ranks = n;
@@ -45,8 +47,8 @@ int run_all(const Circumstances& at, Protocol protocol, std::initializer_list<in
             EXPECT_EQ(run.refused(), "");
             run.start();
             const std::string said = run.finish();
-            EXPECT_EQ(said, "") << name_of(c.collective) << " by " << algorithm.name << " " << at.name << ", " << n << " ranks, root " << root
-                                << (in_place ? ", in place" : "") << (grouped ? ", groups of two" : "");
+            EXPECT_EQ(said, "") << name_of(c.collective) << " by " << algorithm.name << " " << at.name << ", " << n << " ranks, root "
+                                << root << (in_place ? ", in place" : "") << (grouped ? ", groups of two" : "");
             ++runs;
           }
         }
@@ -56,11 +58,15 @@ int run_all(const Circumstances& at, Protocol protocol, std::initializer_list<in
   return runs;
 }
 
-TEST(Execution, EveryScheduleInOneMessage) { EXPECT_GT(run_all({"at once", 4, 0, 1 << 18, 37}, Protocol::staged, {1, 2, 3, 4, 5, 6, 7, 8}), 400); }
+TEST(Execution, EveryScheduleInOneMessage) {
+  EXPECT_GT(run_all({"at once", 4, 0, 1 << 18, 37}, Protocol::staged, {1, 2, 3, 4, 5, 6, 7, 8}), 400);
+}
 TEST(Execution, EveryScheduleWithTheFewestSlotsAndLateMessages) {
   EXPECT_GT(run_all({"in pieces", 2, 5, 512, 700}, Protocol::staged, {2, 3, 4, 5, 8}), 200);
 }
-TEST(Execution, EveryScheduleWithNothingToMove) { EXPECT_GT(run_all({"of nothing", 2, 3, 512, 0}, Protocol::staged, {1, 2, 3, 5, 8}), 200); }
+TEST(Execution, EveryScheduleWithNothingToMove) {
+  EXPECT_GT(run_all({"of nothing", 2, 3, 512, 0}, Protocol::staged, {1, 2, 3, 5, 8}), 200);
+}
 TEST(Execution, EveryScheduleByLines) { EXPECT_GT(run_all({"by lines", 4, 3, 96, 61}, Protocol::line, {1, 2, 3, 4, 7}), 200); }
 TEST(Execution, EveryScheduleByReference) {
   EXPECT_GT(run_all({"by reference", 4, 3, 1 << 18, 900}, Protocol::direct_read, {1, 2, 3, 4, 8}), 50);

@@ -1,7 +1,7 @@
+#include <gtest/gtest.h>
 #include <base/clock.hpp>
 #include <executor/fault_board.hpp>
 #include <executor/waiting.hpp>
-#include <gtest/gtest.h>
 
 #include <cstring>
 #include <memory>
@@ -14,7 +14,8 @@ namespace {
 
 /// Zeroed memory on a cache line, as a fresh segment has it.
 struct Memory {
-  explicit Memory(int ranks) : bytes(FaultBoard::bytes_for(ranks)), at(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{128}))) {
+  explicit Memory(int ranks)
+      : bytes(FaultBoard::bytes_for(ranks)), at(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{128}))) {
     std::memset(at, 0, bytes);
   }
   ~Memory() { ::operator delete(at, std::align_val_t{128}); }

@@ -29,8 +29,8 @@ TEST(Address, KnowsFamilyPortAndLoopback) {
 }
 
 TEST(Address, WrongTextIsRefusedWithWhatToWrite) {
-  for (const char* text : {"", "10.0.0.1", "10.0.0.1:", "10.0.0.1:65536", "10.0.0.1:-1", "10.0.0.1:1x", ":80", "::1:80", "[::1]", "[::1:80", "[::1]80",
-                           "10.0.0.256:1", "[zz]:1", "unix:", "unix:a b", "unix:\x01"}) {
+  for (const char* text : {"", "10.0.0.1", "10.0.0.1:", "10.0.0.1:65536", "10.0.0.1:-1", "10.0.0.1:1x", ":80", "::1:80", "[::1]", "[::1:80",
+                           "[::1]80", "10.0.0.256:1", "[zz]:1", "unix:", "unix:a b", "unix:\x01"}) {
     const auto address = Address::parse(text);
     ASSERT_FALSE(address) << text;
     EXPECT_EQ(address.error().code, ErrorCode::invalid_argument) << text;

@@ -30,7 +30,8 @@ std::string content_of(int fd) {
 }
 
 bool is_same_file(int a, int b) {
-  struct stat first {}, second {};
+  struct stat first {
+  }, second{};
   return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_ino == second.st_ino && first.st_dev == second.st_dev;
 }
 

@@ -160,7 +160,8 @@ TEST(Socket, CredentialsOfAUnixPeerAreTheKernelsWord) {
 TEST(Interfaces, LoopbackIsListedAndChosenOnlyForALoopbackRoot) {
   const auto all = list_interfaces();
   ASSERT_TRUE(all);
-  EXPECT_TRUE(std::any_of(all->begin(), all->end(), [](const Interface& one) { return one.is_loopback && one.address.host() == "127.0.0.1"; }));
+  EXPECT_TRUE(
+      std::any_of(all->begin(), all->end(), [](const Interface& one) { return one.is_loopback && one.address.host() == "127.0.0.1"; }));
   const auto choice = choose_interface("", Address::loopback_v4(1));
   ASSERT_TRUE(choice) << choice.error().message;
   EXPECT_TRUE(choice->interface.is_loopback);

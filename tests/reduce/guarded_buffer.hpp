@@ -1,4 +1,5 @@
-// Bytes that end exactly at a page that faults: a kernel that reads or writes one byte too many dies. The bytes before are checked for writes.
+// Bytes that end exactly at a page that faults: a kernel that reads or writes one byte too many dies. The bytes before are checked for
+// writes.
 #pragma once
 
 #include <sys/mman.h>

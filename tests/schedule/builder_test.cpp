@@ -13,7 +13,9 @@ void expect_right(const Algorithm& algorithm, const Request& request, const Veri
   const Result<Schedule> schedule = make_schedule(algorithm, request);
   if (!schedule) return;  // refused with a reason; refusals have their own test
   const Verdict verdict = verify(*schedule, options);
-  EXPECT_TRUE(verdict.ok) << text_of(algorithm, request) << ": " << verdict.why << (request.ranks <= 5 && verdict.rank >= 0 ? "\n" + to_text(program_for(*schedule, verdict.rank, options.fuse)) : "");
+  EXPECT_TRUE(verdict.ok) << text_of(algorithm, request) << ": " << verdict.why
+                          << (request.ranks <= 5 && verdict.rank >= 0 ? "\n" + to_text(program_for(*schedule, verdict.rank, options.fuse))
+                                                                      : "");
   if (verdict.ok) {
     EXPECT_EQ(verdict.canonical, request.ranks == 1 || algorithm.is_canonical(request)) << text_of(algorithm, request);
   }
@@ -42,7 +44,8 @@ TEST_P(EveryProtocol, IsRightForTheAlgorithmsThatItSuits) {
   for (const Algorithm& algorithm : registry())
     for (const Request& request : requests_for(algorithm, GetParam(), false))
       for (const ProtocolTraits& traits : all_protocols()) {
-        const bool through_slots = traits.protocol == Protocol::line || traits.protocol == Protocol::staged || traits.protocol == Protocol::fused;
+        const bool through_slots =
+            traits.protocol == Protocol::line || traits.protocol == Protocol::staged || traits.protocol == Protocol::fused;
         if (through_slots) {
           EXPECT_TRUE(suits(algorithm, request, traits.protocol)) << text_of(algorithm, request);
         }

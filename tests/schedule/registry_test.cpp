@@ -73,11 +73,16 @@ TEST(Registry, GivesSmallProgramsToAHundredThousandRanks) {
     const char* name;
     std::size_t most_ops;
   };
-  const Case cases[] = {{Collective::all_reduce, "ring", 12},      {Collective::all_gather, "ring", 8},
-                        {Collective::reduce_scatter, "ring", 6},   {Collective::all_to_all, "all_pairs", 8},
-                        {Collective::all_to_all_v, "all_pairs", 8}, {Collective::all_gather, "direct", 8},
-                        {Collective::broadcast, "tree", 20},       {Collective::all_reduce, "tree", 40},
-                        {Collective::all_reduce, "recursive_doubling", 80}, {Collective::barrier, "dissemination", 40}};
+  const Case cases[] = {{Collective::all_reduce, "ring", 12},
+                        {Collective::all_gather, "ring", 8},
+                        {Collective::reduce_scatter, "ring", 6},
+                        {Collective::all_to_all, "all_pairs", 8},
+                        {Collective::all_to_all_v, "all_pairs", 8},
+                        {Collective::all_gather, "direct", 8},
+                        {Collective::broadcast, "tree", 20},
+                        {Collective::all_reduce, "tree", 40},
+                        {Collective::all_reduce, "recursive_doubling", 80},
+                        {Collective::barrier, "dissemination", 40}};
   for (const Case& c : cases) {
     const Schedule schedule = schedule_of(c.collective, c.name, kRanks);
     for (const std::int32_t rank : {0, 1, 77'777, kRanks - 1}) EXPECT_LE(program_for(schedule, rank).ops.size(), c.most_ops) << c.name;

@@ -186,9 +186,9 @@ TEST(Tcp, GarbageInsteadOfFramesIsCorrupt) {
     ASSERT_TRUE(wait_for([&] { return p.one->receiver(0) != nullptr; }));
     // A frame of the right form first: {magic, length, sequence, flags, tag}.
     std::uint32_t header[10] = {0x4c414550, 4, 0, 0};
-    if (kind == 0) header[0] = 0x20544547;          // "GET "
-    if (kind == 1) header[1] = 256 * 1024 + 1;      // longer than a message may be
-    if (kind == 2) header[2] = 1;                   // out of sequence
+    if (kind == 0) header[0] = 0x20544547;      // "GET "
+    if (kind == 1) header[1] = 256 * 1024 + 1;  // longer than a message may be
+    if (kind == 2) header[2] = 1;               // out of sequence
     ASSERT_TRUE(net::send_all(fd.get(), header, sizeof header, net::deadline_in(3)));
     ASSERT_TRUE(wait_for([&] { return p.one->receiver(0)->peek() == nullptr && !p.one->health(); }));
     EXPECT_EQ(p.one->health().error().code, ErrorCode::corrupt) << p.one->health().error().message;

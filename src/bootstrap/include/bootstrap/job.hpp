@@ -14,15 +14,15 @@ namespace peal::bootstrap {
 struct Job {
   int rank = 0;
   int size = 1;
-  int local_rank = -1;  ///< rank among those of this host, -1 unknown
-  int local_size = -1;  ///< ranks of this host, -1 unknown
-  net::Address root;    ///< where rank 0 listens; a Unix name when all ranks are on one host; none for a single rank
+  int local_rank = -1;          ///< rank among those of this host, -1 unknown
+  int local_size = -1;          ///< ranks of this host, -1 unknown
+  net::Address root;            ///< where rank 0 listens; a Unix name when all ranks are on one host; none for a single rank
   std::optional<net::Key> key;  ///< always there when root is TCP
   std::uint64_t job_id = 0;
-  std::string launcher;         ///< "peal", "torchrun", "openmpi", "single", "unique_id"
+  std::string launcher;  ///< "peal", "torchrun", "openmpi", "single", "unique_id"
   double start_timeout_s = 60;
   std::uint32_t wire_version = net::kWireVersion;  ///< tests set another
-  std::string explanation;      ///< one line for people: who said what
+  std::string explanation;                         ///< one line for people: who said what
 };
 
 /// Precedence: PEAL_RANK and PEAL_SIZE, then torchrun's RANK and WORLD_SIZE, then Open MPI's; none of them: rank 0 of 1.

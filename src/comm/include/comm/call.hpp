@@ -19,6 +19,7 @@ struct Call {
   ReduceOp op = ReduceOp::sum;
   int root = -1;
   double premul = 1.0;
+  bool is_internal = false;  ///< Peal's own exchange: the user's wishes for algorithm and protocol are not for it
   std::span<const std::uint64_t> send_counts, send_displs, receive_counts, receive_displs;  ///< v-collectives
 };
 

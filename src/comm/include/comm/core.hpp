@@ -143,9 +143,11 @@ class Core final : public FaultListener {
     Pending pending;
     bool is_valid = false;
     bool in_place = false;
+    bool is_internal = false;
     bool matches(const Call& next, bool next_in_place) const {
       return is_valid && next.count == pending.shape.count && next.type == pending.operands.type && next.op == op && next.root == root &&
-             next_in_place == in_place && (next.count == 0 || (next.send != nullptr && next.receive != nullptr));
+             next_in_place == in_place && next.is_internal == is_internal &&
+             (next.count == 0 || (next.send != nullptr && next.receive != nullptr));
     }
     ReduceOp op = ReduceOp::sum;
     int root = -1;
@@ -169,7 +171,13 @@ class Core final : public FaultListener {
   void settle_front(const Status& result);
   void progress_loop();
 
-  Status look_around(std::int64_t& waiting_since, const Awaited* awaited = nullptr);
+  /// One wait during which nothing has moved.
+  struct LongWait {
+    std::int64_t since_ns = 0;  // 0: nobody has looked around yet
+    int departed_looks = 0;     // how often a peer that is waited for was found to have left
+  };
+  Status look_around(LongWait& wait, const Awaited* awaited = nullptr);
+  Status look_around_for_window(LongWait& wait, const Awaited& awaited, bool may_sleep);
   Status conclude(Failure failure);
   Failure timeout_failure() const;
   Failure timeout_failure(const Awaited& awaited) const;
@@ -194,14 +202,13 @@ class Core final : public FaultListener {
   Prepared prepared_[kCollectiveCount];
   const executor::Plan* last_plan_ = nullptr;
   Scratch scratch_;
-  int departed_looks_ = 0;
 
   std::mutex mutex_;  // guards the queue and everything that drives it, once is_queued_
   std::condition_variable changed_;
   std::deque<Pending> queue_;
   bool is_queued_ = false;  // asynchronous work has been seen
   bool front_began_ = false;
-  std::int64_t front_waiting_since_ = 0;
+  LongWait front_wait_;
   bool ending_ = false;
   std::thread progress_;
 };
@@ -209,13 +216,11 @@ class Core final : public FaultListener {
 template <class Condition, class Who>
 Status Core::wait_until(Condition&& condition, Who&& awaited) {
   executor::Backoff backoff(wait_policy_);
-  std::int64_t since = 0;
+  LongWait quiet;
   while (!condition()) {
     const auto next = backoff.pause();
     if (next == executor::Backoff::Next::polled) continue;
-    const Awaited whom = awaited();
-    PEAL_TRY(look_around(since, &whom));
-    if (next == executor::Backoff::Next::sleep) routes_->sleep(wait_policy_.sleep_us);
+    PEAL_TRY(look_around_for_window(quiet, awaited(), next == executor::Backoff::Next::sleep));
   }
   return {};
 }

@@ -19,6 +19,7 @@ struct PlanKey {
   ReduceOp op = ReduceOp::sum;
   std::uint8_t size_class = 0;  ///< sizes in (2^(k-1), 2^k] bytes are class k; 0: up to one byte
   bool in_place = false;
+  bool is_internal = false;  ///< see Call
   std::int32_t root = -1;
   bool operator==(const PlanKey&) const = default;
 };
@@ -59,7 +60,7 @@ class Plans {
   };
   Result<CachedPlan*> look_up(const PlanKey& key);
   Result<std::unique_ptr<CachedPlan>> make(const PlanKey& key) const;
-  tuning::Question question_of(Collective collective, Bytes bytes, DataType type, int root) const;
+  tuning::Question question_of(Collective collective, Bytes bytes, DataType type, int root, bool is_internal = false) const;
 
   tuning::Environment environment_;
   int rank_;

@@ -2,10 +2,10 @@
 // of deaths, stops and faults elsewhere. All communicators of the rank share it.
 #pragma once
 
+#include <atomic>
 #include <base/result.hpp>
 #include <bootstrap/job.hpp>
 #include <bootstrap/rendezvous.hpp>
-#include <atomic>
 #include <cstdint>
 #include <executor/fault_board.hpp>
 #include <memory>

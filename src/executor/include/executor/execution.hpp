@@ -79,17 +79,36 @@ class Execution {
   using BoundOp = schedule::BoundOp;
   using Ref = schedule::Ref;
 
-  Edge& edge(int peer, int channel) { return edges_[static_cast<std::size_t>(peer * channels_ + channel)]; }
+  Edge& edge(int peer, int channel) { return edges_[edge_index(peer, channel, ranks_)]; }
   transport::Sender* sender(int peer, int channel);
   transport::Receiver* receiver(int peer, int channel);
+  transport::Sender* flat_sender(std::uint32_t edge);
+  transport::Receiver* flat_receiver(std::uint32_t edge);
 
+  void start_flat();
+  bool flush_flat();
   bool progress_flat();
-  bool do_flat(const FlatOp& op);
+  template <bool kIsPlain>
+  bool advance_flat();
+  template <bool kIsPlain>
+  const FlatOp* run_flat(const FlatOp* op, const FlatOp* last);
+  template <bool kIsPlain>
   bool flat_send(const FlatOp& op);
+  bool flat_send_scaled(const FlatOp& op, transport::Sender& to);
   bool flat_recv(const FlatOp& op);
+  template <bool kIsPlain>
   bool flat_recv_reduce(const FlatOp& op);
+  template <bool kIsPlain>
+  bool flat_recv_and_send(const FlatOp& op);
+  template <bool kIsPlain>
   void flat_copy(const FlatOp& op);
-  bool accept_flat(const FlatOp& op, Edge& e, std::size_t got, const transport::Tag* tag);
+  void flat_reduce(const FlatOp& op);
+  bool accept_flat(const FlatOp& op, std::size_t got, const transport::Tag* tag);
+  bool refuse_flat(const FlatOp& op, std::size_t got, const transport::Tag* tag);
+  std::byte* flat_dst(const FlatOp& op) const { return bases_[op.dst_buffer] + op.dst; }
+  std::byte* flat_src(const FlatOp& op) const { return bases_[op.src_buffer] + op.src; }
+  const transport::Tag* flat_tag(const FlatOp& op) const { return (op.flags & kFirstSent) != 0 ? &tag_ : nullptr; }
+  bool is_flat_raw(const FlatOp& op) const { return operands_->scaled && op.src_buffer == schedule::kInput; }
   void reject(int peer, bool is_marked, std::size_t got, std::size_t expected, const transport::Tag* tag, const CallSignature& mine);
   bool step(std::size_t strand);
   bool perform(const BoundOp& bound, Strand& strand);
@@ -123,12 +142,17 @@ class Execution {
   transport::Transport* transport_;
   int rank_;
   int ranks_;
-  int channels_;
   std::vector<Edge> edges_;
   std::vector<std::uint32_t> used_senders_;
   std::vector<Strand> strands_;
-  const FlatProgram* flat_ = nullptr;     // null: the program is interpreted op by op
-  std::vector<std::uint32_t> flat_at_;  // by strand
+  const FlatProgram* flat_ = nullptr;                  // null: the program is interpreted op by op
+  std::vector<std::uint32_t> flat_at_;                 // by strand
+  std::byte* bases_[schedule::kFirstUserBuffer] = {};  // of input, output and scratch
+  struct {
+    std::size_t bytes = 0;
+    transport::Tag tag;
+    bool has_tag = false;
+  } arrived_;  // by a plain receive of a flat program; here so that nobody clears it for each op
   std::size_t open_strands_ = 0;
   std::vector<std::int64_t> signals_;
   const Plan* plan_ = nullptr;

@@ -12,12 +12,12 @@ namespace peal::executor {
 
 /// A fault as it is stored and sent: fixed size, no pointers.
 struct FaultRecord {
-  std::int32_t code = 0;      ///< ErrorCode
-  std::int32_t rank = -1;     ///< culprit in the communicator, or -1
-  std::int32_t reporter = -1; ///< rank that recorded it
+  std::int32_t code = 0;       ///< ErrorCode
+  std::int32_t rank = -1;      ///< culprit in the communicator, or -1
+  std::int32_t reporter = -1;  ///< rank that recorded it
   std::int32_t peer = -1;
   char operation[32] = {};
-  char text[336] = {};        ///< zero terminated
+  char text[336] = {};  ///< zero terminated
 };
 static_assert(sizeof(FaultRecord) == 384);
 

@@ -41,7 +41,7 @@ struct Shape {
 /// Chunk extents in elements for one shape, as flat tables.
 class Binding {
  public:
-  /// Cheap when count and element size are those of the last call and nothing varies.
+  /// Cheap when count and element size (and the counts and displacements of each rank, where these vary) are those of the last call.
   void bind(const Plan& plan, const Shape& shape);
 
   schedule::Extent chunk(std::uint16_t buffer, std::int32_t index) const {
@@ -53,11 +53,10 @@ class Binding {
   const schedule::Pieces& pieces() const { return pieces_; }
   std::uint64_t scratch_bytes() const { return scratch_bytes_; }
   /// True when consecutive chunks of the buffer lie behind one another in memory (whole messages may be moved in one go).
-  bool is_contiguous(std::uint16_t buffer) const {
-    return pieces_.count == 1 && (buffer != schedule::kScratch || !compact_) && !varied_;
-  }
+  bool is_contiguous(std::uint16_t buffer) const { return pieces_.count == 1 && (buffer != schedule::kScratch || !compact_) && !varied_; }
 
-  /// The program with everything looked up, where it is short, in one piece, and of ops that need no more than two operands.
+  /// The program with everything looked up, where it is short and each of its ops is one message or one run of memory. Where counts
+  /// vary, only once they have come twice.
   const FlatProgram& flat() const { return flat_; }
 
   /// For grouped send and receive: elements of user buffer i.
@@ -75,11 +74,15 @@ class Binding {
     return {static_cast<std::uint64_t>(copy) * scratch_stride_ + (compact_ ? 0 : e.offset), e.count};
   }
 
+  bool is_bound_to(const Shape& shape) const;
   void flatten(const Plan& plan);
-  bool flatten_op(const schedule::BoundOp& bound, std::uint32_t position);
-  bool flatten_ref(const schedule::Ref& ref, const schedule::BoundOp& bound, std::uint16_t& buffer, std::uint64_t& offset, std::uint64_t& count) const;
+  bool flatten_op(const Plan& plan, const schedule::BoundOp& bound, std::uint32_t position);
+  bool flatten_ref(const schedule::Ref& ref, const schedule::BoundOp& bound, std::uint8_t& buffer, std::uint64_t& offset,
+                   std::uint64_t& count) const;
 
   FlatProgram flat_;
+  bool is_repeated_ = false;                 // a varied shape that has come twice: flatten was tried
+  std::vector<std::uint64_t> varied_shape_;  // its counts and displacements, one behind the other
   bool bound_ = false;
   std::uint64_t count_ = 0;
   std::size_t element_bytes_ = 0;

@@ -11,9 +11,9 @@ namespace peal::executor {
 
 /// Settings of one communicator's waits, and what they have learnt. Several threads may wait under it.
 struct WaitPolicy {
-  std::uint32_t spins = 4000;        ///< polls before the first yield
-  std::uint32_t yields = 20000;      ///< yields before the first sleep
-  std::int64_t sleep_us = 500;       ///< longest sleep; bounds the harm of a missed wake
+  std::uint32_t spins = 4000;                     ///< polls before the first yield
+  std::uint32_t yields = 20000;                   ///< yields before the first sleep
+  std::int64_t sleep_us = 500;                    ///< longest sleep; bounds the harm of a missed wake
   std::atomic<std::int64_t> crowded_until_ns{0};  ///< others compete for our cores until then: do not yield, sleep
   /// Before the first wait.
   void fit(int ranks_on_host, int cores) {
@@ -71,7 +71,8 @@ class Backoff {
   // Others want this core: who yields to them waits for a whole time slice again and again, who sleeps is let in soon after its wake.
   void notice_crowd() {
     const std::int64_t now = now_ns();
-    if (last_look_ns_ != 0 && now - last_look_ns_ > kCrowdedNs) policy_->crowded_until_ns.store(now + kCrowdedForNs, std::memory_order_relaxed);
+    if (last_look_ns_ != 0 && now - last_look_ns_ > kCrowdedNs)
+      policy_->crowded_until_ns.store(now + kCrowdedForNs, std::memory_order_relaxed);
     last_look_ns_ = now;
   }
 

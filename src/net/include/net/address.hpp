@@ -35,11 +35,11 @@ class Address {
   Family family() const;
   bool is_unix() const { return family() == Family::unix_name; }
   bool is_ip() const { return family() == Family::ipv4 || family() == Family::ipv6; }
-  bool is_loopback() const;      ///< 127/8 or ::1
-  bool is_any() const;           ///< 0.0.0.0 or ::
-  std::uint16_t port() const;    ///< 0 for a Unix name
-  std::string host() const;      ///< "10.0.0.1", "::1", "NAME"
-  std::string text() const;      ///< the form that `parse` reads; "nowhere" for a default one
+  bool is_loopback() const;    ///< 127/8 or ::1
+  bool is_any() const;         ///< 0.0.0.0 or ::
+  std::uint16_t port() const;  ///< 0 for a Unix name
+  std::string host() const;    ///< "10.0.0.1", "::1", "NAME"
+  std::string text() const;    ///< the form that `parse` reads; "nowhere" for a default one
   Address with_port(std::uint16_t port) const;
 
   const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&storage_); }

@@ -55,13 +55,14 @@ enum class Verdict : std::uint32_t {
   wrong_version = 3,
   wrong_job = 4,
   wrong_role = 5,
-  wrong_size = 6,    ///< proven: the key was right
-  wrong_rank = 7,    ///< proven: rank not below size, or the acceptor's own
-  no_verdict = 0     ///< stranger, silence, closed
+  wrong_size = 6,  ///< proven: the key was right
+  wrong_rank = 7,  ///< proven: rank not below size, or the acceptor's own
+  no_verdict = 0   ///< stranger, silence, closed
 };
 
 /// The connecting side, blocking until the deadline. Returns what the acceptor proved to be.
-/// `peer` names the other end in errors. Codes: `refused` (key, version, job, role, size), `timeout`, `unreachable` (closed early: worth another try).
+/// `peer` names the other end in errors. Codes: `refused` (key, version, job, role, size), `timeout`, `unreachable` (closed early: worth
+/// another try).
 Result<Party> connector_handshake(int fd, const Key& key, const Party& mine, std::string_view peer, std::int64_t deadline_ns);
 
 /// The accepting side as a state machine, for one thread that serves many: poll for wanted_events(), then advance().

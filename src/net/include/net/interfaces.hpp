@@ -12,11 +12,11 @@ namespace peal::net {
 
 /// One address of one interface; an interface with several addresses appears several times.
 struct Interface {
-  std::string name;           ///< "eth0"
-  Address address;            ///< port 0
+  std::string name;  ///< "eth0"
+  Address address;   ///< port 0
   bool is_up = false;
   bool is_loopback = false;
-  std::int64_t megabits = -1; ///< link speed a second as sysfs says, -1 unknown
+  std::int64_t megabits = -1;  ///< link speed a second as sysfs says, -1 unknown
 };
 
 Result<std::vector<Interface>> list_interfaces();

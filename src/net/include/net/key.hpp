@@ -22,7 +22,8 @@ Key derive_key(const Key& key, std::string_view purpose);
 /// A stable 64-bit name for a text, for job ids (not secret).
 std::uint64_t hash_text(std::string_view text);
 
-/// Reads 32 raw bytes, or 64 hexadecimal digits. A file that group or others may read is refused (chmod 600). A pipe is accepted ("/dev/fd/7").
+/// Reads 32 raw bytes, or 64 hexadecimal digits. A file that group or others may read is refused (chmod 600). A pipe is accepted
+/// ("/dev/fd/7").
 Result<Key> read_key_file(const std::string& path);
 /// Creates a new file of mode 0600 with hexadecimal digits; an existing file is not overwritten.
 Status write_key_file(const std::string& path, const Key& key);

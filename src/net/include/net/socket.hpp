@@ -62,7 +62,7 @@ Status set_keepalive(int fd, int idle_s, int interval_s, int count);
 struct CongestionControl {
   std::string in_force;  ///< what the socket uses now
   bool is_granted = false;
-  std::string note;      ///< empty, or why the wish was not granted and what would make it so
+  std::string note;  ///< empty, or why the wish was not granted and what would make it so
 };
 Result<CongestionControl> request_congestion_control(int fd, std::string_view wish);
 

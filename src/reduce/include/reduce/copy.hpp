@@ -2,9 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <reduce/combine.hpp>
 
 namespace peal::reduce {
+
+/// How to store a result of so many bytes that is not being read: from 32 MiB on past the caches, since nobody reads it before it would
+/// be evicted (measured, bench/RESULTS.md).
+constexpr Stores stores_for(std::uint64_t bytes) noexcept { return bytes >= std::uint64_t{32} << 20 ? Stores::streaming : Stores::cached; }
 
 /// memcpy, or a copy whose stores bypass the caches and end with a store fence. The ranges must not overlap. Any alignment.
 void copy(void* dst, const void* src, std::size_t bytes, Stores stores) noexcept;

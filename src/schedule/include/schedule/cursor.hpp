@@ -31,8 +31,7 @@ struct BoundOp {
   /// Threshold of a wait, counted over all pieces.
   std::int64_t threshold(const Program& program) const {
     return op->operand + static_cast<std::int64_t>(op->src.step[0]) * iteration[0] +
-           static_cast<std::int64_t>(op->src.step[1]) * iteration[1] +
-           static_cast<std::int64_t>(piece) * program.event_quota[op->event];
+           static_cast<std::int64_t>(op->src.step[1]) * iteration[1] + static_cast<std::int64_t>(piece) * program.event_quota[op->event];
   }
 };
 
@@ -42,8 +41,10 @@ class StrandCursor {
   StrandCursor() = default;
   StrandCursor(const Program& program, std::size_t strand, std::int32_t pieces)
       : begin_(program.strand_begin[strand]), end_(program.strand_begin[strand + 1]), at_(begin_), pieces_(pieces) {
-    if (begin_ == end_) piece_ = pieces_;
-    else settle(program);
+    if (begin_ == end_)
+      piece_ = pieces_;
+    else
+      settle(program);
   }
 
   bool done() const { return piece_ >= pieces_; }

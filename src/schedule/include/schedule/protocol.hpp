@@ -10,11 +10,11 @@
 namespace peal::schedule {
 
 enum class Protocol : std::uint8_t {
-  line,         ///< data and flag in one pair of cache lines (128 bytes, as the prefetcher moves them)
-  staged,       ///< through k slots: the sender copies in, the receiver reduces or copies out
-  direct_read,  ///< the receiver reads the sender's buffer; the sender learns when it may write there again
-  direct_write, ///< the sender writes into the receiver's buffer once the receiver has named it
-  fused,        ///< a hand-written routine that equals a named schedule
+  line,          ///< data and flag in one pair of cache lines (128 bytes, as the prefetcher moves them)
+  staged,        ///< through k slots: the sender copies in, the receiver reduces or copies out
+  direct_read,   ///< the receiver reads the sender's buffer; the sender learns when it may write there again
+  direct_write,  ///< the sender writes into the receiver's buffer once the receiver has named it
+  fused,         ///< a hand-written routine that equals a named schedule
 };
 inline constexpr int kProtocolCount = 5;
 

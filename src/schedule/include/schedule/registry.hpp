@@ -22,8 +22,8 @@ struct CostTerms {
     double critical = 0;  ///< bytes that pass one after another on the critical path / S (without pipelining of pieces)
   };
   Level level[2];
-  double reduced = 0;  ///< bytes that the busiest rank reduces / S
-  double copied = 0;   ///< bytes that the busiest rank copies locally (own block to output) / S
+  double reduced = 0;      ///< bytes that the busiest rank reduces / S
+  double copied = 0;       ///< bytes that the busiest rank copies locally (own block to output) / S
   bool pipelined = false;  ///< pieces overlap: with many pieces time goes with `sent`, else with `critical`
 };
 
@@ -31,7 +31,7 @@ struct Algorithm {
   std::string_view name;
   std::string_view what;  ///< one line for people
   Collective collective;
-  bool pieced;            ///< see Schedule::pieced
+  bool pieced;  ///< see Schedule::pieced
   /// Ok, or why this request cannot be served ("needs groups of equal size").
   Status (*supports)(const Request&);
   Layouts (*layouts)(const Request&);

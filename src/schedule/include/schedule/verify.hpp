@@ -33,11 +33,11 @@ struct VerifyOptions {
 
 struct Verdict {
   bool ok = false;
-  bool canonical = false;     ///< all reductions in canonical order (true for collectives without reduction)
-  std::uint64_t steps = 0;    ///< ops walked, over all ranks
-  std::int32_t rank = -1;     ///< first deviation: the lowest (step, rank)
+  bool canonical = false;   ///< all reductions in canonical order (true for collectives without reduction)
+  std::uint64_t steps = 0;  ///< ops walked, over all ranks
+  std::int32_t rank = -1;   ///< first deviation: the lowest (step, rank)
   std::int64_t step = -1;
-  std::string why;            ///< one sentence, empty when ok
+  std::string why;  ///< one sentence, empty when ok
 };
 
 /// Checks one schedule under one protocol.
@@ -50,7 +50,7 @@ Verdict verify(const Schedule& schedule, const VerifyOptions& options);
 bool is_right_under(const Algorithm& algorithm, const Request& request, Protocol protocol);
 
 /// Checks explicit programs (one a rank, index = rank) against a request; `layouts` as in the schedule they came from.
-Verdict verify_programs(const Request& request, const Layouts& layouts, bool pieced,
-                        const std::function<Program(std::int32_t)>& program_of, const VerifyOptions& options);
+Verdict verify_programs(const Request& request, const Layouts& layouts, bool pieced, const std::function<Program(std::int32_t)>& program_of,
+                        const VerifyOptions& options);
 
 }  // namespace peal::schedule

@@ -56,7 +56,7 @@ class Sender {
 struct Message {
   const std::byte* data = nullptr;  ///< null for a reference
   std::size_t bytes = 0;
-  const Tag* tag = nullptr;         ///< null when it carries none
+  const Tag* tag = nullptr;  ///< null when it carries none
   bool is_reference = false;
 };
 

@@ -19,11 +19,11 @@ namespace peal::transport {
 struct FakeOptions {
   std::uint64_t seed = 1;
   int channels = 1;
-  int slots = 4;                          ///< messages in flight on a channel
+  int slots = 4;  ///< messages in flight on a channel
   std::size_t message_bytes = 256 * 1024;
-  int longest_delay_ticks = 0;            ///< a message becomes visible after 0 to this many ticks
+  int longest_delay_ticks = 0;  ///< a message becomes visible after 0 to this many ticks
   bool has_references = true;
-  std::int64_t longest_sleep_us = 0;      ///< 0: sleep() only ticks; else threads really wait for news up to this long
+  std::int64_t longest_sleep_us = 0;  ///< 0: sleep() only ticks; else threads really wait for news up to this long
 };
 
 class FakeFabric;

@@ -75,8 +75,8 @@ class ShmTransport final : public Transport {
   ShmLayout layout_;
   int rank_;
   Status health_;
-  std::uint64_t nonce_ = 0;  // read by the other ranks for a trial
-  std::vector<std::unique_ptr<ShmSender>> senders_;      // by peer and channel, and one empty place
+  std::uint64_t nonce_ = 0;                          // read by the other ranks for a trial
+  std::vector<std::unique_ptr<ShmSender>> senders_;  // by peer and channel, and one empty place
   std::vector<std::unique_ptr<ShmReceiver>> receivers_;
   std::vector<ShmSender*> open_senders_;
   std::vector<ShmReceiver*> open_receivers_;

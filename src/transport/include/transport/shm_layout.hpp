@@ -61,7 +61,7 @@ struct ShmLayout {
   int slots = 4;                        ///< messages in flight that need a data area; a power of two, at most kMaxShmSlots
   std::size_t control_bytes = 0;        ///< zeroed area at offset 0 for the rooms above
   int channels = 1;
-  int lines = 16;                       ///< messages in flight in all; a power of two, >= slots
+  int lines = 16;  ///< messages in flight in all; a power of two, >= slots
 
   /// The default: slots of 256 KiB up to 8 ranks, 64 KiB up to 32, 16 KiB up to 128, 4 KiB beyond.
   static ShmLayout of(int ranks, int channels = 1, std::size_t control_bytes = 0);
@@ -90,7 +90,8 @@ struct ShmLayout {
     return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks) * static_cast<std::size_t>(channels);
   }
   std::size_t ring(int from, int to, int channel) const {
-    return (static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(to)) * static_cast<std::size_t>(channels) +
+    return (static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(to)) *
+               static_cast<std::size_t>(channels) +
            static_cast<std::size_t>(channel);
   }
 };

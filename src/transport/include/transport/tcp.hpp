@@ -4,7 +4,8 @@
 //
 // A frame is a header of 40 bytes (magic, length, sequence, flags, tag) and the payload. send() writes both with one system call out of
 // the caller's memory; what the kernel does not take is copied into a slot. receive() reads long payloads straight into place.
-// A lost connection, a peer that closes while somebody waits for more, and bytes that are no frames are reported by health(), with the peer.
+// A lost connection, a peer that closes while somebody waits for more, and bytes that are no frames are reported by health(), with the
+// peer.
 //
 // Nothing on the wire is encrypted or signed after the handshake (SECURITY.md).
 #pragma once
@@ -22,7 +23,7 @@ namespace peal::transport {
 struct TcpOptions {
   int channels = 1;
   std::size_t message_bytes = 256 * 1024;
-  int slots = 4;  ///< messages held back per channel while the kernel takes no more
+  int slots = 4;                              ///< messages held back per channel while the kernel takes no more
   int socket_buffer_bytes = 4 * 1024 * 1024;  ///< a wish: the kernel's limits (net.core.wmem_max) hold, see notes()
   std::string congestion_control;             ///< a wish, empty for the system's
   std::int64_t connect_timeout_ns = 10'000'000'000;
@@ -32,8 +33,8 @@ class TcpLink;
 
 class TcpTransport final : public Transport {
  public:
-  /// `listener` is this rank's and must outlive the transport. `peers` are the addresses of all ranks' listeners, in rank order (the own one
-  /// is not used). `communicator` is a number that all its ranks share and no other communicator of the job has.
+  /// `listener` is this rank's and must outlive the transport. `peers` are the addresses of all ranks' listeners, in rank order (the own
+  /// one is not used). `communicator` is a number that all its ranks share and no other communicator of the job has.
   static Result<std::unique_ptr<TcpTransport>> open(TcpListener& listener, std::uint64_t communicator, int rank,
                                                     std::vector<net::Address> peers, const TcpOptions& options = {});
   /// Sends what the kernel takes at once of what is still held back, then closes: flush() the senders before.
