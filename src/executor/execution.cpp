@@ -22,7 +22,7 @@ struct Execution::Readiness {
 };
 
 Execution::Execution(transport::Transport& transport, int rank, int ranks, int channels)
-    : transport_(&transport), rank_(rank), ranks_(ranks), edges_(static_cast<std::size_t>(ranks * channels)) {}
+    : transport_(&transport), rank_(rank), ranks_(ranks), edges_(static_cast<std::size_t>(ranks * channels)), fills_(edges_.size()) {}
 
 void Operands::resolve(Collective collective) {
   const bool reduces = has_reduction(collective);

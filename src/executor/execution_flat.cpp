@@ -115,6 +115,7 @@ template <bool kIsPlain>
   if (to == nullptr) [[unlikely]]
     return false;
   if (!kIsPlain && is_flat_raw(op)) return flat_send_scaled(op, *to);
+  if (op.bytes >= FillChoice::kLeastBytes) return send_large(op.to, flat_src(op), op.bytes, flat_tag(op));
   return to->send(flat_src(op), op.bytes, flat_tag(op));
 }
 
@@ -175,17 +176,13 @@ template <bool kIsPlain>
   if (room == nullptr) return false;
   if (!accept_flat(op, message->bytes, message->tag)) return false;
   if (op.count > 0) {
-    if (op.kind == OpKind::recv_send) {
-      std::memcpy(room, message->data, op.bytes);
-    } else if constexpr (kIsPlain) {
-      operands_->combine_cached(room, flat_src(op), message->data, op.count);
-    } else {
-      combine(room, flat_src(op), message->data, op.count, is_flat_raw(op), operands_->averaged && (op.flags & schedule::kFinish) != 0,
-              operands_->combine_cached);
-    }
-    if ((op.flags & schedule::kStore) != 0) reduce::copy(flat_dst(op), room, op.bytes, operands_->stores);
+    const bool is_finished = operands_->averaged && (op.flags & schedule::kFinish) != 0;
+    pass_on(room, (op.flags & schedule::kStore) != 0 ? flat_dst(op) : nullptr, op.kind == OpKind::recv_send ? nullptr : flat_src(op),
+            message->data, op.count, !kIsPlain && is_flat_raw(op), !kIsPlain && is_finished, stores_for_slot(op.to, op.bytes));
   }
-  to->publish(op.bytes, flat_tag(op));
+  const transport::Tag* const tag = flat_tag(op);
+  to->publish(op.bytes, tag);
+  if (op.bytes >= FillChoice::kLeastBytes) fills_[op.to].sent(op.bytes, tag != nullptr, now_ns());
   from->release();
   return true;
 }

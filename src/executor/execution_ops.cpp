@@ -142,6 +142,16 @@ void Execution::fail_call(Failure failure) {
   failure_ = std::move(failure);
 }
 
+bool Execution::send_large(std::uint32_t edge, const std::byte* data, std::size_t bytes, const transport::Tag* tag) {
+  transport::Sender& to = *edges_[edge].sender;
+  if (!to.fills_shared_memory()) return to.send(data, bytes, tag);
+  std::byte* room = to.acquire(bytes);
+  if (room == nullptr) return false;
+  reduce::copy(room, data, bytes, fills_[edge].stores());
+  publish(edge, bytes, tag);
+  return true;
+}
+
 bool Execution::do_send(const BoundOp& bound, const Strand& strand) {
   const schedule::Op& op = *bound.op;
   Edge& e = edge(bound.peer, op.channel);
@@ -157,7 +167,9 @@ bool Execution::do_send(const BoundOp& bound, const Strand& strand) {
     const std::size_t bytes = count * element_;
     if (!raw) {
       if (by_reference_ && bytes > 0 && to.has_references()) return to.send_reference(data, bytes, tag_to_send(e, bound, strand));
-      return to.send(data, bytes, tag_to_send(e, bound, strand));
+      const transport::Tag* tag = tag_to_send(e, bound, strand);
+      if (bytes >= FillChoice::kLeastBytes) return send_large(edge_index(bound.peer, op.channel, ranks_), data, bytes, tag);
+      return to.send(data, bytes, tag);
     }
     std::byte* room = to.acquire(bytes);
     reduce::scale(operands_->type, room, data, count, operands_->premul);
@@ -264,14 +276,32 @@ bool Execution::do_recv_reduce(const BoundOp& bound, const Strand& strand) {
   return !failed_;
 }
 
+// One run of memory of a fused op: `room` gets what goes on, and `dst`, unless null, the same. `src` null: nothing is reduced.
+void Execution::pass_on(std::byte* room, std::byte* dst, const std::byte* src, const std::byte* incoming, std::uint64_t count, bool raw,
+                        bool finish, reduce::Stores slot) const {
+  const std::size_t bytes = count * element_;
+  if (src == nullptr) {
+    reduce::copy(room, incoming, bytes, slot);
+    if (dst != nullptr) reduce::copy(dst, incoming, bytes, operands_->stores);
+  } else if (slot == reduce::Stores::streaming && dst != nullptr) {  // what went past the caches would have to be fetched back
+    combine(dst, src, incoming, count, raw, finish, operands_->combine_cached);
+    reduce::copy(room, dst, bytes, slot);
+  } else {
+    combine(room, src, incoming, count, raw, finish, operands_->combine_cached);
+    if (dst != nullptr) reduce::copy(dst, room, bytes, operands_->stores);
+  }
+}
+
 bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
   const schedule::Op& op = *bound.op;
   Edge& in = edge(bound.peer, op.channel);
-  Edge& out = edge(bound.peer2, op.channel);
+  const std::uint32_t out_index = edge_index(bound.peer2, op.channel, ranks_);
+  Edge& out = edges_[out_index];
   const transport::Message* message = in.receiver->peek();
   const std::size_t bytes = elements(op.dst, bound, strand) * element_;
   if (!accept(bound, strand, message->bytes, bytes, message->tag)) return false;
   std::byte* room = out.sender->acquire(bytes);
+  const reduce::Stores slot = stores_for_slot(out_index, bytes);
   const bool store = (op.flags & schedule::kStore) != 0;
   const bool reduce_it = op.kind == OpKind::recv_reduce_send;
   const bool raw = reduce_it && is_raw(op.src);
@@ -289,17 +319,12 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
       if (!read_reference(*in.receiver, tile_.data(), offset, run, bound.peer)) break;
       incoming = tile_.data();
     }
-    if (reduce_it) {
-      const std::byte* src = at(op.src, part(op.src, src_chunk + i, bound, strand).offset);
-      combine(room + offset, src, incoming, d.count, raw, finish, operands_->combine_cached);
-    } else {
-      std::memcpy(room + offset, incoming, run);
-    }
-    if (store) reduce::copy(at(op.dst, d.offset), room + offset, run, operands_->stores);
+    const std::byte* src = reduce_it ? at(op.src, part(op.src, src_chunk + i, bound, strand).offset) : nullptr;
+    pass_on(room + offset, store ? at(op.dst, d.offset) : nullptr, src, incoming, d.count, raw, finish, slot);
     offset += run;
   }
   if (failed_) return false;
-  out.sender->publish(bytes, tag_to_send(out, bound, strand));
+  publish(out_index, bytes, tag_to_send(out, bound, strand));
   in.receiver->release();
   return true;
 }

@@ -1,9 +1,11 @@
 // One call being executed: a program interpreted over a transport. Resumable: progress() goes as far as it can without blocking.
 #pragma once
 
+#include <base/clock.hpp>
 #include <base/result.hpp>
 #include <cstdint>
 #include <executor/call_signature.hpp>
+#include <executor/fill_choice.hpp>
 #include <executor/plan.hpp>
 #include <reduce/combine.hpp>
 #include <schedule/cursor.hpp>
@@ -133,16 +135,28 @@ class Execution {
   bool is_raw(const Ref& ref) const { return operands_->scaled && ref.buffer == schedule::kInput; }
   void combine(std::byte* dst, const std::byte* src, const std::byte* incoming, std::uint64_t count, bool raw, bool finish,
                reduce::CombineFn how) const;
+  void pass_on(std::byte* room, std::byte* dst, const std::byte* src, const std::byte* incoming, std::uint64_t count, bool raw, bool finish,
+               reduce::Stores slot) const;
   CallSignature pair_signature(const Ref& ref, const BoundOp& bound, std::uint32_t sequence) const;
   const transport::Tag* tag_to_send(Edge& e, const BoundOp& bound, const Strand& strand);
   bool accept(const BoundOp& bound, const Strand& strand, std::size_t got, std::size_t expected, const transport::Tag* tag);
   void fail_call(Failure failure);
+  /// How a message of so many bytes is to be written into the memory that acquire() of this edge gives.
+  reduce::Stores stores_for_slot(std::uint32_t edge, std::size_t bytes) const {
+    return bytes >= FillChoice::kLeastBytes && edges_[edge].sender->fills_shared_memory() ? fills_[edge].stores() : reduce::Stores::cached;
+  }
+  void publish(std::uint32_t edge, std::size_t bytes, const transport::Tag* tag) {
+    edges_[edge].sender->publish(bytes, tag);
+    if (bytes >= FillChoice::kLeastBytes) fills_[edge].sent(bytes, tag != nullptr, now_ns());
+  }
+  bool send_large(std::uint32_t edge, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
   bool read_reference(transport::Receiver& from, std::byte* to, std::size_t offset, std::size_t bytes, int peer);
 
   transport::Transport* transport_;
   int rank_;
   int ranks_;
   std::vector<Edge> edges_;
+  std::vector<FillChoice> fills_;  // of the sending ends of edges_
   std::vector<std::uint32_t> used_senders_;
   std::vector<Strand> strands_;
   const FlatProgram* flat_ = nullptr;                  // null: the program is interpreted op by op

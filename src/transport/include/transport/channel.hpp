@@ -38,6 +38,9 @@ class Sender {
   /// acquire + copy + publish in one, where the transport can save a copy. The source may be changed after it returned true.
   virtual bool send(const std::byte* data, std::size_t bytes, const Tag* tag) = 0;
 
+  /// True where acquire() gives memory that the receiver itself reads: then it matters how the caller stores into it.
+  virtual bool fills_shared_memory() const { return false; }
+
   /// Pushes out what was published but is still held back (a full socket). True when nothing is held back.
   virtual bool flush() { return true; }
 

@@ -54,6 +54,7 @@ inline void wake_sleepers(ShmBell& bell) {
 class ShmSender final : public Sender {
  public:
   std::size_t message_bytes() const override { return slot_bytes_; }
+  bool fills_shared_memory() const override { return true; }
 
   bool is_ready() override {
     if (acquired_ != nullptr) return true;

@@ -1,0 +1,83 @@
+// How the slots of one channel are filled: through the caches, or past them.
+//
+// Between cores that share a cache, plain stores are faster: the receiver finds the data there. Between cores that do not, each line has
+// to be fetched out of the sender's cache, up to five times slower than out of memory (bench/RESULTS.md); then stores that bypass the
+// caches win. Where the cores of two ranks lie is not known on a virtual machine and changes while it runs, so the choice is learnt from
+// the stream itself: the time between one message and the next in a call, over a mebibyte a sample. The way in use is kept while its
+// cost stays what it was; now and then, and soon after the cost has changed, the other way is tried for two samples, of which the first
+// only flushes what was in flight.
+#pragma once
+
+#include <cstdint>
+#include <reduce/copy.hpp>
+
+namespace peal::executor {
+
+class FillChoice {
+ public:
+  /// Shorter messages are always filled through the caches: their receiver waits for them.
+  static constexpr std::uint64_t kLeastBytes = 32 * 1024;
+
+  reduce::Stores stores() const noexcept { return is_past_ ? reduce::Stores::streaming : reduce::Stores::cached; }
+
+  /// A message of `bytes` has been filled and published. `is_first` of its call on this channel: what went before does not count.
+  void sent(std::uint64_t bytes, bool is_first, std::int64_t now_ns) noexcept {
+    if (!is_first) {
+      elapsed_ns_ += static_cast<double>(now_ns - last_ns_);
+      bytes_ += bytes;
+    }
+    last_ns_ = now_ns;
+    if (bytes_ >= kSampleBytes) take_sample();
+  }
+
+ private:
+  static constexpr std::uint64_t kSampleBytes = 1 << 20;
+  static constexpr int kFirstTrial = 4;     // samples before the other way is tried
+  static constexpr int kSoonestTrial = 16;  // after the cost has changed
+  static constexpr int kLatestTrial = 256;  // while it has not
+  static constexpr double kBetter = 0.95;   // of the cost of the way in use: worth a change
+  static constexpr double kChanged = 1.6;   // the cost is another one
+
+  enum class Phase : std::uint8_t { steady, trial_begins, trial };
+
+  void take_sample() noexcept {
+    const double cost = elapsed_ns_ / static_cast<double>(bytes_);
+    elapsed_ns_ = 0;
+    bytes_ = 0;
+    switch (phase_) {
+      case Phase::trial_begins: phase_ = Phase::trial; return;
+      case Phase::trial: end_trial(cost); return;
+      case Phase::steady: break;
+    }
+    if (cost_ == 0) cost_ = cost;
+    const bool has_changed = cost > cost_ * kChanged || cost * kChanged < cost_;
+    cost_ += (cost - cost_) / 4;
+    if (has_changed && samples_to_trial_ > kSoonestTrial) samples_to_trial_ = interval_ = kSoonestTrial;
+    if (--samples_to_trial_ > 0) return;
+    is_past_ = !is_past_;
+    phase_ = Phase::trial_begins;
+  }
+
+  void end_trial(double cost) noexcept {
+    phase_ = Phase::steady;
+    if (cost < cost_ * kBetter) {
+      cost_ = cost;
+      interval_ = kSoonestTrial;
+    } else {
+      is_past_ = !is_past_;
+      interval_ = interval_ * 2 < kLatestTrial ? interval_ * 2 : kLatestTrial;
+    }
+    samples_to_trial_ = interval_;
+  }
+
+  double elapsed_ns_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::int64_t last_ns_ = 0;
+  double cost_ = 0;  // ns a byte of the way in use, smoothed
+  int samples_to_trial_ = kFirstTrial;
+  int interval_ = kSoonestTrial;
+  Phase phase_ = Phase::steady;
+  bool is_past_ = false;
+};
+
+}  // namespace peal::executor
