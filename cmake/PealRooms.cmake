@@ -69,7 +69,7 @@ function(peal_test name)
   target_compile_definitions(test_${name} PRIVATE
     PEAL_SOURCE_DIR="${CMAKE_SOURCE_DIR}" PEAL_TOOL="$<TARGET_FILE_DIR:test_${name}>/peal" PEAL_FIXTURES="${CMAKE_SOURCE_DIR}/tests/fixtures")
   peal_options(test_${name})
-  add_test(NAME ${name} COMMAND test_${name} --gtest_output=json:${CMAKE_BINARY_DIR}/test-results/${name}.json)
+  add_test(NAME ${name} COMMAND test_${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml)
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
 endfunction()
 

@@ -3,11 +3,10 @@
 
     tools/count_tests.py FOLDER
 
-FOLDER holds ctest.xml (ctest --output-junit) and NAME.json (--gtest_output) for each GoogleTest program that came to its end.
+FOLDER holds ctest.xml (ctest --output-junit) and NAME.xml (--gtest_output) for each GoogleTest program that came to its end.
 Prints what failed, why tests were skipped, and as last line "N passed, N failed, N skipped"; exits with 1 when anything failed.
 """
 import collections
-import json
 import pathlib
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -20,20 +19,21 @@ class Count:
         self.skipped: list[tuple[str, str]] = []
 
 
-def count_cases(count: Count, program: str, report: dict) -> int:
+def count_cases(count: Count, program: str, report: ElementTree.Element) -> int:
     """Adds the cases of one GoogleTest program; returns how many failed."""
     failed = 0
-    for suite in report.get("testsuites", []):
-        for case in suite.get("testsuite", []):
-            name = f"{program}: {suite['name']}.{case['name']}"
-            if case.get("failures"):
-                count.failed.append(name)
-                failed += 1
-            elif case.get("result") == "SKIPPED":
-                reasons = [entry.get("message", "") for entry in case.get("skipped", [])]
-                count.skipped.append((name, " ".join(" ".join(reasons).split())))
-            elif case.get("result") == "COMPLETED":
-                count.passed += 1
+    for case in report.iter("testcase"):
+        name = f"{program}: {case.get('classname')}.{case.get('name')}"
+        skipped = case.find("skipped")
+        if case.find("failure") is not None:
+            count.failed.append(name)
+            failed += 1
+        elif skipped is not None:
+            # The first line is where in the source.
+            _, _, reason = skipped.get("message", "").partition("\n")
+            count.skipped.append((name, " ".join(reason.split())))
+        elif case.get("result") == "completed":
+            count.passed += 1
     return failed
 
 
@@ -47,12 +47,12 @@ def count_folder(folder: pathlib.Path) -> Count:
         if status == "disabled" or (status == "notrun" and message.startswith("SKIP_")):
             count.skipped.append((name, message))
             continue
-        report = folder / f"{name}.json"
+        report = folder / f"{name}.xml"
         failed_cases = 0
         if report.exists():
             try:
-                failed_cases = count_cases(count, name, json.loads(report.read_text()))
-            except (ValueError, KeyError) as error:
+                failed_cases = count_cases(count, name, ElementTree.parse(report).getroot())
+            except ElementTree.ParseError as error:
                 count.failed.append(f"{name}: its report cannot be read ({error})")
                 failed_cases = 1
         elif status == "run":

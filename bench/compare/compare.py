@@ -4,11 +4,12 @@
     bench/compare/compare.py                      all_reduce, 2 ranks, 8 B to 256 MiB, nine pairs
     bench/compare/compare.py --pairs 3 --sizes 8,64K,16M
 
-Every repeat runs each library once over all sizes, in turn, so that what the machine does meanwhile meets all of them alike; medians
-are compared within one repeat (Peal / best peer) and within one placement of the two cores (a flag exchange of less or more than
-120 ns, measured beside every row). All run under the same scheduler class (SCHED_RR where allowed and ranks <= cores), bound to
-cores. p50: calls with aligned starts, maximum over ranks, as bench/peers/bench_common.h has it. Needs openmpi-bin, libopenmpi-dev,
-mpich and libmpich-dev (installed when root)."""
+Every repeat runs each library once over all sizes, in turn, so that what the machine does meanwhile meets all of them alike. Beside every
+point stands a flag exchange between the two cores, before and after it: under 50 ns they are siblings (one core), under 120 near, else far.
+A point during which this changed is dropped. In each placement the best peer is the one of the lowest median; each of Peal's points is set
+against that peer's point of the nearest repeat (Peal / peer). All run under the same scheduler class (SCHED_RR where allowed and ranks <=
+cores), bound to cores. p50: calls with aligned starts, maximum over ranks, as bench/peers/bench_common.h has it. Needs openmpi-bin,
+libopenmpi-dev, mpich and libmpich-dev (installed when root)."""
 import argparse
 import collections
 import json
@@ -68,7 +69,7 @@ class Runner:
         self.shm = f"/dev/shm/peal-compare-{os.getpid()}"
 
     def peal(self, collective):
-        """{size: (p50 us, line ns)} out of place, and in place under negative sizes."""
+        """{size: (p50 us, placement)} out of place, and in place under negative sizes."""
         rows = {}
         for size in self.arguments.sizes:
             out = os.path.join(self.folder, "peal.json")
@@ -77,9 +78,8 @@ class Runner:
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             with open(out) as file:
                 row = json.load(file)["rows"][0]
-            rows[size] = (row["out_of_place"]["p50_us"], row["line_ns"])
-            if row["in_place"] and collective == "all_reduce":
-                rows[-size] = (row["in_place"]["p50_us"], row["line_ns"])
+            halves = {size: row["out_of_place"], -size: row["in_place"] if collective == "all_reduce" else None}
+            rows.update({s: (h["p50_us"], placement(h["line_ns"], h["line_after_ns"])) for s, h in halves.items() if h})
         return rows
 
     def peer(self, settings, collective):
@@ -110,28 +110,47 @@ class Runner:
         with open(table) as file:
             for line in file:
                 cells = line.strip().split(",")
-                if len(cells) != 14 or cells[12] != "ok":
+                if len(cells) != 15 or cells[12] != "ok":
                     continue
                 size = int(cells[4])
-                rows[-size if cells[2].endswith("_inplace") else size] = (float(cells[5]), float(cells[13]))
+                rows[-size if cells[2].endswith("_inplace") else size] = (float(cells[5]), placement(float(cells[13]), float(cells[14])))
         return rows
 
 
-def regime(line):
-    return "any" if line == 0 else "near" if line < 120 else "far"
+def placement(before, after):
+    """Where the two cores lay while a point was measured; None when they were moved."""
+    names = ["any" if line == 0 else "siblings" if line < 50 else "near" if line < 120 else "far" for line in (before, after)]
+    return names[0] if names[0] == names[1] else None
 
 
-def print_table(collective, pairs):
-    print(f"\n| {collective} | Peal p50 us | best peer us | ratio (median) | lowest - highest | pairs | placement | best peer |\n|---|---|---|---|---|---|---|---|")
-    for size in sorted(pairs, key=lambda s: (s < 0, abs(s))):
-        rows = pairs[size]
-        ratios = sorted(m / p for m, p, _, _ in rows)
-        placements = collections.Counter(r for _, _, _, r in rows)
-        peer = collections.Counter(n for _, _, n, _ in rows).most_common(1)[0][0]
-        where = " ".join(f"{k} {v}" for k, v in placements.items())
-        print(f"| {name_of(abs(size))}{' in place' if size < 0 else ''} | {statistics.median(m for m, _, _, _ in rows):.3g} | "
-              f"{statistics.median(p for _, p, _, _ in rows):.3g} | {statistics.median(ratios):.2f} | {ratios[0]:.2f} - {ratios[-1]:.2f} | "
-              f"{len(rows)} | {where} | {peer} |", flush=True)
+def pairs_of(raw):
+    """{size: {placement: (best peer, its median, Peal's p50s, ratios)}} over all repeats of one collective."""
+    points = collections.defaultdict(lambda: collections.defaultdict(list))  # (size, placement) -> library -> [(repeat, p50)]
+    for repeat, row in enumerate(raw):
+        for library, rows in [("Peal", row["peal"]), *row["peers"].items()]:
+            for size, (p50, where) in rows.items():
+                if where:
+                    points[size, where][library].append((repeat, p50))
+    found = collections.defaultdict(dict)
+    for (size, where), libraries in points.items():
+        mine = libraries.pop("Peal", [])
+        most = max((len(v) for v in libraries.values()), default=0)
+        known = {n: statistics.median(p for _, p in v) for n, v in libraries.items() if 2 * len(v) >= most}
+        if not mine or not known:
+            continue
+        best = min(known, key=known.get)
+        ratios = [p50 / min(libraries[best], key=lambda point: abs(point[0] - repeat))[1] for repeat, p50 in mine]
+        found[size][where] = (best, known[best], [p for _, p in mine], sorted(ratios))
+    return found
+
+
+def print_table(collective, raw):
+    print(f"\n| {collective} | placement | Peal p50 us | best peer us | ratio (median) | lowest - highest | pairs | best peer |\n|---|---|---|---|---|---|---|---|")
+    found = pairs_of(raw)
+    for size in sorted(found, key=lambda s: (s < 0, abs(s))):
+        for where, (best, theirs, mine, ratios) in sorted(found[size].items(), key=lambda item: -len(item[1][3])):
+            print(f"| {name_of(abs(size))}{' in place' if size < 0 else ''} | {where} | {statistics.median(mine):.3g} | {theirs:.3g} | "
+                  f"{statistics.median(ratios):.2f} | {ratios[0]:.2f} - {ratios[-1]:.2f} | {len(ratios)} | {best} |", flush=True)
 
 
 def main():
@@ -139,10 +158,10 @@ def main():
     parser.add_argument("--collectives", default="all_reduce")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--sizes", default="8,64,1K,64K,1M,16M,256M")
-    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--pairs", type=int, default=9, help="in one placement, for every size")
     parser.add_argument("--peers", default=",".join(PEERS), help="comma separated: " + ", ".join(PEERS))
     parser.add_argument("--peal", default=os.path.join(ROOT, "build/release/bin/peal"))
-    parser.add_argument("--seconds", type=float, default=0, help="begin no repeat after so many seconds a collective; 0: no limit")
+    parser.add_argument("--seconds", type=float, default=0, help="begin no repeat after so many seconds a collective; 0: until there are enough pairs")
     parser.add_argument("--json", help="write every figure to this file")
     arguments = parser.parse_args()
     arguments.sizes = [size_of(s) for s in arguments.sizes.split(",")]
@@ -155,26 +174,23 @@ def main():
         build(folder)
         runner = Runner(arguments, folder)
         print(f"# {arguments.ranks} ranks, {os.cpu_count()} cores, scheduler {'SCHED_RR' if runner.shield else 'default'}; "
-              "ratio = Peal / best peer of the same repeat and placement; below 1 Peal is faster", flush=True)
+              "ratio = Peal / best peer of the same placement; below 1 Peal is faster", flush=True)
         for collective in arguments.collectives.split(","):
-            pairs = collections.defaultdict(list)
+            done = []
             began = time.monotonic()
-            for repeat in range(arguments.pairs + 5):
+            for repeat in range(3 * arguments.pairs):
                 if arguments.seconds and time.monotonic() - began > arguments.seconds:
-                    print(f"# stopped after {arguments.seconds} s: fewer pairs than asked for", flush=True)
+                    print(f"# stopped after {arguments.seconds} s", flush=True)
                     break
-                if repeat >= arguments.pairs and all(len(v) >= arguments.pairs for v in pairs.values()):
+                found = pairs_of(done)
+                if repeat >= arguments.pairs and all(max(len(r[3]) for r in where.values()) >= arguments.pairs for where in found.values()):
                     break
                 ours = runner.peal(collective)
                 theirs = {name: runner.peer(PEERS[name], collective) for name in arguments.peers.split(",")}
-                raw.append({"collective": collective, "repeat": repeat, "peal": ours, "peers": theirs})
-                for size, (mine, line) in ours.items():
-                    same = [(rows[size][0], name) for name, rows in theirs.items() if size in rows and regime(rows[size][1]) == regime(line)]
-                    if same:
-                        best = min(same)
-                        pairs[size].append((mine, best[0], best[1], regime(line)))
+                done.append({"collective": collective, "repeat": repeat, "peal": ours, "peers": theirs})
                 print(f"# {collective}: repeat {repeat + 1} done", file=sys.stderr, flush=True)
-            print_table(collective, pairs)
+            print_table(collective, done)
+            raw += done
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if arguments.json:

@@ -184,9 +184,10 @@ class Gathering {
       turned_away =
           fmt::format("; {} connections were turned away, one of them because: {}", acceptor_.refused_count(), star_.notes.front());
     Failure absent = fail(ErrorCode::unreachable,
-                          "{} of {} did not come within {:g} s: they never started, have ended, or cannot reach {}; look at their output, "
-                          "or raise PEAL_START_TIMEOUT{}",
-                          name_ranks(missing), star_.job.size, star_.job.start_timeout_s, star_.job.root.text(), turned_away)
+                          "{} of {} did not come within {:g} s: never started, ended, or without a way to {}; look at {} output, or raise "
+                          "PEAL_START_TIMEOUT{}",
+                          name_ranks(missing), star_.job.size, star_.job.start_timeout_s, star_.job.root.text(),
+                          missing.size() == 1 ? "its" : "their", turned_away)
                          .value();
     absent.rank = missing.front();
     return pass_on(std::move(absent));

@@ -23,6 +23,8 @@ nlohmann::ordered_json half_json(const BenchHalf& half) {
   if (!half.is_measured) return nullptr;
   nlohmann::ordered_json json = {
       {"time_us", half.time_us}, {"p50_us", half.p50_us}, {"p99_us", half.p99_us}, {"algbw", half.algbw}, {"busbw", half.busbw}};
+  json["line_ns"] = half.line_ns;
+  json["line_after_ns"] = half.line_after_ns;
   json["wrong"] = half.wrong < 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(half.wrong);
   return json;
 }

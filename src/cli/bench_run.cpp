@@ -81,7 +81,6 @@ class Bench {
   Result<BenchRow> measure(Bytes size);
 
  private:
-  bool is_blocked() const;
   Status shape(Bytes size);
   Status measure_half(bool in_place, BenchHalf& half);
   comm::Call call_of(bool in_place) const;
@@ -115,26 +114,13 @@ Status Bench::open() {
   return {};
 }
 
-bool Bench::is_blocked() const {
-  switch (options_.collective) {
-    case Collective::all_gather:
-    case Collective::reduce_scatter:
-    case Collective::all_to_all:
-    case Collective::gather:
-    case Collective::scatter:
-    case Collective::all_gather_v:
-    case Collective::reduce_scatter_v:
-    case Collective::all_to_all_v: return true;
-    default: return false;
-  }
-}
-
 // Sizes as nccl-tests has them: of block collectives the size is all ranks' blocks together, at least one element each.
 Status Bench::shape(Bytes size) {
   const std::uint64_t element = size_of(options_.type);
-  count_ = options_.collective == Collective::barrier ? 0 : std::max<std::uint64_t>(1, size.value / element / (is_blocked() ? n_ : 1));
-  bytes_ = count_ * element * (is_blocked() ? n_ : 1);
-  input_ = output_ = count_ * (is_blocked() ? n_ : 1);
+  const std::uint64_t blocks = has_blocks(options_.collective) ? n_ : 1;
+  count_ = options_.collective == Collective::barrier ? 0 : std::max<std::uint64_t>(1, size.value / element / blocks);
+  bytes_ = count_ * element * blocks;
+  input_ = output_ = count_ * blocks;
   // The v-collectives are measured with uneven counts around the mean, as far as there are elements.
   counts_.assign(n_, count_);
   for (std::uint64_t r = 0; r + 1 < n_; r += 2) {
@@ -350,8 +336,17 @@ Result<BenchRow> Bench::measure(Bytes size) {
   row.count = count_;
   PEAL_TRY(align());
   PEAL_ASSIGN(row.line_ns, exchange_flags(aligner_, plain_));
-  if (options_.out_of_place) PEAL_TRY(measure_half(false, row.half[0]));
-  if (options_.in_place && has_in_place(options_.collective)) PEAL_TRY(measure_half(true, row.half[1]));
+  const bool wanted[2] = {options_.out_of_place, options_.in_place && has_in_place(options_.collective)};
+  double line = row.line_ns;
+  for (const bool in_place : {false, true}) {
+    if (!wanted[in_place ? 1 : 0]) continue;
+    BenchHalf& half = row.half[in_place ? 1 : 0];
+    half.line_ns = line;
+    PEAL_TRY(measure_half(in_place, half));
+    PEAL_TRY(align());
+    PEAL_ASSIGN(line, exchange_flags(aligner_, plain_));
+    half.line_after_ns = line;
+  }
   row.algorithm = plan_ != nullptr ? plan_->algorithm : "direct";
   row.protocol = plan_ != nullptr ? std::string(schedule::name_of(plan_->protocol)) : "staged";
   return row;

@@ -20,16 +20,7 @@ Status check_counts(std::string_view name, std::span<const std::uint64_t> counts
   return {};
 }
 
-std::uint64_t blocks_of(Collective c, int ranks) {
-  switch (c) {
-    case Collective::all_gather:
-    case Collective::gather:
-    case Collective::reduce_scatter:
-    case Collective::scatter:
-    case Collective::all_to_all: return static_cast<std::uint64_t>(ranks);
-    default: return 1;
-  }
-}
+std::uint64_t blocks_of(Collective c, int ranks) { return has_blocks(c) && !varies(c) ? static_cast<std::uint64_t>(ranks) : 1; }
 
 // Which of its buffers this rank really uses.
 bool uses_send(const Call& call, int rank) {

@@ -91,7 +91,9 @@ Result<InterfaceChoice> choose_interface(std::string_view wish, const Address& r
     return fail(ErrorCode::invalid_argument, "the root {} has no network address to look for a way to; set PEAL_INTERFACE to one of: {}",
                 root.text(), describe(all));
   auto source = source_towards(root);
-  if (!source) return fail(source.error().code, "{}; this host has: {}", source.error().message, describe(all));
+  if (!source)
+    return fail(source.error().code, "{}; this host has: {}; give a root address that one of these reaches", source.error().message,
+                describe(all));
   for (const Interface& one : all) {
     if (one.address.host() != source->host()) continue;
     // The host's own address is reached over lo, but its source is the address itself, so this names the real interface.

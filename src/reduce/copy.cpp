@@ -15,7 +15,12 @@ namespace peal::reduce {
 namespace HWY_NAMESPACE {
 
 void copy_streaming(void* dst, const void* src, std::size_t bytes) {
+#if HWY_TARGET == HWY_SCALAR
+  // No vectors, no stores past the caches (sanitizer builds): a byte at a time would be all that is left.
+  if (bytes > 0) std::memcpy(dst, src, bytes);
+#else
   Elementwise<Plain<std::uint8_t>, Plain<std::uint8_t>, Plain<std::uint8_t>, Same>::combine_streaming(dst, src, src, bytes);
+#endif
 }
 
 }  // namespace HWY_NAMESPACE

@@ -87,8 +87,8 @@ std::string explain_text(const Environment& environment, const Selection& select
   text += fmt::format("  {}: {}\n", schedule::name_of(best.protocol), schedule::traits_of(best.protocol).what);
   text +=
       fmt::format("  time: {} ({})\n", parts_of(best.prediction.breakdown), best.prediction.is_walked ? "every op walked" : "closed form");
-  text += fmt::format("  {:.0f} steps; {} piece{}, messages {}\n", best.prediction.steps, best.pieces, best.pieces == 1 ? "" : "s",
-                      fits(best.message_bytes));
+  text += fmt::format("  {:.0f} step{}; {} piece{}, messages {}\n", best.prediction.steps, best.prediction.steps == 1 ? "" : "s",
+                      best.pieces, best.pieces == 1 ? "" : "s", fits(best.message_bytes));
   for (int l = 0; l < kLevels; ++l) {
     const Level& level = environment.level[l];
     if (!level.is_used) continue;

@@ -12,20 +12,6 @@ namespace {
 constexpr std::uint64_t kAnySize = ~std::uint64_t{0};
 constexpr std::int32_t kMostRanksLookedAt = 1024;
 
-bool is_block_collective(Collective c) {
-  switch (c) {
-    case Collective::all_gather:
-    case Collective::all_gather_v:
-    case Collective::reduce_scatter:
-    case Collective::reduce_scatter_v:
-    case Collective::gather:
-    case Collective::scatter:
-    case Collective::all_to_all:
-    case Collective::all_to_all_v: return true;
-    default: return false;
-  }
-}
-
 schedule::ExtentTable table_of(schedule::Layout layout, std::uint64_t elements, const std::uint64_t* varied) {
   const auto blocks = static_cast<std::uint64_t>(std::max(1, layout.blocks));
   switch (layout.partition) {
@@ -100,7 +86,7 @@ Bytes size_of_call(const Call& call, int ranks) {
 double bus_factor(Collective collective, int ranks) {
   const double n = ranks;
   if (collective == Collective::all_reduce) return 2 * (n - 1) / n;
-  return is_block_collective(collective) ? (n - 1) / n : 1;
+  return has_blocks(collective) ? (n - 1) / n : 1;
 }
 
 schedule::Request request_of(const Environment& environment, const Call& call) {

@@ -119,6 +119,28 @@ Status check_call(const Environment& environment, const Call& call) {
   return {};
 }
 
+// "ring, tree with line: too long; hierarchical: needs two groups": algorithms that are excluded for one reason stand together.
+std::string summary_of(const std::vector<Exclusion>& excluded) {
+  struct Group {
+    const Exclusion* first;
+    std::string names;
+  };
+  std::vector<Group> groups;
+  for (const Exclusion& e : excluded) {
+    const auto known = std::find_if(groups.begin(), groups.end(),
+                                    [&](const Group& g) { return g.first->protocol == e.protocol && g.first->why == e.why; });
+    if (known == groups.end())
+      groups.push_back({&e, e.algorithm});
+    else
+      known->names += ", " + e.algorithm;
+  }
+  std::string text;
+  for (const Group& g : groups)
+    text += fmt::format("{}{}{}{}: {}", text.empty() ? "" : "; ", g.names, g.first->protocol ? " with " : "",
+                        g.first->protocol ? schedule::name_of(*g.first->protocol) : "", g.first->why);
+  return text;
+}
+
 }  // namespace
 
 Result<Selection> select(const Environment& environment, const Question& question) {
@@ -144,10 +166,7 @@ Result<Selection> select(const Environment& environment, const Question& questio
     for (const schedule::Algorithm* algorithm : schedule::algorithms_for(question.call.collective)) judge.consider(*algorithm, protocol);
   }
   if (selection.candidates.empty()) {
-    std::string why;
-    for (const Exclusion& e : selection.excluded)
-      why += fmt::format("{}{}{}{}: {}", why.empty() ? "" : "; ", e.algorithm, e.protocol ? " with " : "",
-                         e.protocol ? schedule::name_of(*e.protocol) : "", e.why);
+    const std::string why = summary_of(selection.excluded);
     return fail(ErrorCode::unsupported, "no way to run {} of {} bytes on {} ranks{}{}: {}", name_of(question.call.collective),
                 question.call.bytes.value, environment.ranks, question.algorithm.empty() ? "" : fmt::format(" by {}", question.algorithm),
                 question.protocol.empty() ? "" : fmt::format(" with {}", question.protocol),

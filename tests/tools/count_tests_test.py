@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Holds tools/count_tests.py against reports of every kind, among them those of programs that died."""
-import json
 import pathlib
 import subprocess
 import sys
@@ -12,18 +11,11 @@ COUNTER = pathlib.Path(__file__).resolve().parents[2] / "tools" / "count_tests.p
 
 def gtest(*cases: tuple[str, str]) -> str:
     """A GoogleTest report; each case is (name, passed | failed | skipped | disabled)."""
-    suite = []
-    for name, how in cases:
-        case = {"name": name, "status": "RUN", "result": "COMPLETED"}
-        if how == "failed":
-            case["failures"] = [{"failure": "expected 1", "type": ""}]
-        elif how == "skipped":
-            case["result"] = "SKIPPED"
-            case["skipped"] = [{"message": "no such machine"}]
-        elif how == "disabled":
-            case.update(status="NOTRUN", result="SUPPRESSED")
-        suite.append(case)
-    return json.dumps({"testsuites": [{"name": "Suite", "testsuite": suite}]})
+    inner = {"failed": '<failure message="expected 1" type=""/>', "skipped": '<skipped message="a.cpp:2&#x0A;no such machine"/>'}
+    result = {"skipped": "skipped", "disabled": "suppressed"}
+    suite = "".join(f'<testcase name="{name}" classname="Suite" status="{"notrun" if how == "disabled" else "run"}" '
+                    f'result="{result.get(how, "completed")}">{inner.get(how, "")}</testcase>' for name, how in cases)
+    return f'<testsuites><testsuite name="Suite">{suite}</testsuite></testsuites>'
 
 
 def run_on(tests: list[tuple[str, str, str]], reports: dict[str, str]) -> tuple[int, list[str]]:
@@ -32,7 +24,7 @@ def run_on(tests: list[tuple[str, str, str]], reports: dict[str, str]) -> tuple[
         cases = "".join(f'<testcase name="{name}" status="{status}">{inner}</testcase>' for name, status, inner in tests)
         pathlib.Path(folder, "ctest.xml").write_text(f"<testsuite>{cases}</testsuite>")
         for name, text in reports.items():
-            pathlib.Path(folder, f"{name}.json").write_text(text)
+            pathlib.Path(folder, f"{name}.xml").write_text(text)
         done = subprocess.run([sys.executable, COUNTER, folder], capture_output=True, text=True, timeout=30)
         return done.returncode, done.stdout.splitlines()
 
@@ -62,7 +54,7 @@ class CountTests(unittest.TestCase):
         self.assertEqual(code, 1)
 
     def test_a_report_that_is_cut_off_is_a_failure(self):
-        self.assertEqual(run_on([("base", "run", "")], {"base": '{"testsuites": ['})[1][-1], "0 passed, 1 failed, 0 skipped")
+        self.assertEqual(run_on([("base", "run", "")], {"base": '<testsuites><testsuite'})[1][-1], "0 passed, 1 failed, 0 skipped")
 
     def test_a_program_that_was_not_built_is_a_failure(self):
         code, lines = run_on([("net", "notrun", '<skipped message="Unable to find executable"/>')], {})

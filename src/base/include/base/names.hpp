@@ -33,6 +33,15 @@ constexpr bool is_supported(DataType t, ReduceOp op) noexcept {
 constexpr bool has_root(Collective c) noexcept {
   return c == Collective::broadcast || c == Collective::reduce || c == Collective::gather || c == Collective::scatter;
 }
+/// True for the v-collectives, whose counts come one a rank.
+constexpr bool varies(Collective c) noexcept {
+  return c == Collective::all_gather_v || c == Collective::reduce_scatter_v || c == Collective::all_to_all_v;
+}
+/// True where the larger buffer holds one block a rank; a size in nccl-tests' sense is then that of all blocks together.
+constexpr bool has_blocks(Collective c) noexcept {
+  return c == Collective::all_gather || c == Collective::gather || c == Collective::reduce_scatter || c == Collective::scatter ||
+         c == Collective::all_to_all || varies(c);
+}
 constexpr bool has_reduction(Collective c) noexcept {
   return c == Collective::all_reduce || c == Collective::reduce || c == Collective::reduce_scatter || c == Collective::reduce_scatter_v;
 }

@@ -37,6 +37,9 @@ struct BenchHalf {
   double algbw = 0;  ///< GB/s
   double busbw = 0;
   std::int64_t wrong = -1;  ///< elements, over all ranks; -1: not checked
+  /// A flag exchange between ranks 0 and 1 before and after: how near their cores are, and whether they were moved. 0: not measured.
+  double line_ns = 0;
+  double line_after_ns = 0;
 };
 
 struct BenchRow {
@@ -44,7 +47,7 @@ struct BenchRow {
   std::uint64_t count = 0;
   std::string algorithm, protocol;
   double predicted_us = 0;  ///< 0: no prediction
-  double line_ns = 0;       ///< a flag exchange between ranks 0 and 1 just before the row: how near their cores are; 0: not measured
+  double line_ns = 0;       ///< as in BenchHalf, before the row
   BenchHalf half[2];        ///< out of place, in place
 };
 

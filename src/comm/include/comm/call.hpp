@@ -1,6 +1,7 @@
 // One call of the user, before anything is known about how it will be done.
 #pragma once
 
+#include <base/names.hpp>
 #include <base/result.hpp>
 #include <cstdint>
 #include <peal/types.hpp>
@@ -22,11 +23,6 @@ struct Call {
   bool is_internal = false;  ///< Peal's own exchange: the user's wishes for algorithm and protocol are not for it
   std::span<const std::uint64_t> send_counts, send_displs, receive_counts, receive_displs;  ///< v-collectives
 };
-
-/// True for the v-collectives, whose counts come one a rank.
-constexpr bool varies(Collective c) noexcept {
-  return c == Collective::all_gather_v || c == Collective::reduce_scatter_v || c == Collective::all_to_all_v;
-}
 
 /// Checks what one rank alone can check; the message says what to give instead. `ranks` and `rank` of the communicator.
 Status check(const Call& call, int rank, int ranks);
