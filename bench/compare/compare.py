@@ -79,7 +79,8 @@ class Runner:
             with open(out) as file:
                 row = json.load(file)["rows"][0]
             halves = {size: row["out_of_place"], -size: row["in_place"] if collective == "all_reduce" else None}
-            rows.update({s: (h["p50_us"], placement(h["line_ns"], h["line_after_ns"])) for s, h in halves.items() if h})
+            lines = {size: row["line_ns"]["out_of_place"], -size: row["line_ns"]["in_place"]}
+            rows.update({s: (h["p50_us"], placement(*lines[s])) for s, h in halves.items() if h})
         return rows
 
     def peer(self, settings, collective):
@@ -144,6 +145,14 @@ def pairs_of(raw):
     return found
 
 
+def as_read(row):
+    """A row of --json, whose sizes have become text on the way."""
+    def sizes(points):
+        return {int(size): tuple(point) for size, point in points.items()}
+
+    return dict(row, peal=sizes(row["peal"]), peers={name: sizes(points) for name, points in row["peers"].items()})
+
+
 def print_table(collective, raw):
     print(f"\n| {collective} | placement | Peal p50 us | best peer us | ratio (median) | lowest - highest | pairs | best peer |\n|---|---|---|---|---|---|---|---|")
     found = pairs_of(raw)
@@ -163,22 +172,26 @@ def main():
     parser.add_argument("--peal", default=os.path.join(ROOT, "build/release/bin/peal"))
     parser.add_argument("--seconds", type=float, default=0, help="begin no repeat after so many seconds a collective; 0: until there are enough pairs")
     parser.add_argument("--json", help="write every figure to this file")
+    parser.add_argument("--add-to", help="go on from the figures that an earlier run on this machine wrote with --json")
     arguments = parser.parse_args()
     arguments.sizes = [size_of(s) for s in arguments.sizes.split(",")]
     if not os.path.exists(arguments.peal):
         sys.exit(f"There is no {arguments.peal}; type ./quickstart first, or give --peal.")
     install()
     folder = tempfile.mkdtemp(prefix="peal-compare-")
-    raw = []
+    raw, earlier = [], []
+    if arguments.add_to:
+        with open(arguments.add_to) as file:
+            earlier = [as_read(row) for row in json.load(file)]
     try:
         build(folder)
         runner = Runner(arguments, folder)
         print(f"# {arguments.ranks} ranks, {os.cpu_count()} cores, scheduler {'SCHED_RR' if runner.shield else 'default'}; "
               "ratio = Peal / best peer of the same placement; below 1 Peal is faster", flush=True)
         for collective in arguments.collectives.split(","):
-            done = []
+            done = [row for row in earlier if row["collective"] == collective]
             began = time.monotonic()
-            for repeat in range(3 * arguments.pairs):
+            for repeat in range(len(done), 3 * arguments.pairs):
                 if arguments.seconds and time.monotonic() - began > arguments.seconds:
                     print(f"# stopped after {arguments.seconds} s", flush=True)
                     break

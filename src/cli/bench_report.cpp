@@ -23,10 +23,12 @@ nlohmann::ordered_json half_json(const BenchHalf& half) {
   if (!half.is_measured) return nullptr;
   nlohmann::ordered_json json = {
       {"time_us", half.time_us}, {"p50_us", half.p50_us}, {"p99_us", half.p99_us}, {"algbw", half.algbw}, {"busbw", half.busbw}};
-  json["line_ns"] = half.line_ns;
-  json["line_after_ns"] = half.line_after_ns;
   json["wrong"] = half.wrong < 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(half.wrong);
   return json;
+}
+
+nlohmann::ordered_json line_json(const BenchHalf& half) {
+  return half.is_measured ? nlohmann::ordered_json{half.line_ns, half.line_after_ns} : nlohmann::ordered_json(nullptr);
 }
 
 std::string op_text(const BenchOptions& options) { return has_reduction(options.collective) ? std::string(name_of(options.op)) : "none"; }
@@ -89,10 +91,15 @@ std::string bench_json(const BenchOptions& options, const std::vector<BenchRow>&
       {"schema", "peal.bench/1"}, {"collective", name_of(options.collective)}, {"ranks", ranks}, {"transport", transport}};
   json["rows"] = nlohmann::ordered_json::array();
   for (const BenchRow& row : rows) {
-    nlohmann::ordered_json line = {
-        {"bytes", row.bytes},       {"count", row.count},         {"dtype", name_of(options.type)}, {"op", op_text(options)},
-        {"root", root_of(options)}, {"algorithm", row.algorithm}, {"protocol", row.protocol},       {"predicted_us", row.predicted_us},
-        {"line_ns", row.line_ns}};
+    nlohmann::ordered_json line = {{"bytes", row.bytes},
+                                   {"count", row.count},
+                                   {"dtype", name_of(options.type)},
+                                   {"op", op_text(options)},
+                                   {"root", root_of(options)},
+                                   {"algorithm", row.algorithm},
+                                   {"protocol", row.protocol},
+                                   {"predicted_us", row.predicted_us},
+                                   {"line_ns", {{"out_of_place", line_json(row.half[0])}, {"in_place", line_json(row.half[1])}}}};
     line["out_of_place"] = half_json(row.half[0]);
     line["in_place"] = half_json(row.half[1]);
     json["rows"].push_back(std::move(line));

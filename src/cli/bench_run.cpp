@@ -335,9 +335,8 @@ Result<BenchRow> Bench::measure(Bytes size) {
   row.bytes = bytes_;
   row.count = count_;
   PEAL_TRY(align());
-  PEAL_ASSIGN(row.line_ns, exchange_flags(aligner_, plain_));
+  PEAL_ASSIGN(double line, exchange_flags(aligner_, plain_));
   const bool wanted[2] = {options_.out_of_place, options_.in_place && has_in_place(options_.collective)};
-  double line = row.line_ns;
   for (const bool in_place : {false, true}) {
     if (!wanted[in_place ? 1 : 0]) continue;
     BenchHalf& half = row.half[in_place ? 1 : 0];

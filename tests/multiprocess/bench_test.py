@@ -82,6 +82,7 @@ class BenchJson(harness.ToolCase):
             self.assertEqual([key for key in row if key in promised], promised)
             for half in ("out_of_place", "in_place"):
                 self.assertEqual(list(row[half]), ["time_us", "p50_us", "p99_us", "algbw", "busbw", "wrong"])
+                self.assertEqual([line > 0 for line in row["line_ns"][half]], [True, True])
             out = row["out_of_place"]
             self.assertEqual((row["count"], row["dtype"], row["op"], row["root"]), (row["bytes"] // 4, "f32", "sum", -1))
             self.assertGreater(row["predicted_us"], 0)

@@ -47,7 +47,6 @@ struct BenchRow {
   std::uint64_t count = 0;
   std::string algorithm, protocol;
   double predicted_us = 0;  ///< 0: no prediction
-  double line_ns = 0;       ///< as in BenchHalf, before the row
   BenchHalf half[2];        ///< out of place, in place
 };
 
