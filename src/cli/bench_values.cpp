@@ -76,11 +76,12 @@ void encode(void* at, DataType type, std::int64_t value) {
 
 // One element of the reduction, before it is rounded to the type.
 double reduced(int ranks, std::uint64_t index, DataType type, ReduceOp op) {
-  std::int64_t sum = 0, product = 1, low = 0, high = 0, all = 0, any = 0, odd = 0;
+  std::uint64_t product = 1;  // unsigned: of operators that it is not for it may overflow
+  std::int64_t sum = 0, low = 0, high = 0, all = 0, any = 0, odd = 0;
   for (int r = 0; r < ranks; ++r) {
     const std::int64_t v = contribution(r, index, type, op);
     sum += op == ReduceOp::premul_sum ? static_cast<std::int64_t>(premul_factor(r)) * v : v;
-    product *= v;
+    product *= static_cast<std::uint64_t>(v);
     low = r == 0 ? v : std::min(low, v);
     high = r == 0 ? v : std::max(high, v);
     all = r == 0 ? v : all & v;
@@ -91,7 +92,7 @@ double reduced(int ranks, std::uint64_t index, DataType type, ReduceOp op) {
   switch (op) {
     case ReduceOp::sum: return static_cast<double>(logical ? any : sum);
     case ReduceOp::premul_sum: return static_cast<double>(sum);
-    case ReduceOp::prod: return static_cast<double>(logical ? all : product);
+    case ReduceOp::prod: return static_cast<double>(logical ? all : static_cast<std::int64_t>(product));
     case ReduceOp::min: return static_cast<double>(low);
     case ReduceOp::max: return static_cast<double>(high);
     case ReduceOp::avg: return is_floating(type) ? static_cast<double>(sum) / ranks : static_cast<double>(sum / ranks);
