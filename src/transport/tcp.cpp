@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <net/socket.hpp>
 
-#include "tcp_link.hpp"
+#include <transport/tcp_link.hpp>
 
 namespace peal::transport {
 namespace {

@@ -1,5 +1,5 @@
 // The sending end of a TCP connection, and what both ends share.
-#include "tcp_link.hpp"
+#include <transport/tcp_link.hpp>
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -9,7 +9,7 @@
 #include <net/socket.hpp>
 #include <transport/tcp.hpp>
 
-#include "tcp_link.hpp"
+#include <transport/tcp_link.hpp>
 
 namespace peal::transport {
 namespace {

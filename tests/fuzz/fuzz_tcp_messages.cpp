@@ -10,7 +10,7 @@
 #include <transport/tcp.hpp>
 #include <vector>
 
-#include "../../src/transport/tcp_link.hpp"
+#include <transport/tcp_link.hpp>
 
 namespace {
 
