@@ -41,7 +41,7 @@ endfunction()
 
 # peal_test(NAME [ROOMS room...] [LIBRARIES target...] [LABELS label...] [TIMEOUT s])
 # One GoogleTest program of every *_test.cpp in the current folder, run as one ctest test. LABELS: quick (unless said) or full.
-# Its cases are written to test-results/NAME.json, from which tools/count_tests.py counts them.
+# Its cases are written to test-results/NAME.xml, from which tools/count_tests.py counts them.
 function(peal_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "ROOMS;LIBRARIES;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)

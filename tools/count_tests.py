@@ -3,7 +3,8 @@
 
     tools/count_tests.py FOLDER
 
-FOLDER holds ctest.xml (ctest --output-junit) and NAME.xml (--gtest_output) for each GoogleTest program that came to its end.
+FOLDER holds ctest.xml (ctest --output-junit) and NAME.xml (--gtest_output) for each GoogleTest
+program that came to its end; the multi-process tests write the same form.
 Prints what failed, why tests were skipped, and as last line "N passed, N failed, N skipped"; exits with 1 when anything failed.
 """
 import collections
@@ -29,9 +30,8 @@ def count_cases(count: Count, program: str, report: ElementTree.Element) -> int:
             count.failed.append(name)
             failed += 1
         elif skipped is not None:
-            # The first line is where in the source.
-            _, _, reason = skipped.get("message", "").partition("\n")
-            count.skipped.append((name, " ".join(reason.split())))
+            where, _, reason = skipped.get("message", "").partition("\n")  # GoogleTest names the place in the source first
+            count.skipped.append((name, " ".join((reason or where).split())))
         elif case.get("result") == "completed":
             count.passed += 1
     return failed

@@ -2,7 +2,6 @@
 
 Everything a test starts carries a mark in its environment, so that /proc says which processes are left, whoever their parent is now."""
 import argparse
-import json
 import os
 import pathlib
 import signal
@@ -12,6 +11,7 @@ import sys
 import tempfile
 import time
 import unittest
+import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 options = argparse.Namespace(tool=ROOT / "build" / "release" / "bin" / "peal", report=None)
@@ -138,16 +138,22 @@ class ToolCase(unittest.TestCase):
 
 
 class Reporter(unittest.TextTestResult):
-    """Notes every case in the form in which GoogleTest reports, from which tools/count_tests.py counts."""
+    """Notes every case in the XML in which GoogleTest reports, from which tools/count_tests.py counts."""
 
     def __init__(self, *arguments, **words):
         super().__init__(*arguments, **words)
-        self.cases: dict[str, dict] = {}
+        self.root = ElementTree.Element("testsuites")
+        self.cases: dict[str, ElementTree.Element] = {}
 
-    def case(self, test) -> dict:
+    def case(self, test) -> ElementTree.Element:
         test = getattr(test, "test_case", test)
-        suite, _, name = test.id().rpartition(".")
-        return self.cases.setdefault(test.id(), {"suite": suite.rpartition(".")[2], "name": name, "status": "RUN", "result": "COMPLETED"})
+        if test.id() not in self.cases:
+            suite, _, name = test.id().rpartition(".")
+            self.cases[test.id()] = ElementTree.SubElement(self.root, "testcase", name=name, classname=suite.rpartition(".")[2], result="completed")
+        return self.cases[test.id()]
+
+    def note_failure(self, test, err):
+        ElementTree.SubElement(self.case(test), "failure", message=repr(err[1]))
 
     def startTest(self, test):
         super().startTest(test)
@@ -155,20 +161,22 @@ class Reporter(unittest.TextTestResult):
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
-        self.case(test).update(result="SKIPPED", skipped=[{"message": reason}])
+        case = self.case(test)
+        case.set("result", "skipped")
+        ElementTree.SubElement(case, "skipped", message=reason)
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
-        self.case(test).setdefault("failures", []).append({"failure": str(err[1]), "type": ""})
+        self.note_failure(test, err)
 
     def addError(self, test, err):
         super().addError(test, err)
-        self.case(test).setdefault("failures", []).append({"failure": str(err[1]), "type": ""})
+        self.note_failure(test, err)
 
     def addSubTest(self, test, subtest, err):
         super().addSubTest(test, subtest, err)
         if err is not None:
-            self.case(test).setdefault("failures", []).append({"failure": str(err[1]), "type": ""})
+            self.note_failure(test, err)
 
 
 def main() -> None:
@@ -180,9 +188,6 @@ def main() -> None:
     runner = unittest.TextTestRunner(resultclass=Reporter, verbosity=2)
     program = unittest.main(module="__main__", argv=[sys.argv[0], *rest], testRunner=runner, exit=False)
     if options.report:
-        suites: dict[str, list] = {}
-        for case in program.result.cases.values():
-            suites.setdefault(case.pop("suite"), []).append(case)
         options.report.parent.mkdir(parents=True, exist_ok=True)
-        options.report.write_text(json.dumps({"testsuites": [{"name": n, "testsuite": c} for n, c in suites.items()]}, indent=1))
+        ElementTree.ElementTree(program.result.root).write(options.report, encoding="utf-8", xml_declaration=True)
     sys.exit(0 if program.result.wasSuccessful() else 1)
