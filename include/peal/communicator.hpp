@@ -46,7 +46,8 @@ struct Options {
   /// Empty: the settings PEAL_ALGORITHM and PEAL_PROTOCOL, or free choice.
   std::string algorithm;
   std::string protocol;
-  /// A thread of Peal's own makes progress on asynchronous work; without it progress happens in test() and wait().
+  /// A thread of Peal's own makes progress on asynchronous work. Without it progress happens in test() and wait(), of the work of the
+  /// communicator that they are called on only: two ranks that wait on different communicators in different orders then wait for ever.
   bool progress_thread = true;
 };
 

@@ -111,7 +111,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   };
   while (size > 0) {
     const ssize_t sent = ::send(peer.get(), data, std::min(piece, size), MSG_NOSIGNAL);
-    require(sent > 0);
+    if (sent < 0) {  // nobody reads any more once every message is taken, and many small pieces fill a socket
+      require(taken == expected.size());
+      break;
+    }
     data += sent;
     size -= static_cast<std::size_t>(sent);
     take_all();
