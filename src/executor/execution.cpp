@@ -10,11 +10,11 @@ using schedule::OpKind;
 struct Execution::Readiness {
   Execution& execution;
   bool can_send(int peer, int channel) {
-    transport::Sender* to = execution.sender(peer, channel);
+    transport::Sender* to = execution.sender(edge_index(peer, channel, execution.ranks_));
     return to != nullptr && to->is_ready();
   }
   bool can_receive(int peer, int channel) {
-    transport::Receiver* from = execution.receiver(peer, channel);
+    transport::Receiver* from = execution.receiver(edge_index(peer, channel, execution.ranks_));
     return from != nullptr && from->peek() != nullptr;
   }
   std::int64_t signals(int event) const { return execution.signals_[static_cast<std::size_t>(event)]; }
@@ -58,18 +58,6 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
     strands_[s] = {schedule::StrandCursor(plan.program, s, binding.pieces().count), 0};
     if (!strands_[s].cursor.done()) ++open_strands_;
   }
-}
-
-transport::Sender* Execution::sender(int peer, int channel) {
-  Edge& e = edge(peer, channel);
-  if (e.sender == nullptr) e.sender = transport_->sender(peer, channel);
-  return e.sender;
-}
-
-transport::Receiver* Execution::receiver(int peer, int channel) {
-  Edge& e = edge(peer, channel);
-  if (e.receiver == nullptr) e.receiver = transport_->receiver(peer, channel);
-  return e.receiver;
 }
 
 bool Execution::progress() {
@@ -135,7 +123,7 @@ std::vector<int> Execution::awaited_peers() const {
       if (flat_at_[s] == flat_->begin[s + 1]) continue;
       const FlatOp& op = flat_->ops[flat_at_[s]];
       if (!schedule::receives(op.kind) && !schedule::sends(op.kind)) continue;
-      peers.push_back(static_cast<int>((schedule::receives(op.kind) ? op.from : op.to) % static_cast<std::uint32_t>(ranks_)));
+      peers.push_back(peer_of(schedule::receives(op.kind) ? op.from : op.to));
     }
   } else if (plan_ != nullptr) {
     for (const Strand& strand : strands_) {

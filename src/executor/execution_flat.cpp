@@ -29,22 +29,6 @@ bool Execution::flush_flat() {
   return settled;
 }
 
-inline transport::Sender* Execution::flat_sender(std::uint32_t edge) {
-  transport::Sender* const known = edges_[edge].sender;
-  if (known != nullptr) [[likely]]
-    return known;
-  const auto ranks = static_cast<std::uint32_t>(ranks_);
-  return sender(static_cast<int>(edge % ranks), static_cast<int>(edge / ranks));
-}
-
-inline transport::Receiver* Execution::flat_receiver(std::uint32_t edge) {
-  transport::Receiver* const known = edges_[edge].receiver;
-  if (known != nullptr) [[likely]]
-    return known;
-  const auto ranks = static_cast<std::uint32_t>(ranks_);
-  return receiver(static_cast<int>(edge % ranks), static_cast<int>(edge / ranks));
-}
-
 bool Execution::progress_flat() { return operands_->scaled || operands_->averaged ? advance_flat<false>() : advance_flat<true>(); }
 
 template <bool kIsPlain>
@@ -111,7 +95,7 @@ const FlatOp* Execution::run_flat(const FlatOp* op, const FlatOp* last) {
 
 template <bool kIsPlain>
 [[gnu::always_inline]] inline bool Execution::flat_send(const FlatOp& op) {
-  transport::Sender* const to = flat_sender(op.to);
+  transport::Sender* const to = sender(op.to);
   if (to == nullptr) [[unlikely]]
     return false;
   if (!kIsPlain && is_flat_raw(op)) return flat_send_scaled(op, *to);
@@ -120,7 +104,7 @@ template <bool kIsPlain>
 }
 
 [[gnu::always_inline]] inline bool Execution::flat_recv(const FlatOp& op) {
-  transport::Receiver* const from = flat_receiver(op.from);
+  transport::Receiver* const from = receiver(op.from);
   if (from == nullptr || !from->receive(flat_dst(op), op.bytes, &arrived_.bytes, &arrived_.tag, &arrived_.has_tag)) return false;
   return accept_flat(op, arrived_.bytes, arrived_.has_tag ? &arrived_.tag : nullptr);
 }
@@ -134,7 +118,7 @@ template <bool kIsPlain>
 }
 
 bool Execution::refuse_flat(const FlatOp& op, std::size_t got, const transport::Tag* tag) {
-  reject(static_cast<int>(op.from % static_cast<std::uint32_t>(ranks_)), (op.flags & kFirstReceived) != 0, got, op.bytes, tag, call_);
+  reject(peer_of(op.from), (op.flags & kFirstReceived) != 0, got, op.bytes, tag, call_);
   return false;
 }
 
@@ -148,7 +132,7 @@ bool Execution::flat_send_scaled(const FlatOp& op, transport::Sender& to) {
 
 template <bool kIsPlain>
 [[gnu::always_inline]] inline bool Execution::flat_recv_reduce(const FlatOp& op) {
-  transport::Receiver* const from = flat_receiver(op.from);
+  transport::Receiver* const from = receiver(op.from);
   const transport::Message* message = from == nullptr ? nullptr : from->peek();
   if (message == nullptr) return false;
   if (!accept_flat(op, message->bytes, message->tag)) return false;
@@ -168,8 +152,8 @@ template <bool kIsPlain>
 
 template <bool kIsPlain>
 [[gnu::always_inline]] inline bool Execution::flat_recv_and_send(const FlatOp& op) {
-  transport::Receiver* const from = flat_receiver(op.from);
-  transport::Sender* const to = flat_sender(op.to);
+  transport::Receiver* const from = receiver(op.from);
+  transport::Sender* const to = sender(op.to);
   const transport::Message* message = from == nullptr || to == nullptr ? nullptr : from->peek();
   if (message == nullptr) return false;
   std::byte* room = to->acquire(op.bytes);
@@ -192,15 +176,10 @@ inline void Execution::flat_copy(const FlatOp& op) {
   if (op.count == 0) return;
   std::byte* dst = flat_dst(op);
   const std::byte* src = flat_src(op);
-  if constexpr (!kIsPlain) {
-    if (is_flat_raw(op)) {
-      reduce::scale(operands_->type, dst, src, op.count, operands_->premul);
-      src = dst;
-    }
-  }
-  if (dst != src) reduce::copy(dst, src, op.bytes, operands_->stores);
-  if constexpr (!kIsPlain) {
-    if (operands_->averaged && (op.flags & schedule::kFinish) != 0) reduce::divide(operands_->type, dst, dst, op.count, ranks_);
+  if constexpr (kIsPlain) {
+    if (dst != src) reduce::copy(dst, src, op.bytes, operands_->stores);
+  } else {
+    copy_run(dst, src, op.count, is_flat_raw(op), operands_->averaged && (op.flags & schedule::kFinish) != 0);
   }
 }
 

@@ -200,7 +200,7 @@ bool Execution::read_reference(transport::Receiver& from, std::byte* to, std::si
 
 bool Execution::do_recv(const BoundOp& bound, const Strand& strand) {
   const schedule::Op& op = *bound.op;
-  transport::Receiver* from = receiver(bound.peer, op.channel);
+  transport::Receiver* from = receiver(edge_index(bound.peer, op.channel, ranks_));
   if (from == nullptr) return false;
   if (!by_reference_ && (op.dst.count <= 1 || binding_->is_contiguous(op.dst.buffer))) {
     std::byte* data = nullptr;
@@ -329,6 +329,14 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
   return true;
 }
 
+void Execution::copy_run(std::byte* dst, const std::byte* src, std::uint64_t count, bool raw, bool finish) const {
+  if (raw)
+    reduce::scale(operands_->type, dst, src, count, operands_->premul);
+  else if (dst != src)
+    reduce::copy(dst, src, count * element_, operands_->stores);
+  if (finish) reduce::divide(operands_->type, dst, dst, count, ranks_);
+}
+
 void Execution::do_copy(const BoundOp& bound) {
   const schedule::Op& op = *bound.op;
   const Strand whole;
@@ -342,11 +350,7 @@ void Execution::do_copy(const BoundOp& bound) {
     std::byte* dst = at(op.dst, d.offset);
     const std::byte* src = at(op.src, s.offset);
     if (d.count == 0) continue;
-    if (raw)
-      reduce::scale(operands_->type, dst, src, d.count, operands_->premul);
-    else if (dst != src)
-      reduce::copy(dst, src, d.count * element_, operands_->stores);
-    if (operands_->averaged && (op.flags & schedule::kFinish) != 0) reduce::divide(operands_->type, dst, dst, d.count, ranks_);
+    copy_run(dst, src, d.count, raw, operands_->averaged && (op.flags & schedule::kFinish) != 0);
   }
 }
 

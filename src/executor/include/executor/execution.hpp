@@ -82,10 +82,21 @@ class Execution {
   using Ref = schedule::Ref;
 
   Edge& edge(int peer, int channel) { return edges_[edge_index(peer, channel, ranks_)]; }
-  transport::Sender* sender(int peer, int channel);
-  transport::Receiver* receiver(int peer, int channel);
-  transport::Sender* flat_sender(std::uint32_t edge);
-  transport::Receiver* flat_receiver(std::uint32_t edge);
+  /// The ends of an edge, asked for once; null while the way to the peer is not there yet.
+  transport::Sender* sender(std::uint32_t edge) {
+    transport::Sender*& end = edges_[edge].sender;
+    if (end == nullptr) [[unlikely]]
+      end = transport_->sender(peer_of(edge), channel_of(edge));
+    return end;
+  }
+  transport::Receiver* receiver(std::uint32_t edge) {
+    transport::Receiver*& end = edges_[edge].receiver;
+    if (end == nullptr) [[unlikely]]
+      end = transport_->receiver(peer_of(edge), channel_of(edge));
+    return end;
+  }
+  int peer_of(std::uint32_t edge) const { return static_cast<int>(edge % static_cast<std::uint32_t>(ranks_)); }
+  int channel_of(std::uint32_t edge) const { return static_cast<int>(edge / static_cast<std::uint32_t>(ranks_)); }
 
   void start_flat();
   bool flush_flat();
@@ -137,6 +148,7 @@ class Execution {
                reduce::CombineFn how) const;
   void pass_on(std::byte* room, std::byte* dst, const std::byte* src, const std::byte* incoming, std::uint64_t count, bool raw, bool finish,
                reduce::Stores slot) const;
+  void copy_run(std::byte* dst, const std::byte* src, std::uint64_t count, bool raw, bool finish) const;
   CallSignature pair_signature(const Ref& ref, const BoundOp& bound, std::uint32_t sequence) const;
   const transport::Tag* tag_to_send(Edge& e, const BoundOp& bound, const Strand& strand);
   bool accept(const BoundOp& bound, const Strand& strand, std::size_t got, std::size_t expected, const transport::Tag* tag);

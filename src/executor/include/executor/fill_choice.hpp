@@ -13,6 +13,7 @@
 
 namespace peal::executor {
 
+/// Of one sending end; one thread at a time, as the end itself.
 class FillChoice {
  public:
   /// Shorter messages are always filled through the caches: their receiver waits for them.
