@@ -3,6 +3,8 @@
 //   exchange      one rank of two, n/2 sends and n/2 receives in two strands over channels that are always ready and do nothing
 //   reductions    n reductions of what the other rank sent
 //   passing on    n reductions of what the other rank sent that go on to it at once (as in a ring)
+//   group         n/2 sends and n/2 receives of one group call; each message is numbered, signed and checked, by hand too
+//   varied        one rank of two, n/2 sends and n/2 receives of blocks whose counts are others in every call (the v-collectives)
 // of which the same channel operations written by hand are subtracted, batch by batch.
 //   bench_interpreter_overhead [calls]      (chrt -r 1 for quiet numbers)
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include <cstdlib>
 #include <executor/execution.hpp>
 #include <schedule/builder.hpp>
+#include <schedule/registry.hpp>
 #include <vector>
 
 #include "ready_transport.hpp"
@@ -18,8 +21,11 @@
 namespace peal::executor {
 namespace {
 
-/// The channel operations that a program's ops make, by hand. Counts what went wrong.
-using Direct = std::uint64_t (*)(transport::Sender& to, transport::Receiver& from, const transport::Tag& tag, int rounds);
+/// The channel operations that a program's ops make, by hand. Counts what went wrong. `pairs`: messages of groups so far.
+using Direct = std::uint64_t (*)(transport::Sender& to, transport::Receiver& from, const transport::Tag& tag, int rounds,
+                                 std::uint32_t& pairs);
+
+enum class Calls { alike, grouped, varied };
 
 struct Case {
   const char* name;
@@ -27,9 +33,10 @@ struct Case {
   schedule::RankSchedule strands;
   Direct direct = nullptr;
   int rounds = 0;
+  Calls calls = Calls::alike;
 };
 
-std::uint64_t direct_exchange(transport::Sender& to, transport::Receiver& from, const transport::Tag& tag, int rounds) {
+std::uint64_t direct_exchange(transport::Sender& to, transport::Receiver& from, const transport::Tag& tag, int rounds, std::uint32_t&) {
   std::byte nothing[8] = {};
   std::size_t got = 0;
   transport::Tag theirs;
@@ -40,7 +47,7 @@ std::uint64_t direct_exchange(transport::Sender& to, transport::Receiver& from, 
   return wrong;
 }
 
-std::uint64_t direct_reduction(transport::Sender&, transport::Receiver& from, const transport::Tag&, int rounds) {
+std::uint64_t direct_reduction(transport::Sender&, transport::Receiver& from, const transport::Tag&, int rounds, std::uint32_t&) {
   std::uint64_t wrong = 0;
   for (int i = 0; i < rounds; ++i) {
     const transport::Message* message = from.peek();
@@ -50,7 +57,7 @@ std::uint64_t direct_reduction(transport::Sender&, transport::Receiver& from, co
   return wrong;
 }
 
-std::uint64_t direct_passing_on(transport::Sender& to, transport::Receiver& from, const transport::Tag& tag, int rounds) {
+std::uint64_t direct_passing_on(transport::Sender& to, transport::Receiver& from, const transport::Tag& tag, int rounds, std::uint32_t&) {
   std::uint64_t wrong = 0;
   for (int i = 0; i < rounds; ++i) {
     const transport::Message* message = from.peek();
@@ -58,6 +65,24 @@ std::uint64_t direct_passing_on(transport::Sender& to, transport::Receiver& from
     to.publish(0, i == 0 ? &tag : nullptr);
     from.release();
   }
+  return wrong;
+}
+
+std::uint64_t direct_group(transport::Sender& to, transport::Receiver& from, const transport::Tag& tag, int rounds, std::uint32_t& pairs) {
+  std::byte nothing[8] = {};
+  std::size_t got = 0;
+  transport::Tag theirs;
+  bool has_tag = false;
+  std::uint64_t wrong = 0;
+  for (int i = 1; i <= rounds; ++i) {
+    const transport::Tag mine = to_pair_tag(tag, DataType::f32, 0, pairs + static_cast<std::uint32_t>(i));
+    wrong += to.send(nothing, 0, &mine) ? 0 : 1;
+  }
+  for (int i = 1; i <= rounds; ++i) {
+    const transport::Tag mine = to_pair_tag(tag, DataType::f32, 0, pairs + static_cast<std::uint32_t>(i));
+    wrong += from.receive(nothing, 0, &got, &theirs, &has_tag) && has_tag && theirs == mine ? 0 : 1;
+  }
+  pairs += static_cast<std::uint32_t>(rounds);
   return wrong;
 }
 
@@ -94,6 +119,36 @@ Case passing_on(int n) {
   return {"passing on", 2, b.take(), direct_passing_on, n};
 }
 
+Case group(int n) { return {"group", 2, {}, direct_group, n / 2, Calls::grouped}; }
+
+Case varied(int n) {
+  Case c = exchange(n);
+  c.name = "varied";
+  c.calls = Calls::varied;
+  return c;
+}
+
+/// What is bound anew before every call where the counts of a case change. The blocks stay empty; their displacements move.
+class Rebinding {
+ public:
+  Rebinding(const Case& c, int n)
+      : calls_(c.calls), places_(static_cast<std::size_t>(n / 2)), counts_(places_.size()), bytes_(static_cast<std::size_t>(n)) {
+    shape_.input_counts = shape_.output_counts = counts_;
+    shape_.input_displs = shape_.output_displs = places_;
+  }
+  void operator()(Binding& binding, const Plan& plan) {
+    if (calls_ == Calls::alike) return;
+    if (calls_ == Calls::grouped) return binding.bind_user(plan, bytes_);
+    places_[0] ^= 1;
+    binding.bind(plan, shape_);
+  }
+
+ private:
+  Calls calls_;
+  std::vector<std::uint64_t> places_, counts_, bytes_;
+  Shape shape_;
+};
+
 double median(std::vector<double> all) {
   std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
   return all[all.size() / 2];
@@ -108,37 +163,51 @@ double batch_ns(int calls, F&& call) {
 }
 
 void measure(const Case& c, int n, int calls) {
+  const bool is_group = c.calls == Calls::grouped;
   Plan plan;
   plan.layouts.input = plan.layouts.output = {schedule::Partition::even, 1, std::max(n, 1)};
-  plan.program = schedule::lower(c.strands, 0, c.ranks, true);
+  if (c.calls == Calls::varied) plan.layouts.input = plan.layouts.output = {schedule::Partition::varied, n / 2, 1};
+  const std::vector<schedule::Transfer> transfers(static_cast<std::size_t>(n / 2), {1});
+  plan.pieced = !is_group;
+  plan.program = is_group ? schedule::group_program(0, c.ranks, transfers, transfers) : schedule::lower(c.strands, 0, c.ranks, true);
   Binding binding;
-  binding.bind(plan, {});
+  Rebinding rebind(c, n);
+  if (c.calls == Calls::alike) binding.bind(plan, {});
   Operands operands;
   std::byte memory[64] = {};
   operands.input = memory;
   operands.output = memory + 32;
-  operands.resolve(Collective::all_gather);
   CallSignature call;
-  call.collective = Collective::all_gather;
+  call.collective = is_group ? Collective::send_recv : Collective::all_gather;
+  if (is_group) operands.user.assign(static_cast<std::size_t>(n), {memory, 0, 0, DataType::f32});
+  operands.resolve(call.collective);
   transport::Tag tag = to_tag(call);
-  ReadyTransport ready;
+  ReadyTransport ready, by_hand;
   Execution execution(ready, 0, c.ranks, 1);
   std::uint64_t unfinished = 0;
-  transport::Sender* const sender = ready.sender(1, 0);
-  transport::Receiver* const receiver = ready.receiver(1, 0);
+  std::uint32_t pairs = 0;
+  transport::Sender* const sender = by_hand.sender(1, 0);
+  transport::Receiver* const receiver = by_hand.receiver(1, 0);
+  if (is_group) {
+    CallSignature pair = call;
+    pair.type = DataType::f32;
+    ready.begin_pairs(to_tag(pair));
+    by_hand.begin_pairs(to_tag(pair));
+  }
   std::vector<double> whole, direct, rest;  // a batch of the one and a batch of the other in turn
   for (int batch = 0; batch < 51; ++batch) {
     whole.push_back(batch_ns(calls, [&] {
       renumber(tag, ++call.sequence);
-      ready.begin(tag);
+      if (!is_group) ready.begin(tag);
+      rebind(binding, plan);
       execution.start(plan, binding, operands, call, tag);
       while (!execution.done() && !execution.failed()) execution.progress();
       unfinished += execution.failed() ? 1 : 0;
     }));
     direct.push_back(batch_ns(calls, [&] {
       renumber(tag, ++call.sequence);
-      ready.begin(tag);
-      if (c.direct != nullptr) unfinished += c.direct(*sender, *receiver, tag, c.rounds);
+      if (!is_group) by_hand.begin(tag);
+      if (c.direct != nullptr) unfinished += c.direct(*sender, *receiver, tag, c.rounds, pairs);
     }));
     rest.push_back(whole.back() - direct.back());
   }
@@ -157,5 +226,7 @@ int main(int argc, char** argv) {
     peal::executor::measure(peal::executor::exchange(n), n, calls);
     peal::executor::measure(peal::executor::reductions(n), n, calls);
     peal::executor::measure(peal::executor::passing_on(n), n, calls);
+    peal::executor::measure(peal::executor::group(n), n, calls);
+    peal::executor::measure(peal::executor::varied(n), n, calls);
   }
 }

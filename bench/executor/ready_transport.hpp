@@ -18,6 +18,8 @@ class ReadyTransport final : public transport::Transport {
   void sleep(std::int64_t) override {}
   /// The next message received carries this tag, the ones after it none.
   void begin(const transport::Tag& tag);
+  /// From now on every message received carries this tag, numbered from 1.
+  void begin_pairs(const transport::Tag& tag);
 
  private:
   struct Ends;

@@ -80,7 +80,7 @@ Status Core::prepare(const Call& call, Pending& pending) {
 Status Core::begin(Pending& pending) {
   if (board_.is_set()) return fault();
   CachedPlan& cached = *pending.plan;
-  if (pending.own_plan == nullptr) cached.binding.bind(cached.plan, pending.shape);
+  if (pending.group.made == nullptr) cached.binding.bind(cached.plan, pending.shape);
   if (cached.binding.scratch_bytes() > scratch_.bytes()) PEAL_TRY(scratch_.grow(cached.binding.scratch_bytes()));
   pending.operands.scratch = scratch_.data();
   board_.enter(rank_, pending.tag);
@@ -153,10 +153,7 @@ Result<std::shared_ptr<WorkState>> Core::start(const Call& call) {
   return enqueue(std::move(pending));
 }
 
-// A group: what a rank sends to itself is copied at once; the rest becomes a program of its own.
-Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& pending) {
-  if (board_.is_set()) return fault();
-  std::vector<const PairTransfer*> own_sends, own_receives, sends, receives;
+Status Core::check_group(const std::vector<PairTransfer>& transfers) const {
   for (const PairTransfer& t : transfers) {
     if (t.peer < 0 || t.peer >= size())
       return fail(ErrorCode::invalid_argument, "{}: rank {} is not a rank of a communicator of {}; give 0 to {}",
@@ -164,54 +161,72 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
     if (t.count > 0 && (t.is_send ? t.send == nullptr : t.receive == nullptr))
       return fail(ErrorCode::invalid_argument, "{}: the buffer is null but {} elements are asked for", t.is_send ? "send" : "receive",
                   t.count);
-    if (t.peer == rank_)
-      (t.is_send ? own_sends : own_receives).push_back(&t);
-    else
-      (t.is_send ? sends : receives).push_back(&t);
   }
-  if (own_sends.size() != own_receives.size())
+  return {};
+}
+
+// What a rank sends to itself is copied at once.
+Status Core::copy_own(const std::vector<PairTransfer>& transfers) const {
+  std::vector<const PairTransfer*> sends, receives;
+  for (const PairTransfer& t : transfers)
+    if (t.peer == rank_) (t.is_send ? sends : receives).push_back(&t);
+  if (sends.size() != receives.size())
     return fail(ErrorCode::invalid_argument, "rank {} sends itself {} messages but receives {}; put both into one group", rank_,
-                own_sends.size(), own_receives.size());
-  for (std::size_t i = 0; i < own_sends.size(); ++i) {
-    if (own_sends[i]->count != own_receives[i]->count || own_sends[i]->type != own_receives[i]->type)
-      return fail(ErrorCode::mismatch, "rank {} sends itself {} {} but receives {} {}", rank_, own_sends[i]->count,
-                  name_of(own_sends[i]->type), own_receives[i]->count, name_of(own_receives[i]->type));
-    if (own_sends[i]->count > 0)
-      std::memmove(own_receives[i]->receive, own_sends[i]->send, own_sends[i]->count * size_of(own_sends[i]->type));
+                sends.size(), receives.size());
+  for (std::size_t i = 0; i < sends.size(); ++i) {
+    if (sends[i]->count != receives[i]->count || sends[i]->type != receives[i]->type)
+      return fail(ErrorCode::mismatch, "rank {} sends itself {} {} but receives {} {}", rank_, sends[i]->count, name_of(sends[i]->type),
+                  receives[i]->count, name_of(receives[i]->type));
+    if (sends[i]->count > 0) std::memmove(receives[i]->receive, sends[i]->send, sends[i]->count * size_of(sends[i]->type));
   }
-  pending.own_plan = std::make_unique<CachedPlan>();
-  pending.plan = pending.own_plan.get();
-  executor::Plan& plan = pending.plan->plan;
-  plan.algorithm = "direct";
-  plan.pieced = false;
-  plan.message_bytes = plans_->message_bytes();
-  std::vector<schedule::Transfer> to, from;
-  std::vector<std::uint64_t> bytes;
-  pending.operands = {};
-  for (const auto* list : {&sends, &receives}) {
-    for (const PairTransfer* t : *list) {
-      (t->is_send ? to : from).push_back({t->peer});
-      bytes.push_back(t->count * size_of(t->type));
-      pending.operands.user.push_back(t->is_send ? const_cast<std::byte*>(static_cast<const std::byte*>(t->send))
-                                                 : static_cast<std::byte*>(t->receive));
-      pending.operands.user_types.push_back(t->type);
+  return {};
+}
+
+// Transfers with others become a program of their own.
+Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& pending) {
+  if (board_.is_set()) return fault();
+  PEAL_TRY(check_group(transfers));
+  PEAL_TRY(copy_own(transfers));
+  Group& group = pending.group;
+  bool is_known = group.made != nullptr;
+  group.bytes.clear();
+  pending.operands.user.clear();
+  for (const bool is_send : {true, false}) {
+    std::vector<schedule::Transfer>& list = is_send ? group.sends : group.receives;
+    std::size_t n = 0;
+    for (const PairTransfer& t : transfers) {
+      if (t.is_send != is_send || t.peer == rank_) continue;
+      if (n == list.size()) list.push_back({-1});
+      is_known = is_known && list[n].peer == t.peer;
+      list[n++].peer = t.peer;
+      const std::uint64_t bytes = t.count * size_of(t.type);
+      group.bytes.push_back(bytes);
+      pending.operands.user.push_back({static_cast<std::byte*>(is_send ? const_cast<void*>(t.send) : t.receive), t.count, bytes, t.type});
     }
+    is_known = is_known && n == list.size();
+    list.resize(n);
   }
-  plan.program = schedule::group_program(rank_, size(), to, from);
-  pending.plan->binding.bind_user(bytes);
-  pending.call = {};
-  pending.call.collective = Collective::send_recv;
-  pending.tag = executor::to_tag(pending.call);
-  pending.operands.resolve(Collective::send_recv);
+  if (!is_known) {
+    group.made = std::make_unique<CachedPlan>();
+    executor::Plan& plan = group.made->plan;
+    plan.algorithm = "direct";
+    plan.pieced = false;
+    plan.message_bytes = plans_->message_bytes();
+    plan.program = schedule::group_program(rank_, size(), group.sends, group.receives);
+    pending.plan = group.made.get();
+    pending.call.collective = Collective::send_recv;
+    pending.tag = executor::to_tag(pending.call);
+    pending.operands.resolve(Collective::send_recv);
+  }
+  group.made->binding.bind_user(group.made->plan, group.bytes);
   return {};
 }
 
 Status Core::run_group(const std::vector<PairTransfer>& transfers) {
   if (!is_queued_) {
-    Pending pending;
-    PEAL_TRY(prepare_group(transfers, pending));
-    Status status = run_prepared(pending);
-    last_plan_ = nullptr;
+    PEAL_TRY(prepare_group(transfers, last_group_));
+    Status status = run_prepared(last_group_);
+    last_plan_ = nullptr;  // a group's plan lives until the next group
     return status;
   }
   PEAL_ASSIGN(const auto work, start_group(transfers));

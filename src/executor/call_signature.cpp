@@ -3,15 +3,6 @@
 
 namespace peal::executor {
 
-transport::Tag to_tag(const CallSignature& call) {
-  transport::Tag tag;
-  tag.words[0] = call.count;
-  tag.words[1] = static_cast<std::uint64_t>(call.sequence) << 32 | static_cast<std::uint32_t>(call.root);
-  tag.words[2] = static_cast<std::uint64_t>(call.plan) << 32 | static_cast<std::uint64_t>(call.collective) << 16 |
-                 static_cast<std::uint64_t>(call.type) << 8 | static_cast<std::uint64_t>(call.op);
-  return tag;
-}
-
 CallSignature from_tag(const transport::Tag& tag) {
   CallSignature call;
   call.count = tag.words[0];

@@ -37,6 +37,7 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
   plan_ = &plan;
   binding_ = &binding;
   operands_ = &operands;
+  users_ = operands.user.data();
   call_ = call;
   tag_ = tag;
   element_ = size_of(operands.type);

@@ -1,5 +1,4 @@
-// The short way through a flat program: the same ops, in the same order, with nothing left to look up. `kIsPlain`: the operator neither
-// scales what it reads nor divides what it has finished.
+// The short way through a flat program: the same ops, in the same order, with nothing left to look up.
 #include <base/names.hpp>
 #include <cstring>
 #include <executor/execution.hpp>
@@ -29,9 +28,12 @@ bool Execution::flush_flat() {
   return settled;
 }
 
-bool Execution::progress_flat() { return operands_->scaled || operands_->averaged ? advance_flat<false>() : advance_flat<true>(); }
+bool Execution::progress_flat() {
+  if (call_.collective == Collective::send_recv) return advance_flat<Flat::pairs>();
+  return operands_->scaled || operands_->averaged ? advance_flat<Flat::scaled>() : advance_flat<Flat::plain>();
+}
 
-template <bool kIsPlain>
+template <Execution::Flat kKind>
 bool Execution::advance_flat() {
   bool moved = false;
   const FlatOp* const ops = flat_->ops.data();
@@ -40,7 +42,7 @@ bool Execution::advance_flat() {
     const std::uint32_t end = flat_->begin[s + 1];
     const std::uint32_t before = flat_at_[s];
     if (before == end) continue;
-    const auto at = static_cast<std::uint32_t>(run_flat<kIsPlain>(ops + before, ops + end) - ops);
+    const auto at = static_cast<std::uint32_t>(run_flat<kKind>(ops + before, ops + end) - ops);
     flat_at_[s] = at;
     if (log_ != nullptr) [[unlikely]] {
       for (std::uint32_t i = before; i < at; ++i) {
@@ -66,20 +68,20 @@ template <class F>
 }
 
 /// The first op that could not be done; `last` when none is left.
-template <bool kIsPlain>
+template <Execution::Flat kKind>
 const FlatOp* Execution::run_flat(const FlatOp* op, const FlatOp* last) {
   bool went = true;
   while (went && op != last) {
     switch (op->kind) {
-      case OpKind::send: went = run_row(op, last, OpKind::send, [this](const FlatOp& o) { return flat_send<kIsPlain>(o); }); break;
-      case OpKind::recv: went = run_row(op, last, OpKind::recv, [this](const FlatOp& o) { return flat_recv(o); }); break;
+      case OpKind::send: went = run_row(op, last, OpKind::send, [this](const FlatOp& o) { return flat_send<kKind>(o); }); break;
+      case OpKind::recv: went = run_row(op, last, OpKind::recv, [this](const FlatOp& o) { return flat_recv<kKind>(o); }); break;
       case OpKind::recv_reduce:
-        went = run_row(op, last, OpKind::recv_reduce, [this](const FlatOp& o) { return flat_recv_reduce<kIsPlain>(o); });
+        went = run_row(op, last, OpKind::recv_reduce, [this](const FlatOp& o) { return flat_recv_reduce<kKind>(o); });
         break;
-      case OpKind::copy: went = run_row(op, last, OpKind::copy, [this](const FlatOp& o) { return flat_copy<kIsPlain>(o), true; }); break;
+      case OpKind::copy: went = run_row(op, last, OpKind::copy, [this](const FlatOp& o) { return flat_copy<kKind>(o), true; }); break;
       case OpKind::recv_send:
       case OpKind::recv_reduce_send:
-        went = run_row(op, last, op->kind, [this](const FlatOp& o) { return flat_recv_and_send<kIsPlain>(o); });
+        went = run_row(op, last, op->kind, [this](const FlatOp& o) { return flat_recv_and_send<kKind>(o); });
         break;
       case OpKind::reduce: flat_reduce(*op++); break;
       case OpKind::signal: ++signals_[op++->event]; break;
@@ -93,32 +95,57 @@ const FlatOp* Execution::run_flat(const FlatOp* op, const FlatOp* last) {
   return op;
 }
 
-template <bool kIsPlain>
+template <Execution::Flat kKind>
 [[gnu::always_inline]] inline bool Execution::flat_send(const FlatOp& op) {
   transport::Sender* const to = sender(op.to);
   if (to == nullptr) [[unlikely]]
     return false;
-  if (!kIsPlain && is_flat_raw(op)) return flat_send_scaled(op, *to);
+  if constexpr (kKind == Flat::pairs) return flat_send_pair(op, *to);
+  if (kKind == Flat::scaled && is_flat_raw(op)) return flat_send_scaled(op, *to);
   if (op.bytes >= FillChoice::kLeastBytes) return send_large(op.to, flat_src(op), op.bytes, flat_tag(op));
   return to->send(flat_src(op), op.bytes, flat_tag(op));
 }
 
+[[gnu::always_inline]] inline bool Execution::flat_send_pair(const FlatOp& op, transport::Sender& to) {
+  std::uint32_t& sent = edges_[op.to].sent_pairs;
+  const UserBuffer& user = user_buffer(op.src_buffer);
+  const transport::Tag tag = pair_tag(user, sent + 1);
+  const bool went =
+      user.bytes >= FillChoice::kLeastBytes ? send_large(op.to, user.data, user.bytes, &tag) : to.send(user.data, user.bytes, &tag);
+  sent += went ? 1 : 0;
+  return went;
+}
+
+template <Execution::Flat kKind>
 [[gnu::always_inline]] inline bool Execution::flat_recv(const FlatOp& op) {
   transport::Receiver* const from = receiver(op.from);
-  if (from == nullptr || !from->receive(flat_dst(op), op.bytes, &arrived_.bytes, &arrived_.tag, &arrived_.has_tag)) return false;
+  if (from == nullptr) [[unlikely]]
+    return false;
+  if constexpr (kKind == Flat::pairs) return flat_recv_pair(op, *from);
+  if (!from->receive(flat_dst(op), op.bytes, &arrived_.bytes, &arrived_.tag, &arrived_.has_tag)) return false;
   return accept_flat(op, arrived_.bytes, arrived_.has_tag ? &arrived_.tag : nullptr);
 }
 
-// A flat program is a collective's: the first message of an edge carries the tag of the call, the others none.
+// The first message of a collective's edge carries the tag of the call, the others none.
 [[gnu::always_inline]] inline bool Execution::accept_flat(const FlatOp& op, std::size_t got, const transport::Tag* tag) {
-  const bool is_first = (op.flags & kFirstReceived) != 0;
-  if (got == op.bytes && is_first == (tag != nullptr) && (!is_first || *tag == tag_)) [[likely]]
+  const bool is_tagged = (op.flags & kTaggedReceived) != 0;
+  if (got == op.bytes && is_tagged == (tag != nullptr) && (!is_tagged || *tag == tag_)) [[likely]]
     return true;
   return refuse_flat(op, got, tag);
 }
 
 bool Execution::refuse_flat(const FlatOp& op, std::size_t got, const transport::Tag* tag) {
-  reject(peer_of(op.from), (op.flags & kFirstReceived) != 0, got, op.bytes, tag, call_);
+  reject(peer_of(op.from), (op.flags & kTaggedReceived) != 0, got, op.bytes, tag, call_);
+  return false;
+}
+
+[[gnu::always_inline]] inline bool Execution::flat_recv_pair(const FlatOp& op, transport::Receiver& from) {
+  const UserBuffer& user = user_buffer(op.dst_buffer);
+  if (!from.receive(user.data, user.bytes, &arrived_.bytes, &arrived_.tag, &arrived_.has_tag)) return false;
+  const transport::Tag mine = pair_tag(user, ++edges_[op.from].received_pairs);
+  if (arrived_.bytes == user.bytes && arrived_.has_tag && arrived_.tag == mine) [[likely]]
+    return true;
+  reject(peer_of(op.from), true, arrived_.bytes, user.bytes, arrived_.has_tag ? &arrived_.tag : nullptr, from_tag(mine));
   return false;
 }
 
@@ -130,7 +157,7 @@ bool Execution::flat_send_scaled(const FlatOp& op, transport::Sender& to) {
   return true;
 }
 
-template <bool kIsPlain>
+template <Execution::Flat kKind>
 [[gnu::always_inline]] inline bool Execution::flat_recv_reduce(const FlatOp& op) {
   transport::Receiver* const from = receiver(op.from);
   const transport::Message* message = from == nullptr ? nullptr : from->peek();
@@ -138,7 +165,7 @@ template <bool kIsPlain>
   if (!accept_flat(op, message->bytes, message->tag)) return false;
   if (op.count > 0) {
     const bool last = (op.flags & schedule::kFinish) != 0;
-    if constexpr (kIsPlain) {
+    if constexpr (kKind == Flat::plain) {
       (last ? operands_->combine_last : operands_->combine_cached)(flat_dst(op), flat_src(op), message->data, op.count);
     } else {
       const bool finish = last && operands_->averaged;
@@ -150,7 +177,7 @@ template <bool kIsPlain>
   return true;
 }
 
-template <bool kIsPlain>
+template <Execution::Flat kKind>
 [[gnu::always_inline]] inline bool Execution::flat_recv_and_send(const FlatOp& op) {
   transport::Receiver* const from = receiver(op.from);
   transport::Sender* const to = sender(op.to);
@@ -162,7 +189,8 @@ template <bool kIsPlain>
   if (op.count > 0) {
     const bool is_finished = operands_->averaged && (op.flags & schedule::kFinish) != 0;
     pass_on(room, (op.flags & schedule::kStore) != 0 ? flat_dst(op) : nullptr, op.kind == OpKind::recv_send ? nullptr : flat_src(op),
-            message->data, op.count, !kIsPlain && is_flat_raw(op), !kIsPlain && is_finished, stores_for_slot(op.to, op.bytes));
+            message->data, op.count, kKind == Flat::scaled && is_flat_raw(op), kKind == Flat::scaled && is_finished,
+            stores_for_slot(op.to, op.bytes));
   }
   const transport::Tag* const tag = flat_tag(op);
   to->publish(op.bytes, tag);
@@ -171,12 +199,12 @@ template <bool kIsPlain>
   return true;
 }
 
-template <bool kIsPlain>
+template <Execution::Flat kKind>
 inline void Execution::flat_copy(const FlatOp& op) {
   if (op.count == 0) return;
   std::byte* dst = flat_dst(op);
   const std::byte* src = flat_src(op);
-  if constexpr (kIsPlain) {
+  if constexpr (kKind == Flat::plain) {
     if (dst != src) reduce::copy(dst, src, op.bytes, operands_->stores);
   } else {
     copy_run(dst, src, op.count, is_flat_raw(op), operands_->averaged && (op.flags & schedule::kFinish) != 0);
@@ -189,7 +217,7 @@ void Execution::flat_reduce(const FlatOp& op) {
   const std::size_t k = op.more_count + std::size_t{1};
   sources_.resize(k);
   for (std::size_t i = 0; i < k; ++i) {
-    const FlatSource place = i == 0 ? FlatSource{op.src_buffer, op.src} : flat_->sources[op.more + i - 1];
+    const FlatSource place = i == 0 ? FlatSource{op.src_buffer, op.src, {}} : flat_->sources[op.more + i - 1];
     const std::byte* from = bases_[place.buffer] + place.offset;
     if (operands_->scaled && place.buffer == schedule::kInput) {
       // Its own contribution is scaled where the result will lie; combine_many allows dst to be one of its sources.

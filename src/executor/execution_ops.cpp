@@ -52,7 +52,7 @@ std::byte* Execution::base_of(std::uint16_t buffer) const {
     case schedule::kInput: return const_cast<std::byte*>(operands_->input);
     case schedule::kOutput: return operands_->output;
     case schedule::kScratch: return operands_->scratch;
-    default: return operands_->user[buffer - schedule::kFirstUserBuffer];
+    default: return user_buffer(buffer).data;
   }
 }
 
@@ -80,15 +80,6 @@ void Execution::each_run(const Ref& ref, const BoundOp& bound, const Strand& str
   }
 }
 
-// The signature of one point-to-point message: numbered between its two ranks, with its own count.
-CallSignature Execution::pair_signature(const Ref& ref, const BoundOp& bound, std::uint32_t sequence) const {
-  CallSignature call = call_;
-  call.sequence = sequence;
-  call.type = operands_->user_types[ref.buffer - schedule::kFirstUserBuffer];
-  call.count = binding_->chunk(ref.buffer, bound.chunk(ref)).count / size_of(call.type);
-  return call;
-}
-
 // Collectives mark the first message of every edge in a call; point to point marks the first message of every send, because the
 // other side may receive several sends of one group in several calls.
 const transport::Tag* Execution::tag_to_send(Edge& e, const BoundOp& bound, const Strand& strand) {
@@ -99,7 +90,7 @@ const transport::Tag* Execution::tag_to_send(Edge& e, const BoundOp& bound, cons
   }
   if (call_.collective != Collective::send_recv) return first ? &tag_ : nullptr;
   if (strand.message != 0) return nullptr;
-  edge_tag_ = to_tag(pair_signature(bound.op->src, bound, ++e.sent_pairs));
+  edge_tag_ = pair_tag(user_buffer(bound.op->src.buffer), ++e.sent_pairs);
   return &edge_tag_;
 }
 
@@ -113,8 +104,8 @@ bool Execution::accept(const BoundOp& bound, const Strand& strand, std::size_t g
   CallSignature mine = call_;
   transport::Tag want = tag_;
   if (pair && marked) {
-    mine = pair_signature(bound.op->dst, bound, ++e.received_pairs);
-    want = to_tag(mine);
+    want = pair_tag(user_buffer(bound.op->dst.buffer), ++e.received_pairs);
+    mine = from_tag(want);
   }
   if (got == expected && (marked ? tag != nullptr && *tag == want : tag == nullptr)) return true;
 

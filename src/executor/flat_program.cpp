@@ -7,9 +7,9 @@ using schedule::OpKind;
 
 namespace {
 
-// Marks the first message of every edge. False when two strands of the rank share an edge: then only the call itself knows which
-// comes first (the verifier accepts no such plan).
-bool mark_first_messages(FlatProgram& flat) {
+// Marks the messages that carry a tag. False when two strands of the rank share an edge: then only the call itself knows which
+// message comes first (the verifier accepts no such plan).
+bool mark_tagged(FlatProgram& flat, bool all_are) {
   struct Use {
     std::uint32_t edge;
     bool sends;
@@ -30,102 +30,148 @@ bool mark_first_messages(FlatProgram& flat) {
   for (std::size_t s = 0; s + 1 < flat.begin.size(); ++s) {
     for (std::uint32_t at = flat.begin[s]; at < flat.begin[s + 1]; ++at) {
       FlatOp& op = flat.ops[at];
-      if (schedule::receives(op.kind) && use(op.from, false, s)) op.flags |= kFirstReceived;
-      if (schedule::sends(op.kind) && use(op.to, true, s)) {
-        op.flags |= kFirstSent;
-        flat.first_sent.push_back(op.to);
-      }
+      if (schedule::receives(op.kind) && (use(op.from, false, s) || all_are)) op.flags |= kTaggedReceived;
+      if (!schedule::sends(op.kind)) continue;
+      const bool is_first = use(op.to, true, s);
+      if (is_first) flat.first_sent.push_back(op.to);
+      if (is_first || all_are) op.flags |= kTaggedSent;
     }
   }
   return is_unshared;
 }
 
+bool has_dst(OpKind kind) { return kind != OpKind::send && kind != OpKind::signal && kind != OpKind::wait; }
+bool has_src(OpKind kind) {
+  return kind == OpKind::send || kind == OpKind::copy || kind == OpKind::reduce || kind == OpKind::recv_reduce ||
+         kind == OpKind::recv_reduce_send;
+}
+
 }  // namespace
 
-// Where one operand lies; false when it is not one run of memory.
-bool Binding::flatten_ref(const schedule::Ref& ref, const schedule::BoundOp& bound, std::uint8_t& buffer, std::uint64_t& offset,
-                          std::uint64_t& count) const {
-  if (ref.buffer >= schedule::kFirstUserBuffer) return false;
+// Which chunks an operand takes; false when they may not be one run of memory.
+bool Binding::unroll_ref(const schedule::Ref& ref, const schedule::BoundOp& bound, std::uint8_t& buffer, FlatChunks& chunks) const {
+  if (ref.buffer > 255 || (ref.count > 1 && !is_contiguous(ref.buffer))) return false;
   buffer = static_cast<std::uint8_t>(ref.buffer);
-  offset = count = 0;
-  if (ref.count == 0) return true;
-  if (ref.count > 1 && !is_contiguous(ref.buffer)) return false;
-  const std::int32_t first = bound.chunk(ref);
-  const schedule::Extent begin = chunk(ref.buffer, first);
-  const schedule::Extent last = ref.count == 1 ? begin : chunk(ref.buffer, first + ref.count - 1);
-  offset = begin.offset * element_bytes_;
-  count = last.offset + last.count - begin.offset;
+  chunks = {ref.count == 0 ? 0 : bound.chunk(ref), ref.count};
   return true;
 }
 
-bool Binding::flatten_op(const Plan& plan, const schedule::BoundOp& bound, std::uint32_t position) {
+bool Binding::unroll_op(const Plan& plan, const schedule::BoundOp& bound, std::uint32_t position) {
   const schedule::Op& op = *bound.op;
   FlatOp flat;
+  FlatRefs refs;
+  refs.has_dst = has_dst(op.kind);
+  refs.has_src = has_src(op.kind);
+  if (!plan.pieced && (schedule::sends(op.kind) || schedule::receives(op.kind))) refs.most_bytes = plan.message_bytes;
   flat.kind = op.kind;
   flat.flags = op.flags;
   flat.event = op.event;
   const std::int32_t target = op.kind == OpKind::send ? bound.peer : bound.peer2;
   if (schedule::receives(op.kind)) flat.from = edge_index(bound.peer, op.channel, plan.program.ranks);
   if (schedule::sends(op.kind)) flat.to = edge_index(target, op.channel, plan.program.ranks);
-  std::uint64_t read = 0;  // elements of src, where there is a dst too
-  switch (op.kind) {
-    case OpKind::send:
-      if (!flatten_ref(op.src, bound, flat.src_buffer, flat.src, flat.count)) return false;
-      break;
-    case OpKind::recv:
-    case OpKind::recv_send:
-      if (!flatten_ref(op.dst, bound, flat.dst_buffer, flat.dst, flat.count)) return false;
-      break;
-    case OpKind::copy:
-    case OpKind::recv_reduce:
-    case OpKind::recv_reduce_send:
-    case OpKind::reduce:
-      if ((op.flags & (schedule::kRemoteSrc | schedule::kRemoteDst)) != 0 || !flatten_ref(op.src, bound, flat.src_buffer, flat.src, read) ||
-          !flatten_ref(op.dst, bound, flat.dst_buffer, flat.dst, flat.count) || read != flat.count)
-        return false;
-      break;
-    case OpKind::signal:
-    case OpKind::wait:
-      if (bound.peer >= 0) return false;
-      break;
-    default: return false;
-  }
-  flat.bytes = flat.count * element_bytes_;
+  const bool waits = op.kind == OpKind::signal || op.kind == OpKind::wait;
+  if (waits ? bound.peer >= 0 : !refs.has_dst && !refs.has_src) return false;
+  if ((op.flags & (schedule::kRemoteSrc | schedule::kRemoteDst)) != 0) return false;
+  if (refs.has_dst && !unroll_ref(op.dst, bound, flat.dst_buffer, refs.dst)) return false;
+  if (refs.has_src && !unroll_ref(op.src, bound, flat.src_buffer, refs.src)) return false;
+  if (op.kind == OpKind::wait) flat.threshold = static_cast<std::int32_t>(bound.threshold(plan.program));
   if (op.kind == OpKind::reduce) {
     flat.more = static_cast<std::uint32_t>(flat_.sources.size());
     flat.more_count = op.more_count;
     for (std::uint32_t i = 0; i < op.more_count; ++i) {
       const schedule::Source& source = plan.program.sources[op.more + i];
       FlatSource place;
-      if (source.peer >= 0 || !flatten_ref(source.ref, bound, place.buffer, place.offset, read) || read != flat.count) return false;
+      if (source.peer >= 0 || !unroll_ref(source.ref, bound, place.buffer, place.chunks)) return false;
       flat_.sources.push_back(place);
     }
-  } else if (op.kind == OpKind::wait) {
-    flat.threshold = static_cast<std::int32_t>(bound.threshold(plan.program));
-  } else if (!plan.pieced && (schedule::sends(op.kind) || schedule::receives(op.kind)) && flat.bytes > plan.message_bytes) {
-    return false;  // a stream of several messages
   }
+  find_extents(refs, flat);
   flat_.ops.push_back(flat);
+  flat_.refs.push_back(refs);
   flat_.origins.push_back({position, {bound.iteration[0], bound.iteration[1]}});
   return flat_.ops.size() <= FlatProgram::kMostOps;
 }
 
-void Binding::flatten(const Plan& plan) {
-  flat_.ops.clear();
-  flat_.origins.clear();
-  flat_.sources.clear();
-  flat_.first_sent.clear();
-  flat_.begin.clear();
-  if (pieces_.count != 1 || plan.protocol == schedule::Protocol::direct_read) return;
+// Where the table says what a plain operand takes.
+std::uint32_t Binding::table_index(std::uint8_t buffer, FlatChunks chunks) const {
+  if (chunks.count == 0) return static_cast<std::uint32_t>(chunks_.size() - 1);
+  return static_cast<std::uint32_t>((buffer == schedule::kInput ? 0 : outputs_) + static_cast<std::size_t>(chunks.first));
+}
+
+void Binding::find_extents(FlatRefs& refs, const FlatOp& op) const {
+  const auto is_plain = [](std::uint8_t buffer, FlatChunks chunks) {
+    return chunks.count == 0 || (chunks.count == 1 && (buffer == schedule::kInput || buffer == schedule::kOutput));
+  };
+  refs.is_plain = op.kind != OpKind::reduce && is_plain(op.dst_buffer, refs.dst) && is_plain(op.src_buffer, refs.src);
+  if (!refs.is_plain) return;
+  refs.dst_at = table_index(op.dst_buffer, refs.dst);
+  refs.src_at = table_index(op.src_buffer, refs.src);
+  refs.length_at = refs.has_dst ? refs.dst_at : refs.src_at;
+  refs.same_at = refs.has_src ? refs.src_at : refs.length_at;
+}
+
+void Binding::unroll(const Plan& plan) {
+  is_unrolled_ = true;
   std::vector<std::uint32_t> begin;
   for (std::size_t s = 0; s < plan.program.strands(); ++s) {
     begin.push_back(static_cast<std::uint32_t>(flat_.ops.size()));
     for (schedule::StrandCursor cursor(plan.program, s, 1); !cursor.done(); cursor.advance(plan.program))
-      if (!flatten_op(plan, cursor.current(plan.program), cursor.position())) return;
+      if (!unroll_op(plan, cursor.current(plan.program), cursor.position())) return;
   }
   begin.push_back(static_cast<std::uint32_t>(flat_.ops.size()));
   flat_.begin = std::move(begin);
-  if (!mark_first_messages(flat_)) flat_.begin.clear();
+  if (!mark_tagged(flat_, !user_.empty())) flat_.begin.clear();
+}
+
+// In bytes from the base of the buffer, and in elements.
+schedule::Extent Binding::place_of(std::uint8_t buffer, FlatChunks chunks) const {
+  if (chunks.count == 0) return {};
+  const schedule::Extent begin = chunk(buffer, chunks.first);
+  const schedule::Extent last = chunks.count == 1 ? begin : chunk(buffer, chunks.first + chunks.count - 1);
+  return {begin.offset * element_bytes_, last.offset + last.count - begin.offset};
+}
+
+[[gnu::always_inline]] inline bool Binding::place_plain(FlatOp& op, const FlatRefs& refs) const {
+  const schedule::Extent* const table = chunks_.data();
+  op.dst = table[refs.dst_at].offset * element_bytes_;
+  op.src = table[refs.src_at].offset * element_bytes_;
+  op.count = table[refs.length_at].count;
+  op.bytes = op.count * element_bytes_;
+  return op.bytes <= refs.most_bytes && table[refs.same_at].count == op.count;
+}
+
+bool Binding::place_general(FlatOp& op, const FlatRefs& refs) {
+  const schedule::Extent src = place_of(op.src_buffer, refs.src);
+  const schedule::Extent dst = place_of(op.dst_buffer, refs.dst);
+  op.src = src.offset;
+  op.dst = dst.offset;
+  op.count = refs.has_dst ? dst.count : src.count;
+  op.bytes = op.count * element_bytes_;
+  if (op.bytes > refs.most_bytes || (refs.has_dst && refs.has_src && src.count != dst.count)) return false;
+  for (std::uint32_t i = op.more; i < op.more + op.more_count; ++i) {
+    FlatSource& source = flat_.sources[i];
+    const schedule::Extent place = place_of(source.buffer, source.chunks);
+    if (place.count != op.count) return false;
+    source.offset = place.offset;
+  }
+  return true;
+}
+
+// False when an op of this shape is more than one message, or takes operands of different lengths.
+bool Binding::place() {
+  const std::size_t ops = flat_.ops.size();
+  for (std::size_t i = 0; i < ops; ++i) {
+    const FlatRefs& refs = flat_.refs[i];
+    if (refs.is_plain ? !place_plain(flat_.ops[i], refs) : !place_general(flat_.ops[i], refs)) return false;
+  }
+  return true;
+}
+
+void Binding::flatten(const Plan& plan) {
+  flat_.is_placed = false;
+  if (pieces_.count != 1 || plan.protocol == schedule::Protocol::direct_read) return;
+  if (!is_unrolled_) unroll(plan);
+  flat_.is_placed = !flat_.begin.empty() && place();
 }
 
 }  // namespace peal::executor

@@ -12,12 +12,6 @@ schedule::ExtentTable table_of(const schedule::Layout& layout, const Shape& shap
   return {layout, shape.count};
 }
 
-void fill(std::vector<schedule::Extent>& chunks, const schedule::ExtentTable& table) {
-  const std::int32_t n = table.layout().chunks();
-  chunks.resize(static_cast<std::size_t>(n));
-  for (std::int32_t i = 0; i < n; ++i) chunks[static_cast<std::size_t>(i)] = table.chunk(i);
-}
-
 // What varies from rank to rank. Each part has as many entries as there are ranks, or none.
 std::array<std::span<const std::uint64_t>, 4> parts_of(const Shape& shape) {
   return {shape.input_counts, shape.input_displs, shape.output_counts, shape.output_displs};
@@ -48,46 +42,43 @@ bool Binding::is_bound_to(const Shape& shape) const {
 }
 
 void Binding::bind(const Plan& plan, const Shape& shape) {
-  if (is_bound_to(shape)) {
-    if (varied_ && !is_repeated_) flatten(plan);
-    is_repeated_ = true;
-    return;
-  }
+  if (is_bound_to(shape)) return;
   bound_ = true;
-  is_repeated_ = false;
   count_ = shape.count;
   element_bytes_ = shape.element_bytes;
   const schedule::Layouts& layouts = plan.layouts;
   varied_ = layouts.input.partition == schedule::Partition::varied || layouts.output.partition == schedule::Partition::varied;
   const schedule::Extents extents{table_of(layouts.input, shape, shape.input_counts, shape.input_displs),
                                   table_of(layouts.output, shape, shape.output_counts, shape.output_displs), layouts};
-  fill(input_, extents.input);
-  fill(output_, extents.output);
+  outputs_ = static_cast<std::size_t>(layouts.input.chunks());
+  const auto outputs = static_cast<std::size_t>(layouts.output.chunks());
+  chunks_.resize(outputs_ + outputs + 1);
+  const std::uint64_t largest_in = extents.input.list(std::span(chunks_).first(outputs_));
+  const std::uint64_t largest_out = extents.output.list(std::span(chunks_).subspan(outputs_, outputs));
   scratch_like_input_ = layouts.scratch_like_input;
   compact_ = layouts.scratch_is_compact;
-  const schedule::ExtentTable& like = scratch_like_input_ ? extents.input : extents.output;
-  scratch_chunks_ = like.layout().chunks();
-  scratch_stride_ = compact_ ? like.largest_chunk() : like.total();
-  scratch_bytes_ = extents.scratch_elements() * shape.element_bytes;
-  pieces_ = plan.pieced
-                ? schedule::cut_into_pieces(extents.largest_chunk(), plan.chunks_a_message, plan.message_bytes / shape.element_bytes)
-                : schedule::Pieces{};
-  flat_.begin.clear();
-  if (!varied_) {
-    flatten(plan);
-    return;
+  if (layouts.scratch_copies > 0) {
+    const schedule::ExtentTable& like = scratch_like_input_ ? extents.input : extents.output;
+    scratch_chunks_ = like.layout().chunks();
+    scratch_stride_ = compact_ ? scratch_like_input_ ? largest_in : largest_out : like.total();
+    scratch_bytes_ = extents.scratch_elements() * shape.element_bytes;
   }
+  pieces_ = plan.pieced ? schedule::cut_into_pieces(std::max(largest_in, largest_out), plan.chunks_a_message,
+                                                    plan.message_bytes / shape.element_bytes)
+                        : schedule::Pieces{};
+  flatten(plan);
   varied_shape_.clear();
+  if (!varied_) return;
   for (const auto& span : parts_of(shape)) varied_shape_.insert(varied_shape_.end(), span.begin(), span.end());
 }
 
-void Binding::bind_user(const std::vector<std::uint64_t>& counts) {
-  bound_ = false;
-  varied_ = false;
-  pieces_ = {};
-  flat_ = {};
-  user_.clear();
-  for (const std::uint64_t count : counts) user_.push_back({0, count});
+void Binding::bind_user(const Plan& plan, std::span<const std::uint64_t> bytes) {
+  user_ = bytes;
+  std::uint64_t longest = 0;
+  for (const std::uint64_t each : bytes) longest = std::max(longest, each);
+  // What a user buffer holds is known to the operands: nothing has to be placed.
+  if (!is_unrolled_) unroll(plan);
+  flat_.is_placed = !flat_.begin.empty() && longest <= plan.message_bytes;
 }
 
 }  // namespace peal::executor

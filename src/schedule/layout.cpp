@@ -24,13 +24,29 @@ Extent even_part(std::uint64_t count, std::int32_t parts, std::int32_t index) {
 
 Extent ExtentTable::chunk(std::int32_t index) const {
   if (layout_.partition == Partition::even) return even_part(count_, layout_.chunks(), index);
-  const auto block = static_cast<std::uint64_t>(index / layout_.chunks_per_block);
+  const bool is_whole = layout_.chunks_per_block == 1;
+  const auto block = static_cast<std::uint64_t>(is_whole ? index : index / layout_.chunks_per_block);
   const bool varied = layout_.partition == Partition::varied;
   const std::uint64_t size = varied ? counts_[block] : count_;
-  Extent part =
-      layout_.chunks_per_block == 1 ? Extent{0, size} : even_part(size, layout_.chunks_per_block, index % layout_.chunks_per_block);
+  Extent part = is_whole ? Extent{0, size} : even_part(size, layout_.chunks_per_block, index % layout_.chunks_per_block);
   part.offset += varied ? displs_[block] : block * count_;
   return part;
+}
+
+std::uint64_t ExtentTable::list(std::span<Extent> chunks) const {
+  std::uint64_t largest = 0;
+  if (layout_.partition == Partition::varied && layout_.chunks_per_block == 1) {
+    for (std::size_t b = 0; b < chunks.size(); ++b) {
+      chunks[b] = {displs_[b], counts_[b]};
+      largest = std::max(largest, counts_[b]);
+    }
+    return largest;
+  }
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    chunks[i] = chunk(static_cast<std::int32_t>(i));
+    largest = std::max(largest, chunks[i].count);
+  }
+  return largest;
 }
 
 std::uint64_t ExtentTable::largest_chunk() const {

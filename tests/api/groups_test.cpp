@@ -106,6 +106,35 @@ TEST_P(Groups, NestedGroupsStartAtTheOutermostEnd) {
   });
 }
 
+TEST_P(Groups, GroupsWithTheSamePeersDifferInCountsTypesAndBuffers) {
+  on_ranks(3, with_transport(GetParam()), [](Communicator& world) {
+    const int right = (world.rank() + 1) % 3, left = (world.rank() + 2) % 3;
+    for (int round = 0; round < 12; ++round) {
+      // Every fourth group has other peers; one message is longer than a slot.
+      const int to = round % 4 == 3 ? left : right;
+      const int from = round % 4 == 3 ? right : left;
+      const std::size_t count = round == 5 ? 300'000 : static_cast<std::size_t>(round) * 7;
+      const std::vector<double> out(count, world.rank() + round * 10);
+      const std::vector<std::uint8_t> out_bytes(count + 3, static_cast<std::uint8_t>(world.rank() + round));
+      std::vector<double> in(count, -1);
+      std::vector<std::uint8_t> in_bytes(count + 3);
+      const std::uint8_t mine = 7;
+      std::uint8_t own = 0;
+      world.group_start();
+      world.receive(in.data(), count, DataType::f64, from);
+      world.send(&mine, 1, DataType::u8, world.rank());
+      world.send(out.data(), count, DataType::f64, to);
+      world.receive(&own, 1, DataType::u8, world.rank());
+      world.receive(in_bytes.data(), count + 3, DataType::u8, from);
+      world.send(out_bytes.data(), count + 3, DataType::u8, to);
+      world.group_end();
+      EXPECT_EQ(own, 7);
+      EXPECT_EQ(in, std::vector<double>(count, from + round * 10)) << round;
+      EXPECT_EQ(in_bytes, std::vector<std::uint8_t>(count + 3, static_cast<std::uint8_t>(from + round))) << round;
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, Groups, ::testing::Values("shm", "tcp"), [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

@@ -45,6 +45,22 @@ TEST(ExtentTable, TakesVariedBlocksFromTheirCountsAndDisplacements) {
   EXPECT_EQ(table.total(), 13U);
 }
 
+TEST(ExtentTable, ListsEveryChunkAsItWouldGiveIt) {
+  const std::vector<std::uint64_t> counts{300, 0, 5};
+  const std::vector<std::uint64_t> displs{10, 7, 2};
+  for (const std::int32_t parts : {1, 4}) {
+    for (const ExtentTable& table : {ExtentTable({Partition::varied, 3, parts}, counts, displs),
+                                     ExtentTable({Partition::blocks, 3, parts}, 77), ExtentTable({Partition::even, 3, parts}, 1000)}) {
+      std::vector<Extent> all(static_cast<std::size_t>(table.layout().chunks()));
+      EXPECT_EQ(table.list(all), table.largest_chunk());
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        EXPECT_EQ(all[i].offset, table.chunk(static_cast<std::int32_t>(i)).offset);
+        EXPECT_EQ(all[i].count, table.chunk(static_cast<std::int32_t>(i)).count);
+      }
+    }
+  }
+}
+
 TEST(Extents, CompactScratchKeepsRoomForOneChunkACopy) {
   Extents extents;
   extents.layouts.input = {Partition::even, 1, 4};

@@ -128,9 +128,15 @@ class Core final : public FaultListener {
 
  private:
   /// A call on its way: what it needs, and nothing of the caller's stack.
+  /// The plan of a group, which serves the next one with the same peers.
+  struct Group {
+    std::vector<schedule::Transfer> sends, receives;
+    std::vector<std::uint64_t> bytes;  // of each, the sends first
+    std::unique_ptr<CachedPlan> made;  // null: not yet
+  };
   struct Pending {
     CachedPlan* plan = nullptr;
-    std::unique_ptr<CachedPlan> own_plan;  // of a group
+    Group group;
     executor::Shape shape;
     std::vector<std::uint64_t> counts;  // what the spans of `shape` name, when asynchronous
     executor::Operands operands;
@@ -162,6 +168,8 @@ class Core final : public FaultListener {
   Result<transport::SharedSegment> share_on_host(std::size_t bytes, std::uint64_t tag, const char* label);
 
   Status prepare(const Call& call, Pending& pending);
+  Status check_group(const std::vector<PairTransfer>& transfers) const;
+  Status copy_own(const std::vector<PairTransfer>& transfers) const;
   Status prepare_group(const std::vector<PairTransfer>& transfers, Pending& pending);
   Status begin(Pending& pending);
   Status run_prepared(Pending& pending);
@@ -200,6 +208,7 @@ class Core final : public FaultListener {
   std::uint32_t splits_ = 0;
   std::uint32_t segments_ = 0;
   Prepared prepared_[kCollectiveCount];
+  Pending last_group_;  // blocking
   const executor::Plan* last_plan_ = nullptr;
   Scratch scratch_;
 

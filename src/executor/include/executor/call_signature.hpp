@@ -19,10 +19,25 @@ struct CallSignature {
   std::uint32_t plan = 0;      ///< hash of algorithm, protocol and pieces: both sides must have chosen alike
 };
 
-transport::Tag to_tag(const CallSignature& call);
+inline transport::Tag to_tag(const CallSignature& call) {
+  transport::Tag tag;
+  tag.words[0] = call.count;
+  tag.words[1] = static_cast<std::uint64_t>(call.sequence) << 32 | static_cast<std::uint32_t>(call.root);
+  tag.words[2] = static_cast<std::uint64_t>(call.plan) << 32 | static_cast<std::uint64_t>(call.collective) << 16 |
+                 static_cast<std::uint64_t>(call.type) << 8 | static_cast<std::uint64_t>(call.op);
+  return tag;
+}
 /// The same tag for another call of the same kind.
 inline void renumber(transport::Tag& tag, std::uint32_t sequence) {
   tag.words[1] = static_cast<std::uint64_t>(sequence) << 32 | (tag.words[1] & 0xffffffffu);
+}
+/// The tag of one message of a point-to-point call: with its own type, elements and number.
+inline transport::Tag to_pair_tag(const transport::Tag& call, DataType type, std::uint64_t count, std::uint32_t sequence) {
+  transport::Tag tag;
+  tag.words[0] = count;
+  tag.words[1] = static_cast<std::uint64_t>(sequence) << 32 | (call.words[1] & 0xffffffffu);
+  tag.words[2] = (call.words[2] & ~std::uint64_t{0xff00}) | static_cast<std::uint64_t>(type) << 8;
+  return tag;
 }
 CallSignature from_tag(const transport::Tag& tag);
 

@@ -14,13 +14,20 @@
 
 namespace peal::executor {
 
+/// One buffer of a grouped send or receive.
+struct UserBuffer {
+  std::byte* data = nullptr;
+  std::uint64_t count = 0;  ///< elements of `type`
+  std::uint64_t bytes = 0;
+  DataType type = DataType::u8;
+};
+
 /// The caller's memory and arithmetic for one call.
 struct Operands {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::byte* scratch = nullptr;
-  std::vector<std::byte*> user;      ///< grouped send/recv: kFirstUserBuffer + i, counted in bytes
-  std::vector<DataType> user_types;  ///< what the bytes of each are, for the signature
+  std::vector<UserBuffer> user;  ///< grouped send/recv: kFirstUserBuffer + i, which the program counts in bytes
   DataType type = DataType::u8;
   ReduceOp op = ReduceOp::sum;
   double premul = 1.0;
@@ -101,26 +108,33 @@ class Execution {
   void start_flat();
   bool flush_flat();
   bool progress_flat();
-  template <bool kIsPlain>
+  /// What a flat program is asked to do: `plain` neither scales what it reads nor divides what it has finished; `pairs` are sends and
+  /// receives with a tag each.
+  enum class Flat : std::uint8_t { plain, scaled, pairs };
+  template <Flat kKind>
   bool advance_flat();
-  template <bool kIsPlain>
+  template <Flat kKind>
   const FlatOp* run_flat(const FlatOp* op, const FlatOp* last);
-  template <bool kIsPlain>
+  template <Flat kKind>
   bool flat_send(const FlatOp& op);
+  bool flat_send_pair(const FlatOp& op, transport::Sender& to);
+  bool flat_recv_pair(const FlatOp& op, transport::Receiver& from);
   bool flat_send_scaled(const FlatOp& op, transport::Sender& to);
+  template <Flat kKind>
   bool flat_recv(const FlatOp& op);
-  template <bool kIsPlain>
+  template <Flat kKind>
   bool flat_recv_reduce(const FlatOp& op);
-  template <bool kIsPlain>
+  template <Flat kKind>
   bool flat_recv_and_send(const FlatOp& op);
-  template <bool kIsPlain>
+  template <Flat kKind>
   void flat_copy(const FlatOp& op);
   void flat_reduce(const FlatOp& op);
   bool accept_flat(const FlatOp& op, std::size_t got, const transport::Tag* tag);
   bool refuse_flat(const FlatOp& op, std::size_t got, const transport::Tag* tag);
   std::byte* flat_dst(const FlatOp& op) const { return bases_[op.dst_buffer] + op.dst; }
   std::byte* flat_src(const FlatOp& op) const { return bases_[op.src_buffer] + op.src; }
-  const transport::Tag* flat_tag(const FlatOp& op) const { return (op.flags & kFirstSent) != 0 ? &tag_ : nullptr; }
+  const transport::Tag* flat_tag(const FlatOp& op) const { return (op.flags & kTaggedSent) != 0 ? &tag_ : nullptr; }
+  const UserBuffer& user_buffer(std::uint16_t buffer) const { return users_[buffer - schedule::kFirstUserBuffer]; }
   bool is_flat_raw(const FlatOp& op) const { return operands_->scaled && op.src_buffer == schedule::kInput; }
   void reject(int peer, bool is_marked, std::size_t got, std::size_t expected, const transport::Tag* tag, const CallSignature& mine);
   bool step(std::size_t strand);
@@ -149,7 +163,10 @@ class Execution {
   void pass_on(std::byte* room, std::byte* dst, const std::byte* src, const std::byte* incoming, std::uint64_t count, bool raw, bool finish,
                reduce::Stores slot) const;
   void copy_run(std::byte* dst, const std::byte* src, std::uint64_t count, bool raw, bool finish) const;
-  CallSignature pair_signature(const Ref& ref, const BoundOp& bound, std::uint32_t sequence) const;
+  /// Of one point-to-point message: numbered between its two ranks, with its own type and count.
+  transport::Tag pair_tag(const UserBuffer& user, std::uint32_t sequence) const {
+    return to_pair_tag(tag_, user.type, user.count, sequence);
+  }
   const transport::Tag* tag_to_send(Edge& e, const BoundOp& bound, const Strand& strand);
   bool accept(const BoundOp& bound, const Strand& strand, std::size_t got, std::size_t expected, const transport::Tag* tag);
   void fail_call(Failure failure);
@@ -184,6 +201,7 @@ class Execution {
   const Plan* plan_ = nullptr;
   const Binding* binding_ = nullptr;
   const Operands* operands_ = nullptr;
+  const UserBuffer* users_ = nullptr;  // those of operands_
   CallSignature call_;
   transport::Tag tag_;
   transport::Tag edge_tag_;

@@ -1,6 +1,6 @@
 // A short program with everything looked up: loops unrolled, chunks turned into byte offsets, the first message of every edge known.
-// Made once a binding by walking the cursor, so the order of ops is the cursor's; what is left for the call is to try the op at hand
-// of each strand.
+// Unrolled once a plan by walking the cursor, so the order of ops is the cursor's; placed in memory once a shape; what is left for the
+// call is to try the op at hand of each strand.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace peal::executor {
 
-/// Flags of a FlatOp beside those of its Op: this message is the first of its edge in the call, so it carries the call's tag.
-inline constexpr std::uint8_t kFirstSent = 64;
-inline constexpr std::uint8_t kFirstReceived = 128;
-static_assert(((kFirstSent | kFirstReceived) &
+/// Flags of a FlatOp beside those of its Op: this message carries a tag. In a collective that is the first of its edge in the call; in
+/// point to point it is every one.
+inline constexpr std::uint8_t kTaggedSent = 64;
+inline constexpr std::uint8_t kTaggedReceived = 128;
+static_assert(((kTaggedSent | kTaggedReceived) &
                (schedule::kFinish | schedule::kCanonical | schedule::kStore | schedule::kRemoteSrc | schedule::kRemoteDst)) == 0);
 
-/// Buffers are input, output or scratch; user buffers are for point-to-point calls, which have no flat form.
 struct FlatOp {
   schedule::OpKind kind = schedule::OpKind::copy;
   std::uint8_t flags = 0;
@@ -31,6 +31,7 @@ struct FlatOp {
   std::uint64_t src = 0;
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;  ///< elements
+  bool operator==(const FlatOp&) const = default;
 };
 static_assert(sizeof(FlatOp) == 64);  // a cache line
 
@@ -39,9 +40,32 @@ constexpr std::uint32_t edge_index(int peer, int channel, int ranks) noexcept {
   return static_cast<std::uint32_t>(channel) * static_cast<std::uint32_t>(ranks) + static_cast<std::uint32_t>(peer);
 }
 
+/// Chunks of an operand, from which its place is worked out for each shape (but not those of user buffers, whose places are in the
+/// operands of the call).
+struct FlatChunks {
+  std::int32_t first = 0;
+  std::int32_t count = 0;  ///< 0: no data
+  bool operator==(const FlatChunks&) const = default;
+};
+
+struct FlatRefs {
+  FlatChunks dst;
+  FlatChunks src;
+  bool has_dst = false;
+  bool has_src = false;
+  bool is_plain = false;        ///< each operand is one chunk of input or output, or no data at all
+  std::uint32_t dst_at = 0;     ///< plain: where the operands' extents stand in the binding's table of chunks
+  std::uint32_t src_at = 0;     ///< plain
+  std::uint32_t length_at = 0;  ///< plain: the extent that says how many elements the op moves
+  std::uint32_t same_at = 0;    ///< plain: the extent that must be as long
+  std::uint64_t most_bytes = ~std::uint64_t{0};
+};
+
 struct FlatSource {
   std::uint8_t buffer = 0;
   std::uint64_t offset = 0;  ///< bytes
+  FlatChunks chunks;
+  bool operator==(const FlatSource&) const = default;
 };
 
 /// Where a flat op comes from: for the completion log.
@@ -53,11 +77,13 @@ struct FlatOrigin {
 struct FlatProgram {
   static constexpr std::size_t kMostOps = 64;
   std::vector<FlatOp> ops;
+  std::vector<FlatRefs> refs;       ///< of each op
   std::vector<FlatOrigin> origins;  ///< of each op
   std::vector<FlatSource> sources;
-  std::vector<std::uint32_t> begin;       ///< strands + 1; empty: this program is not flat
+  std::vector<std::uint32_t> begin;       ///< strands + 1; empty: this program cannot be unrolled
   std::vector<std::uint32_t> first_sent;  ///< the edges that are sent on, each once
-  bool is_flat() const { return !begin.empty(); }
+  bool is_placed = false;                 ///< for the shape at hand
+  bool is_flat() const { return is_placed; }
 };
 
 }  // namespace peal::executor

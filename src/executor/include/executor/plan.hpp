@@ -45,22 +45,21 @@ class Binding {
   void bind(const Plan& plan, const Shape& shape);
 
   schedule::Extent chunk(std::uint16_t buffer, std::int32_t index) const {
-    if (buffer == schedule::kInput) return input_[static_cast<std::size_t>(index)];
-    if (buffer == schedule::kOutput) return output_[static_cast<std::size_t>(index)];
+    if (buffer == schedule::kInput) return chunks_[static_cast<std::size_t>(index)];
+    if (buffer == schedule::kOutput) return chunks_[outputs_ + static_cast<std::size_t>(index)];
     if (buffer == schedule::kScratch) return scratch_chunk(index);
-    return user_[buffer - schedule::kFirstUserBuffer];
+    return {0, user_[buffer - schedule::kFirstUserBuffer]};
   }
   const schedule::Pieces& pieces() const { return pieces_; }
   std::uint64_t scratch_bytes() const { return scratch_bytes_; }
   /// True when consecutive chunks of the buffer lie behind one another in memory (whole messages may be moved in one go).
   bool is_contiguous(std::uint16_t buffer) const { return pieces_.count == 1 && (buffer != schedule::kScratch || !compact_) && !varied_; }
 
-  /// The program with everything looked up, where it is short and each of its ops is one message or one run of memory. Where counts
-  /// vary, only once they have come twice.
+  /// The program with everything looked up, where it is short and each of its ops is one message or one run of memory.
   const FlatProgram& flat() const { return flat_; }
 
-  /// For grouped send and receive: elements of user buffer i.
-  void bind_user(const std::vector<std::uint64_t>& counts);
+  /// For grouped send and receive instead of bind(): bytes of user buffer i, which must stay as they are while the call runs.
+  void bind_user(const Plan& plan, std::span<const std::uint64_t> bytes);
 
  private:
   schedule::Extent scratch_chunk(std::int32_t index) const {
@@ -70,23 +69,31 @@ class Binding {
       copy = index / scratch_chunks_;
       like = index % scratch_chunks_;
     }
-    const schedule::Extent e = (scratch_like_input_ ? input_ : output_)[static_cast<std::size_t>(like)];
+    const schedule::Extent e = chunks_[(scratch_like_input_ ? 0 : outputs_) + static_cast<std::size_t>(like)];
     return {static_cast<std::uint64_t>(copy) * scratch_stride_ + (compact_ ? 0 : e.offset), e.count};
   }
 
   bool is_bound_to(const Shape& shape) const;
   void flatten(const Plan& plan);
-  bool flatten_op(const Plan& plan, const schedule::BoundOp& bound, std::uint32_t position);
-  bool flatten_ref(const schedule::Ref& ref, const schedule::BoundOp& bound, std::uint8_t& buffer, std::uint64_t& offset,
-                   std::uint64_t& count) const;
+  void unroll(const Plan& plan);
+  bool unroll_op(const Plan& plan, const schedule::BoundOp& bound, std::uint32_t position);
+  bool unroll_ref(const schedule::Ref& ref, const schedule::BoundOp& bound, std::uint8_t& buffer, FlatChunks& chunks) const;
+  std::uint32_t table_index(std::uint8_t buffer, FlatChunks chunks) const;
+  void find_extents(FlatRefs& refs, const FlatOp& op) const;
+  bool place();
+  bool place_plain(FlatOp& op, const FlatRefs& refs) const;
+  bool place_general(FlatOp& op, const FlatRefs& refs);
+  schedule::Extent place_of(std::uint8_t buffer, FlatChunks chunks) const;
 
   FlatProgram flat_;
-  bool is_repeated_ = false;                 // a varied shape that has come twice: flatten was tried
+  bool is_unrolled_ = false;                 // that was tried: once is enough, because a plan's ops do not depend on the shape
   std::vector<std::uint64_t> varied_shape_;  // its counts and displacements, one behind the other
   bool bound_ = false;
   std::uint64_t count_ = 0;
   std::size_t element_bytes_ = 0;
-  std::vector<schedule::Extent> input_, output_, user_;
+  std::vector<schedule::Extent> chunks_;  // of input, of output, and one without elements
+  std::size_t outputs_ = 0;               // where those of output begin
+  std::span<const std::uint64_t> user_;   // bytes
   std::int32_t scratch_chunks_ = 1;
   bool scratch_like_input_ = true;
   bool compact_ = false;

@@ -52,6 +52,8 @@ class ExtentTable {
       : layout_(layout), counts_(counts), displs_(displs) {}
 
   Extent chunk(std::int32_t index) const;
+  /// All chunks in order: as many as the layout has. Returns the elements of the largest.
+  std::uint64_t list(std::span<Extent> chunks) const;
   std::uint64_t largest_chunk() const;
   /// Elements from the base to the end of the last block.
   std::uint64_t total() const;
