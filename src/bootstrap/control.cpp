@@ -1,4 +1,4 @@
-// News over the star after start-up: small, never waiting, relayed by rank 0.
+// News over the star after start-up: small, never waiting, relayed by the hub.
 #include <poll.h>
 
 #include <algorithm>

@@ -32,7 +32,7 @@ Failure wrong_frame(int rank, std::uint32_t type) {
 
 /// News of faults and farewells may come at any time: news is kept for receive_control, a farewell ends the exchange.
 Status keep_or_refuse(const Star& star, Link& link, const net::Frame& frame) {
-  if (frame.type == static_cast<std::uint32_t>(Message::failure)) return pass_on(parse_failure(frame.payload));
+  if (frame.type == static_cast<std::uint32_t>(Message::failure)) return pass_on(parse_failure(frame.payload, link.rank));
   if (frame.type == static_cast<std::uint32_t>(Message::goodbye)) {
     link.has_said_goodbye = true;
     return pass_on(lost_rank(star, link.rank, "left"));
@@ -45,7 +45,7 @@ Status keep_or_refuse(const Star& star, Link& link, const net::Frame& frame) {
 class RootGather {
  public:
   RootGather(Star& star, std::string mine) : star_(star), blobs_(static_cast<std::size_t>(star.job.size)) {
-    blobs_[0] = std::move(mine);
+    blobs_[static_cast<std::size_t>(star.job.rank)] = std::move(mine);
     deadline_ns_ = net::deadline_in(star.job.start_timeout_s);
   }
 
@@ -133,7 +133,8 @@ Result<std::vector<std::string>> parse_blobs(const Star& star, std::string_view 
   const std::uint32_t sequence = in.u32();
   std::vector<std::string> out;
   for (int rank = 0; rank < star.job.size; ++rank) out.emplace_back(in.text(kMaxBlobBytes));
-  if (!in.is_finished() || sequence != star.gathers) return fail(ErrorCode::corrupt, "an exchange of addresses from rank 0 does not parse");
+  if (!in.is_finished() || sequence != star.gathers)
+    return fail(ErrorCode::corrupt, "an exchange of addresses from rank {} does not parse", star.job.hub);
   return out;
 }
 
@@ -141,16 +142,16 @@ Result<std::vector<std::string>> member_gather(Star& star, const std::string& bl
   Link& root = star.links.front();
   const std::int64_t deadline_ns = net::deadline_in(star.job.start_timeout_s + kGraceS);
   root.out += net::frame_bytes(static_cast<std::uint32_t>(Message::blob), net::WireWriter().u32(star.gathers).text(blob).bytes());
-  // Rank 0 may have ended the exchange with a reason that is still to be read.
+  // The root may have ended the exchange with a reason that is still to be read.
   const Status sent = flush_before(root, deadline_ns);
   for (;;) {
     auto frame = root.reader.wait(root.fd.get(), deadline_ns);
     if (!frame && frame.error().code == ErrorCode::timeout)
-      return fail(ErrorCode::timeout, "rank 0 did not answer in the exchange of addresses within {:g} s: is it stopped?",
+      return fail(ErrorCode::timeout, "rank {} did not answer in the exchange of addresses within {:g} s: is it stopped?", root.rank,
                   star.job.start_timeout_s);
     if (!frame && frame.error().code == ErrorCode::unreachable) {
       root.is_gone = true;
-      return pass_on(lost_rank(star, 0, "ended"));
+      return pass_on(lost_rank(star, root.rank, "ended"));
     }
     if (!frame) return pass_on(std::move(frame).error());
     if (frame->type == static_cast<std::uint32_t>(Message::blobs)) {

@@ -147,6 +147,8 @@ Status check(const Job& job) {
     return fail(ErrorCode::invalid_argument, "a job of {} ranks: it must have 1 to {}", job.size, kMaxRanks);
   if (job.rank < 0 || job.rank >= job.size)
     return fail(ErrorCode::invalid_argument, "rank {} is not below the size {}: ranks go from 0 to {}", job.rank, job.size, job.size - 1);
+  if (job.hub < 0 || job.hub >= job.size)
+    return fail(ErrorCode::invalid_argument, "the hub {} is not below the size {}: ranks go from 0 to {}", job.hub, job.size, job.size - 1);
   if (!(job.start_timeout_s > 0))
     return fail(ErrorCode::invalid_argument, "a start timeout of {} s: it must be above 0", job.start_timeout_s);
   if (job.size == 1) return {};
@@ -155,7 +157,8 @@ Status check(const Job& job) {
   if (job.root.is_unix()) return {};
   if (job.root.port() == 0 || job.root.is_any())
     return fail(ErrorCode::invalid_argument,
-                "the root {} is no address that others can connect to: give an address of the host of rank 0 and a port", job.root.text());
+                "the root {} is no address that others can connect to: give an address of the host of rank {} and a port", job.root.text(),
+                job.hub);
   if (!job.key)
     return fail(ErrorCode::refused,
                 "ranks that meet over TCP at {} need a key and none was given: `peal run` makes and hands out one; by hand type `(umask "

@@ -14,14 +14,15 @@ namespace {
 
 constexpr std::int64_t kHandshakeNs = 10'000'000'000;
 constexpr std::int64_t kPauseNs = 50'000'000;
-/// Rank 0 names who is missing when its time is up; those who came wait a little longer than it does, to hear it.
+/// The root names who is missing when its time is up; those who came wait a little longer than it does, to hear it.
 constexpr double kGraceS = 5;
 
 tl::unexpected<Failure> root_is_missing(const Job& job, const Failure& why) {
-  Failure out = fail(why.code == ErrorCode::timeout ? ErrorCode::unreachable : why.code,
-                     "rank {} could not reach rank 0 of {} within {:g} s: {}", job.rank, job.size, job.start_timeout_s, why.message)
-                    .value();
-  out.rank = 0;
+  Failure out =
+      fail(why.code == ErrorCode::timeout ? ErrorCode::unreachable : why.code, "rank {} could not reach rank {} of {} within {:g} s: {}",
+           job.rank, job.hub, job.size, job.start_timeout_s, why.message)
+          .value();
+  out.rank = job.hub;
   out.peer = job.rank;
   return pass_on(std::move(out));
 }
@@ -36,7 +37,7 @@ Result<FileDescriptor> try_root(const Job& job, std::int64_t deadline_ns) {
   return fd;
 }
 
-/// A connection that is closed or starved before the verdict (rank 0 sheds load when strangers flood it) is worth another try.
+/// A connection that is closed or starved before the verdict (the root sheds load when strangers flood it) is worth another try.
 Result<FileDescriptor> reach_root(const Job& job) {
   const std::int64_t deadline_ns = net::deadline_in(job.start_timeout_s);
   for (;;) {
@@ -56,7 +57,7 @@ Status take_table(Star& star, const net::Frame& frame) {
   star.session_id = in.u64();
   const std::string_view key = in.raw(sizeof(net::Key::bytes));
   const std::string_view contacts = in.text(frame.payload.size());
-  if (!in.is_finished()) return fail(ErrorCode::corrupt, "the table of ranks from rank 0 does not parse");
+  if (!in.is_finished()) return fail(ErrorCode::corrupt, "the table of ranks from rank {} does not parse", star.job.hub);
   PEAL_ASSIGN(star.contacts, parse_contacts(contacts, star.job.size));
   if (star.job.key) {
     star.data_key = net::derive_key(*star.job.key, shared_key_purpose(star.session_id));
@@ -75,27 +76,27 @@ Result<std::unique_ptr<Star>> open_member(const Job& job, Contact mine) {
   PEAL_ASSIGN(FileDescriptor fd, reach_root(job));
   star->links.resize(1);
   Link& link = star->links.front();
-  link.rank = 0;
+  link.rank = job.hub;
   link.fd = std::move(fd);
   link.from = job.root.text();
   link.reader.set_limit(frame_limit(job.size, false));
   if (job.root.is_ip()) PEAL_TRY(net::set_keepalive(link.fd.get(), 5, 5, 6));
   const std::int64_t deadline_ns = net::deadline_in(job.start_timeout_s + kGraceS);
-  // When rank 0 ends the start it may close before it has read this; its reason is then still there to be read.
+  // When the root ends the start it may close before it has read this; its reason is then still there to be read.
   const Status sent = net::send_frame(link.fd.get(), static_cast<std::uint32_t>(Message::contact), encode(mine), deadline_ns);
   auto frame = link.reader.wait(link.fd.get(), deadline_ns);
   if (!frame) {
     Failure lost = fail(frame.error().code == ErrorCode::timeout ? ErrorCode::timeout : ErrorCode::rank_dead,
-                        "rank {} reached rank 0 at {}, which then {}: look at the output of rank 0", job.rank, link.from,
+                        "rank {0} reached rank {1} at {2}, which then {3}: look at the output of rank {1}", job.rank, job.hub, link.from,
                         frame.error().code == ErrorCode::timeout ? "was silent (is it stopped?)" : "ended while the ranks were starting")
                        .value();
-    lost.rank = 0;
+    lost.rank = job.hub;
     return pass_on(std::move(lost));
   }
-  if (frame->type == static_cast<std::uint32_t>(Message::failure)) return pass_on(parse_failure(frame->payload));
+  if (frame->type == static_cast<std::uint32_t>(Message::failure)) return pass_on(parse_failure(frame->payload, job.hub));
   PEAL_TRY(sent);
   if (frame->type != static_cast<std::uint32_t>(Message::table))
-    return fail(ErrorCode::corrupt, "rank 0 sent a message of type {} instead of the table of ranks", frame->type);
+    return fail(ErrorCode::corrupt, "rank {} sent a message of type {} instead of the table of ranks", job.hub, frame->type);
   PEAL_TRY(take_table(*star, *frame));
   return star;
 }

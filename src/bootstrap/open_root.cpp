@@ -26,13 +26,13 @@ struct Newcomer {
   std::int64_t deadline_ns = 0;
 };
 
-Status check_descriptor_limit(int size) {
+Status check_descriptor_limit(const Job& job) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
-  const rlim_t needed = static_cast<rlim_t>(size) + kOtherDescriptors;
+  const rlim_t needed = static_cast<rlim_t>(job.size) + kOtherDescriptors;
   if (limit.rlim_cur >= needed) return {};
-  return fail(ErrorCode::system, "rank 0 needs about {} descriptors for {} ranks and may have {}: type `ulimit -n {}` before the start",
-              needed, size, limit.rlim_cur, needed);
+  return fail(ErrorCode::system, "rank {} needs about {} descriptors for {} ranks and may have {}: type `ulimit -n {}` before the start",
+              job.hub, needed, job.size, limit.rlim_cur, needed);
 }
 
 std::string describe(const Contact& c) { return fmt::format("pid {} on {}", c.pid, c.host_name); }
@@ -43,9 +43,10 @@ class Gathering {
       : star_(star),
         deadline_ns_(net::deadline_in(star.job.start_timeout_s)),
         acceptor_(std::move(listener), star.job.key.value_or(net::Key{}),
-                  net::Party{net::Role::root, 0, static_cast<std::uint32_t>(star.job.size), star.job.job_id, star.job.wire_version}) {
+                  net::Party{net::Role::root, static_cast<std::uint32_t>(star.job.hub), static_cast<std::uint32_t>(star.job.size),
+                             star.job.job_id, star.job.wire_version}) {
     came_.resize(static_cast<std::size_t>(star.job.size));
-    came_[0] = mine;
+    came_[static_cast<std::size_t>(star.job.hub)] = mine;
     star_.links.resize(came_.size() - 1);
   }
 
@@ -151,7 +152,7 @@ class Gathering {
       return pass_on(std::move(twice));
     }
     came_[at] = std::move(contact);
-    star_.links[at - 1] = std::move(one.link);
+    star_.links[one.link.rank < star_.job.hub ? at : at - 1] = std::move(one.link);
     one.link.fd.reset();
     ++count_;
     return {};
@@ -243,7 +244,12 @@ Status hand_out_table(Star& star) {
 
 }  // namespace
 
-Result<std::unique_ptr<Star>> open_root(const Job& job, Contact mine) {
+Result<FileDescriptor> Rendezvous::listen(const Job& job) {
+  PEAL_TRY(check_descriptor_limit(job));
+  return net::listen_on(job.root);
+}
+
+Result<std::unique_ptr<Star>> open_root(const Job& job, Contact mine, FileDescriptor listener) {
   auto star = std::make_unique<Star>();
   star->job = job;
   star->owner_pid = getpid();
@@ -255,8 +261,9 @@ Result<std::unique_ptr<Star>> open_root(const Job& job, Contact mine) {
     star->data_key = job.key.value_or(net::make_key());
     return star;
   }
-  PEAL_TRY(check_descriptor_limit(job.size));
-  PEAL_ASSIGN(FileDescriptor listener, net::listen_on(job.root));
+  if (!listener) {
+    PEAL_ASSIGN(listener, Rendezvous::listen(job));
+  }
   {
     Gathering gathering(*star, std::move(listener), mine);
     PEAL_TRY(gathering.run());

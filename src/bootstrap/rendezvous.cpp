@@ -7,10 +7,10 @@ namespace peal::bootstrap {
 Rendezvous::Rendezvous(std::unique_ptr<Star> star) : star_(std::move(star)) {}
 Rendezvous::~Rendezvous() = default;
 
-Result<std::unique_ptr<Rendezvous>> Rendezvous::join(const Job& job, Contact mine) {
+Result<std::unique_ptr<Rendezvous>> Rendezvous::join(const Job& job, Contact mine, FileDescriptor listener) {
   PEAL_TRY(check(job));
   mine.rank = job.rank;
-  PEAL_ASSIGN(auto star, job.rank == 0 ? open_root(job, std::move(mine)) : open_member(job, std::move(mine)));
+  PEAL_ASSIGN(auto star, job.rank == job.hub ? open_root(job, std::move(mine), std::move(listener)) : open_member(job, std::move(mine)));
   return std::unique_ptr<Rendezvous>(new Rendezvous(std::move(star)));
 }
 

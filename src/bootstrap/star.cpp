@@ -52,7 +52,7 @@ std::string encode_failure(const Failure& failure) {
       .bytes();
 }
 
-Failure parse_failure(std::string_view payload) {
+Failure parse_failure(std::string_view payload, int from) {
   net::WireReader in(payload);
   Failure out;
   const std::uint32_t code = in.u32();
@@ -60,7 +60,7 @@ Failure parse_failure(std::string_view payload) {
   out.message = in.text(kMaxSentence);
   const bool is_known = code > static_cast<std::uint32_t>(ErrorCode::ok) && code <= static_cast<std::uint32_t>(ErrorCode::internal);
   out.code = is_known ? static_cast<ErrorCode>(code) : ErrorCode::internal;
-  if (!in.is_finished()) return Failure{ErrorCode::corrupt, "rank 0 reports a failure that does not parse", 0, -1, {}};
+  if (!in.is_finished()) return {ErrorCode::corrupt, fmt::format("rank {} reports a failure that does not parse", from), from, -1, {}};
   return out;
 }
 

@@ -1,4 +1,4 @@
-// The connections of a rendezvous: from rank 0 to everybody. Private to the room.
+// The connections of a rendezvous: from the hub to everybody. Private to the room.
 #pragma once
 
 #include <base/file_descriptor.hpp>
@@ -43,17 +43,18 @@ class Star {
   net::Key data_key;
   std::uint64_t session_id = 0;
   std::vector<std::string> notes;
-  std::vector<Link> links;  ///< root: rank 1, 2, ...; member: rank 0
+  std::vector<Link> links;  ///< root: everybody else in rank order; member: the root
   std::uint32_t gathers = 0;
   std::mutex control;
   int owner_pid = 0;  ///< a forked child must not shut its parent's connections
 
-  bool is_root() const { return job.rank == 0; }
+  bool is_root() const { return job.rank == job.hub; }
   Link* find(int rank);
 };
 
 // open_root.cpp, open_member.cpp
-Result<std::unique_ptr<Star>> open_root(const Job& job, Contact mine);
+/// `listener` may be empty: then it listens at job.root itself.
+Result<std::unique_ptr<Star>> open_root(const Job& job, Contact mine, FileDescriptor listener);
 Result<std::unique_ptr<Star>> open_member(const Job& job, Contact mine);
 /// "rank 3", "ranks 3 and 5", "ranks 1, 2, ... (40 ranks)".
 std::string name_ranks(const std::vector<int>& ranks);
@@ -61,7 +62,7 @@ std::size_t frame_limit(int size, bool is_root);
 std::string shared_key_purpose(std::uint64_t session_id);
 
 std::string encode_failure(const Failure& failure);
-Failure parse_failure(std::string_view payload);
+Failure parse_failure(std::string_view payload, int from);
 /// Lets everybody on the star know why it ends; never waits.
 void spread(std::vector<Link>& links, const Failure& failure);
 

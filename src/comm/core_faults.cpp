@@ -121,16 +121,22 @@ void Core::abort(const std::string& why) {
   if (board_.record(record)) world_->tell(id_, record);
 }
 
+// What the rank was doing stands on the board of its host only: from there the whole sentence goes to the other hosts, ahead of the bare
+// news that follows on the same links, so that all report the same.
 void Core::on_rank_fault(int world_rank, ErrorCode code, const std::string& cause) {
   for (int r = 0; r < size(); ++r) {
     if (members_[static_cast<std::size_t>(r)] != world_rank) continue;
+    Failure failure{code, fmt::format("{} {}", world_->describe(world_rank), cause), r, r, {}};
+    if (!world_->is_local(world_rank)) {
+      board_.record(executor::to_record(failure, rank_));
+      continue;
+    }
     const executor::CallState state = board_.state_of(r);
-    std::string operation(state.calls == 0 ? "start" : name_of(state.call.collective));
-    const std::string doing = state.calls == 0 ? "before its first call"
-                              : state.inside   ? "inside " + executor::describe(state.call)
-                                               : "after " + executor::describe(state.call);
-    board_.record(executor::to_record(
-        {code, fmt::format("{} {} ({})", world_->describe(world_rank), cause, doing), r, r, std::move(operation)}, rank_));
+    failure.operation = state.calls == 0 ? "start" : name_of(state.call.collective);
+    failure.message += state.calls == 0 ? " (before its first call)"
+                                        : fmt::format(" ({} {})", state.inside ? "inside" : "after", executor::describe(state.call));
+    board_.record(executor::to_record(failure, rank_));
+    world_->tell(id_, board_.first());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <base/clock.hpp>
 #include <base/settings.hpp>
 #include <comm/world.hpp>
 #include <cstring>
@@ -13,11 +14,13 @@ namespace peal::comm {
 
 namespace {
 
-constexpr int kLookEveryMs = 1000;
+constexpr std::int64_t kLookEveryNs = 1'000'000'000;
+constexpr int kSuspectEveryMs = 20;
+constexpr std::int64_t kSuspectNs = 200'000'000;
 constexpr int kStoppedLooks = 2;          // so a rank that a debugger touches for a moment is not given up
 constexpr std::size_t kMostWatched = 16;  // neighbours that one rank watches on its host: the fault board tells the others
 
-// The news of a fault as it crosses the control star.
+// The news of a fault as it crosses the control stars.
 struct FaultNews {
   std::uint64_t communicator;  // 0: a rank of the world ended or stopped
   executor::FaultRecord fault;
@@ -52,7 +55,10 @@ Status World::start_watch() {
   if (size() == 1) return {};
   wake_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return fail(ErrorCode::system, "no eventfd for the watch thread: {}", errno_text(errno));
-  links_ = rendezvous_->control_links();
+  for (bootstrap::Rendezvous* star : {rendezvous_.get(), second_star_.get()}) {
+    if (star == nullptr) continue;
+    for (const bootstrap::ControlLink& end : star->control_links()) links_.push_back({star, end});
+  }
   watch_ranks();
   thread_ = std::thread([this] { watch(); });
   return {};
@@ -74,17 +80,18 @@ void World::watch_ranks() {
 }
 
 void World::watch() {
+  for (const NewsLink& link : std::vector(links_)) read_control(link);  // what came before there was a watch
   while (!ending_.load(std::memory_order_acquire)) {
     std::vector<pollfd> polls{{wake_.get(), POLLIN, 0}};
     for (const Watched& w : watched_) polls.push_back({w.reported ? -1 : w.pidfd.get(), POLLIN, 0});
-    for (const auto& link : links_) polls.push_back({link.fd, POLLIN, 0});
+    for (const auto& link : links_) polls.push_back({link.end.fd, POLLIN, 0});
     // A rank that was gone before it could be watched has no descriptor: that is a death, too.
     for (Watched& w : watched_) {
       if (w.pidfd || w.reported) continue;
       w.reported = true;
       report(w.world_rank, ErrorCode::rank_dead, "ended");
     }
-    ::poll(polls.data(), polls.size(), kLookEveryMs);
+    ::poll(polls.data(), polls.size(), suspects_.empty() ? static_cast<int>(kLookEveryNs / 1'000'000) : kSuspectEveryMs);
     if (ending_.load(std::memory_order_acquire)) return;
     std::size_t at = 1;
     for (Watched& w : watched_) {
@@ -94,12 +101,26 @@ void World::watch() {
     }
     const auto links = links_;
     for (const auto& link : links)
-      if ((polls[at++].revents & (POLLIN | POLLHUP | POLLERR)) != 0) read_control(link.fd, link.rank);
+      if ((polls[at++].revents & (POLLIN | POLLHUP | POLLERR)) != 0) read_control(link);
     look_for_stopped();
+    judge_suspects();
   }
 }
 
+// A hub on another host whose link has closed: those who sit beside it know more, and their news comes by the other star.
+void World::judge_suspects() {
+  const std::int64_t now = now_ns();
+  std::erase_if(suspects_, [&](const Suspect& suspect) {
+    if (now - suspect.since_ns < kSuspectNs) return false;
+    report(suspect.world_rank, ErrorCode::rank_dead, "ended or cannot be reached any more (its control connection closed)");
+    return true;
+  });
+}
+
 void World::look_for_stopped() {
+  const std::int64_t now = now_ns();
+  if (now < next_look_ns_) return;
+  next_look_ns_ = now + kLookEveryNs - kLookEveryNs / 100;  // poll may be a moment early or late
   for (Watched& w : watched_) {
     if (w.reported) continue;
     const char state = process_state(contacts_[static_cast<std::size_t>(w.world_rank)].pid);
@@ -128,21 +149,27 @@ void World::report(int world_rank, ErrorCode code, const std::string& cause) {
     }
   }
   if (!is_news || !spans_hosts_) return;
-  FaultNews news{0, executor::to_record({code, cause, world_rank, -1, {}}, rank_)};
-  (void)rendezvous_->broadcast_control({reinterpret_cast<const char*>(&news), sizeof news});
+  broadcast(0, executor::to_record({code, cause, world_rank, -1, {}}, rank_));
 }
 
-void World::read_control(int fd, int neighbour) {
+// On both stars: whoever hears it twice has recorded it already.
+void World::broadcast(std::uint64_t communicator, const executor::FaultRecord& fault) {
+  const FaultNews news{communicator, fault};
+  for (bootstrap::Rendezvous* star : {rendezvous_.get(), second_star_.get()})
+    if (star != nullptr) (void)star->broadcast_control({reinterpret_cast<const char*>(&news), sizeof news});
+}
+
+void World::read_control(const NewsLink& link) {
+  const auto [neighbour, fd] = link.end;
   for (;;) {
-    auto event = rendezvous_->receive_control(fd);
+    auto event = link.star->receive_control(fd);
     const bool is_over =
         !event || event->kind == bootstrap::ControlEvent::Kind::closed || event->kind == bootstrap::ControlEvent::Kind::goodbye;
     if (is_over) {
-      std::erase_if(links_, [fd](const auto& link) { return link.fd == fd; });
+      std::erase_if(links_, [&](const NewsLink& one) { return one.end.fd == link.end.fd; });
       if (event && event->kind == bootstrap::ControlEvent::Kind::goodbye) return;
       // On this host the process itself is watched; the link adds what happens elsewhere.
-      if (!is_local(neighbour))
-        report(neighbour, ErrorCode::rank_dead, "ended or cannot be reached any more (its control connection closed)");
+      if (!is_local(neighbour)) suspects_.push_back({neighbour, now_ns()});
       return;
     }
     if (event->kind == bootstrap::ControlEvent::Kind::none) return;
@@ -168,9 +195,7 @@ std::optional<Failure> World::first_rank_fault() const {
 }
 
 void World::tell(std::uint64_t id, const executor::FaultRecord& fault) {
-  if (!spans_hosts_) return;
-  const FaultNews news{id, fault};
-  (void)rendezvous_->broadcast_control({reinterpret_cast<const char*>(&news), sizeof news});
+  if (spans_hosts_) broadcast(id, fault);
 }
 
 void World::add(FaultListener* listener) {
@@ -190,7 +215,8 @@ World::~World() {
     (void)!::write(wake_.get(), &one, sizeof one);
     thread_.join();
   }
-  if (rendezvous_ != nullptr) rendezvous_->goodbye();
+  for (bootstrap::Rendezvous* star : {rendezvous_.get(), second_star_.get()})
+    if (star != nullptr) star->goodbye();
 }
 
 }  // namespace peal::comm

@@ -1,6 +1,7 @@
 """Jobs over several hosts: `peal run` in two and three network namespaces. Usage: multihost_test.py PATH_OF_PEAL"""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -179,6 +180,60 @@ class MultiHost(unittest.TestCase):
             self.assertLess(took, 4.0, err)
             print(f"a death on the other host ended this one after {took:.2f} s", file=sys.stderr)
             self.assertNotEqual(self.ends([processes[1]])[0][0], 0)
+
+    def assert_all_hosts_learn(self, count, ranks, victim, how, words, limit):
+        """One rank is stopped or killed: `peal run` names it on every host, on the others within `limit` seconds, and leaves nothing."""
+        with Network(count) as network:
+            hosts = [f"192.168.77.{i + 1}" for i in range(count)]
+            program = [PEAL, "bench", "all_reduce", "-b", "1M", "-e", "1M", "--iters", "1000000"]
+            processes = self.job(network, hosts, ranks, program)
+            each = ranks // count
+            pids = {rank: pid for host in range(count) for rank, pid in self.rank_pids(network, host, "bench", each).items()}
+            time.sleep(2.5)
+            begin = time.monotonic()
+            os.kill(pids[victim], how)
+            home = victim // each
+            sentences = set()
+            # The host of the victim last: its launcher gives a stopped rank three seconds before it ends it.
+            for host in [*(h for h in range(count) if h != home), home]:
+                out, err = processes[host].communicate(timeout=LIMIT)
+                took = time.monotonic() - begin
+                self.assertNotEqual(processes[host].returncode, 0, out + err)
+                said = re.findall(rf"rank {victim} \(pid {pids[victim]} on [^)]*\) {words}.*", err)
+                self.assertTrue(said, f"on host {host}: {err}")
+                sentences.update(said)
+                print(f"rank {victim} {how.name}: host {host} of {count} ended after {took:.2f} s", file=sys.stderr)
+                if host != home:
+                    self.assertLess(took, limit, err)
+            self.assertEqual(len(sentences), 1, "every rank on every host reports the same")
+            self.assertIn("inside all_reduce of ", *sentences)
+            for host in range(count):
+                self.assertEqual(network.pids(host), [])
+
+    def test_a_stopped_rank_zero_is_learnt_on_the_other_host(self):
+        self.assert_all_hosts_learn(2, 4, 0, signal.SIGSTOP, "is stopped", 5.0)
+
+    def test_a_stopped_rank_zero_is_learnt_on_both_other_hosts(self):
+        self.assert_all_hosts_learn(3, 6, 0, signal.SIGSTOP, "is stopped", 5.0)
+
+    def test_a_stopped_deputy_is_learnt_on_both_other_hosts(self):
+        self.assert_all_hosts_learn(3, 6, 2, signal.SIGSTOP, "is stopped", 5.0)
+
+    def test_a_killed_rank_zero_is_learnt_on_both_other_hosts(self):
+        self.assert_all_hosts_learn(3, 6, 0, signal.SIGKILL, "ended", 4.0)
+
+    def test_without_a_second_star_the_job_starts_and_says_what_is_lost(self):
+        with Network(2) as network:
+            hosts = ["192.168.77.1", "192.168.77.2"]
+            few = ["sh", "-c", 'ulimit -n 100; exec "$@"', "few", *self.bench(largest="8")]
+            begin = time.monotonic()
+            processes = self.job(network, hosts, 4, self.bench(largest="8"), only=[0]) + self.job(network, hosts, 4, few, only=[1])
+            results = self.ends(processes)
+            took = time.monotonic() - begin
+            self.assert_good(results)
+            self.assertRegex(results[0][2], r"warn.*rank 2 \(pid \d+ on [^)]*\) could not become the second hub.*ulimit -n")
+            self.assertNotIn("second hub", results[1][2])
+            self.assertLess(took, 8, "they waited for a hub that had said that it is none")
 
     def test_nothing_is_left(self):
         with Network(2) as network:

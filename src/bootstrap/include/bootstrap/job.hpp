@@ -16,7 +16,8 @@ struct Job {
   int size = 1;
   int local_rank = -1;          ///< rank among those of this host, -1 unknown
   int local_size = -1;          ///< ranks of this host, -1 unknown
-  net::Address root;            ///< where rank 0 listens; a Unix name when all ranks are on one host; none for a single rank
+  int hub = 0;                  ///< rank in the middle of the star
+  net::Address root;            ///< where the hub listens; a Unix name when all ranks are on one host; none for a single rank
   std::optional<net::Key> key;  ///< always there when root is TCP
   std::uint64_t job_id = 0;
   std::string launcher;  ///< "peal", "torchrun", "openmpi", "single", "unique_id"
@@ -30,7 +31,7 @@ struct Job {
 /// Contradictions give `invalid_argument` with one sentence; several hosts without a key give `refused`.
 Result<Job> job_from_environment();
 
-/// The rules that every job must keep, whoever made it (rank below size, a root, a key for TCP).
+/// The rules that every job must keep, whoever made it (rank and hub below size, a root, a key for TCP).
 Status check(const Job& job);
 
 }  // namespace peal::bootstrap

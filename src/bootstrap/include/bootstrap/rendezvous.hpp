@@ -1,12 +1,14 @@
-// How ranks find each other: a star around rank 0, which stays open as control links for the news of faults.
+// How ranks find each other: a star around one rank, the hub, which stays open as control links for the news of faults.
 //
-// Rank 0 listens on job.root (one host: an abstract Unix name and no TCP listener, the kernel vouches for the user; several hosts: TCP
-// on exactly that address, with the key). Everybody else connects, passes the handshake, hands in a Contact and gets the table of all.
-// The listener closes when all have come. Strangers, silent connections and wrong keys are turned away while the rest goes on.
+// The hub (rank 0 unless job.hub says another) listens on job.root (one host: an abstract Unix name and no TCP listener, the kernel
+// vouches for the user; several hosts: TCP on exactly that address, with the key). Everybody else connects, passes the handshake, hands in
+// a Contact and gets the table of all. The listener closes when all have come. Strangers, silent connections and wrong keys are turned away
+// while the rest goes on.
 //
 // Threads: join, all_gather and barrier from one thread; the control functions from any thread, but not while one of those three runs.
 #pragma once
 
+#include <base/file_descriptor.hpp>
 #include <base/result.hpp>
 #include <bootstrap/contact.hpp>
 #include <bootstrap/job.hpp>
@@ -23,7 +25,7 @@ namespace peal::bootstrap {
 inline constexpr std::size_t kMaxBlobBytes = 64 * 1024;
 inline constexpr std::size_t kMaxControlBytes = 4096;
 
-/// The way to one neighbour in the star: rank 0 has one to everybody, everybody else has one to rank 0.
+/// The way to one neighbour in the star: the hub has one to everybody, everybody else has one to the hub.
 struct ControlLink {
   int rank = -1;
   int fd = -1;  ///< for poll only (POLLIN); owned by the Rendezvous
@@ -47,7 +49,10 @@ class Rendezvous {
  public:
   /// Collective. Fails on every rank that came, with the same sentence, when a rank is missing after job.start_timeout_s (`unreachable`,
   /// naming the missing ranks), when two say the same rank or another size (`mismatch`), and with `refused` for key, version or job.
-  static Result<std::unique_ptr<Rendezvous>> join(const Job& job, Contact mine);
+  /// A hub may hand in what listen() gave it.
+  static Result<std::unique_ptr<Rendezvous>> join(const Job& job, Contact mine, FileDescriptor listener = {});
+  /// The hub's listener ahead of join, for a port that the kernel chooses (job.root with port 0; net::local_address says which it was).
+  static Result<FileDescriptor> listen(const Job& job);
   /// Closes all links; without goodbye() the others take that for a death.
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
@@ -60,7 +65,7 @@ class Rendezvous {
   const net::Key& data_key() const;
   /// A number that all ranks share and that differs from start to start: names made from it do not collide.
   std::uint64_t session_id() const;
-  /// Connections that rank 0 turned away while it waited, in words (at most 16).
+  /// Connections that the hub turned away while it waited, in words (at most 16).
   const std::vector<std::string>& notes() const;
 
   /// Collective: everybody's blob (at most kMaxBlobBytes) in rank order. Deadline: job.start_timeout_s, naming who did not come.
@@ -68,13 +73,13 @@ class Rendezvous {
   Status barrier();
 
   std::vector<ControlLink> control_links() const;
-  /// Never waits. To any rank; rank 0 relays between others. At most kMaxControlBytes. What the kernel does not take at once is kept
+  /// Never waits. To any rank; the hub relays between others. At most kMaxControlBytes. What the kernel does not take at once is kept
   /// (256 KiB a link) and goes out with the next control call; a link that is full or gone gives `unreachable`.
   Status send_control(int to, std::string_view bytes);
   /// To all other ranks.
   Status broadcast_control(std::string_view bytes);
   /// Never waits. Call until `none`, also once for every link before the first poll: one poll may stand for several messages, and some may
-  /// have come during start-up. On rank 0 this also relays. After `goodbye` or `closed` take the descriptor out of the poll set.
+  /// have come during start-up. On the hub this also relays. After `goodbye` or `closed` take the descriptor out of the poll set.
   Result<ControlEvent> receive_control(int fd);
 
   /// Tells the neighbours that this rank ends in order. Waits at most one second.

@@ -1,4 +1,4 @@
-// The world: one rank's hold on its job. Contacts of all ranks, the control star, the data listener, and the watch thread that learns
+// The world: one rank's hold on its job. Contacts of all ranks, the control stars, the data listener, and the watch thread that learns
 // of deaths, stops and faults elsewhere. All communicators of the rank share it.
 #pragma once
 
@@ -73,11 +73,27 @@ class World {
     bool reported = false;
   };
 
+  /// The way to a neighbour in one of the stars.
+  struct NewsLink {
+    bootstrap::Rendezvous* star = nullptr;
+    bootstrap::ControlLink end;
+  };
+
+  /// A rank on another host whose control link has closed.
+  struct Suspect {
+    int world_rank = -1;
+    std::int64_t since_ns = 0;
+  };
+
   World() = default;
+  Status open_doors(const bootstrap::Job& job);
+  Status agree_on_second_star(int hub, Result<std::unique_ptr<bootstrap::Rendezvous>> star);
   void watch();
   void watch_ranks();
   void look_for_stopped();
-  void read_control(int fd, int neighbour);
+  void judge_suspects();
+  void read_control(const NewsLink& link);
+  void broadcast(std::uint64_t communicator, const executor::FaultRecord& fault);
   void report(int world_rank, ErrorCode code, const std::string& cause);
 
   int rank_ = 0;
@@ -85,12 +101,17 @@ class World {
   bool spans_hosts_ = false;
   TransportChoice choice_ = TransportChoice::automatic;
   std::unique_ptr<bootstrap::Rendezvous> rendezvous_;
+  /// Carries news only, around a rank that is not on rank 0's host: so that a stopped rank 0 does not keep news from crossing hosts.
+  /// Null on one host, and where it could not be opened.
+  std::unique_ptr<bootstrap::Rendezvous> second_star_;
   std::unique_ptr<transport::TcpListener> listener_;
   mutable std::mutex mutex_;  // guards listeners_ and first_fault_
   std::optional<Failure> first_fault_;
   std::vector<FaultListener*> listeners_;
   std::vector<Watched> watched_;
-  std::vector<bootstrap::ControlLink> links_;
+  std::vector<NewsLink> links_;
+  std::vector<Suspect> suspects_;
+  std::int64_t next_look_ns_ = 0;
   FileDescriptor wake_;
   std::atomic<bool> ending_{false};
   std::thread thread_;
