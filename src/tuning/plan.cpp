@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::uint64_t kAnySize = ~std::uint64_t{0};
 constexpr std::int32_t kMostRanksLookedAt = 1024;
+constexpr std::uint64_t kLeastHalf = 16 * 1024;  // bytes
+constexpr std::uint64_t kHalfGranule = 4 * 1024;
 
 schedule::ExtentTable table_of(schedule::Layout layout, std::uint64_t elements, const std::uint64_t* varied) {
   const auto blocks = static_cast<std::uint64_t>(std::max(1, layout.blocks));
@@ -39,9 +41,18 @@ MessageShape shape_of(const schedule::Schedule& schedule) {
   return shape;
 }
 
+/// What goes through a slot is copied in and then out. In two halves, the second is copied in while the first is copied out; and the
+/// sender, who sees two messages in a call, learns how the slots are best filled (bench/RESULTS.md). `whole`: bytes of the longest message.
+std::uint64_t host_message_limit(schedule::Protocol protocol, std::uint64_t whole) {
+  const std::uint64_t slot = schedule::traits_of(protocol).message_bytes;
+  if (protocol != schedule::Protocol::staged) return slot;
+  const std::uint64_t half = (whole / 2 + kHalfGranule - 1) / kHalfGranule * kHalfGranule;
+  return std::clamp(half, kLeastHalf, slot);
+}
+
 /// A host's slots are the transport's; GPUs stream a message whatever its size, and a pipelined program moves in slices of the protocol.
-std::uint64_t message_limit(const Environment& environment, const Offer& offer, bool is_pipelined) {
-  if (environment.is_host) return schedule::traits_of(offer.protocol).message_bytes;
+std::uint64_t message_limit(const Environment& environment, const Offer& offer, bool is_pipelined, std::uint64_t whole) {
+  if (environment.is_host) return host_message_limit(offer.protocol, whole);
   if (!is_pipelined) return kAnySize;
   std::uint64_t limit = kAnySize;
   for (int l = 0; l < kLevels; ++l)
@@ -132,7 +143,6 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   plan.call.bytes = size_of_call(call, environment.ranks);
   plan.element_bytes = static_cast<std::uint32_t>(size_of(call.type));
   plan.slots = slots_of(environment, *offer);
-  plan.message_bytes = message_limit(environment, *offer, is_pipelined);
 
   const Elements elements = elements_of(call, environment.ranks);
   const auto n = static_cast<std::size_t>(environment.ranks);
@@ -147,10 +157,12 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   }
   plan.extents = {table_of(layouts.input, elements.input, plan.varied.get()), table_of(layouts.output, elements.output, plan.varied.get()),
                   layouts};
+  const MessageShape shape = plan.schedule.pieced ? shape_of(plan.schedule) : MessageShape{};
+  const std::uint64_t size = shape.is_fp32 ? std::max<std::uint64_t>(4, plan.element_bytes) : plan.element_bytes;
+  const std::uint64_t whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));
+  plan.message_bytes = message_limit(environment, *offer, is_pipelined, whole);
   if (!plan.schedule.pieced || plan.message_bytes == kAnySize) return plan;
 
-  const MessageShape shape = shape_of(plan.schedule);
-  const std::uint64_t size = shape.is_fp32 ? std::max<std::uint64_t>(4, plan.element_bytes) : plan.element_bytes;
   const std::uint64_t room = plan.message_bytes / size / static_cast<std::uint64_t>(std::max(1, shape.chunks));
   if (plan.extents.largest_chunk() / std::max<std::uint64_t>(1, room) > 1'000'000'000)
     return fail(ErrorCode::unsupported, "{} bytes are too much for messages of {} bytes ({})", call.bytes.value, plan.message_bytes,

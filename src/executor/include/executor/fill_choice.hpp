@@ -16,8 +16,8 @@ namespace peal::executor {
 /// Of one sending end; one thread at a time, as the end itself.
 class FillChoice {
  public:
-  /// Shorter messages are always filled through the caches: their receiver waits for them.
-  static constexpr std::uint64_t kLeastBytes = 32 * 1024;
+  /// Shorter messages are always filled through the caches: their receiver waits for them, and a look at the clock would cost too much.
+  static constexpr std::uint64_t kLeastBytes = 8 * 1024;
 
   reduce::Stores stores() const noexcept { return is_past_ ? reduce::Stores::streaming : reduce::Stores::cached; }
 
