@@ -81,7 +81,7 @@ benchmark::internal::Benchmark* with_sizes(benchmark::internal::Benchmark* entry
 }
 
 const bool kRegistered = [] {
-  for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16, DataType::i8}) {
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16, DataType::f8_e4m3fn, DataType::f8_e5m2, DataType::i8}) {
     const std::string name = "combine/" + std::string(name_of(type));
     for (const std::int64_t count : {1, 2, 4, 7, 16}) {
       benchmark::RegisterBenchmark((name + "/few").c_str(), combine, type, ReduceOp::sum, Stores::cached, false)
@@ -93,7 +93,7 @@ const bool kRegistered = [] {
   }
   with_sizes(benchmark::RegisterBenchmark("combine/f32/in_place", combine, DataType::f32, ReduceOp::sum, Stores::cached, true));
   with_sizes(benchmark::RegisterBenchmark("combine/f32/max", combine, DataType::f32, ReduceOp::max, Stores::cached, false));
-  for (const DataType type : {DataType::f32, DataType::bf16}) {
+  for (const DataType type : {DataType::f32, DataType::bf16, DataType::f8_e4m3fn}) {
     for (const int k : {4, 8}) {
       const std::string name = "combine_many/" + std::string(name_of(type)) + "/k" + std::to_string(k);
       for (const Stores stores : {Stores::cached, Stores::streaming}) {

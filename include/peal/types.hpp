@@ -7,9 +7,10 @@
 namespace peal {
 
 /// Element type of a buffer. Integers wrap modulo 2^bits; `boolean` is one byte, 0 or 1.
-/// bf16 and f16 round to nearest even and are summed in fp32.
-enum class DataType : std::uint8_t { f64, f32, f16, bf16, i8, u8, i16, u16, i32, u32, i64, u64, boolean };
-inline constexpr int kDataTypeCount = 13;
+/// f16, bf16 and the two f8 of the OCP 8-bit Floating Point Specification (revision 1.0) round to nearest even and are summed in fp32.
+/// f8_e5m2 overflows to infinity; f8_e4m3fn has none, and what rounds beyond its largest number, 448, becomes NaN (nothing saturates).
+enum class DataType : std::uint8_t { f64, f32, f16, bf16, i8, u8, i16, u16, i32, u32, i64, u64, boolean, f8_e4m3fn, f8_e5m2 };
+inline constexpr int kDataTypeCount = 15;
 
 /// Reduction operator. `avg` divides the sum by the number of ranks (integers truncate toward zero);
 /// `premul_sum` multiplies each rank's contribution by that rank's own scalar before summing;
@@ -50,7 +51,9 @@ constexpr std::size_t size_of(DataType type) noexcept {
     case DataType::u16: return 2;
     case DataType::i8:
     case DataType::u8:
-    case DataType::boolean: return 1;
+    case DataType::boolean:
+    case DataType::f8_e4m3fn:
+    case DataType::f8_e5m2: return 1;
   }
   return 0;
 }

@@ -8,8 +8,8 @@ namespace peal {
 namespace {
 
 // In the order of the enumerations.
-constexpr std::array<std::string_view, kDataTypeCount> kDataTypes = {"f64", "f32", "f16", "bf16", "i8",  "u8",  "i16",
-                                                                     "u16", "i32", "u32", "i64",  "u64", "bool"};
+constexpr std::array<std::string_view, kDataTypeCount> kDataTypes = {"f64", "f32", "f16", "bf16", "i8",   "u8",        "i16",    "u16",
+                                                                     "i32", "u32", "i64", "u64",  "bool", "f8_e4m3fn", "f8_e5m2"};
 constexpr std::array<std::string_view, kReduceOpCount> kReduceOps = {"sum",        "prod", "min", "max", "avg",
                                                                      "premul_sum", "band", "bor", "bxor"};
 constexpr std::array<std::string_view, kCollectiveCount> kCollectives = {
@@ -27,14 +27,34 @@ constexpr int index_of(Collective kind) { return static_cast<int>(kind); }
 
 // Other people's spellings: nccl-tests, NCCL, PyTorch, numpy and C.
 constexpr Spelling kDataTypeSpellings[] = {
-    {"double", index_of(DataType::f64)},      {"float64", index_of(DataType::f64)}, {"fp64", index_of(DataType::f64)},
-    {"float", index_of(DataType::f32)},       {"float32", index_of(DataType::f32)}, {"fp32", index_of(DataType::f32)},
-    {"half", index_of(DataType::f16)},        {"float16", index_of(DataType::f16)}, {"fp16", index_of(DataType::f16)},
-    {"bfloat16", index_of(DataType::bf16)},   {"int8", index_of(DataType::i8)},     {"char", index_of(DataType::i8)},
-    {"uint8", index_of(DataType::u8)},        {"byte", index_of(DataType::u8)},     {"int16", index_of(DataType::i16)},
-    {"uint16", index_of(DataType::u16)},      {"int32", index_of(DataType::i32)},   {"int", index_of(DataType::i32)},
-    {"uint32", index_of(DataType::u32)},      {"int64", index_of(DataType::i64)},   {"uint64", index_of(DataType::u64)},
+    {"double", index_of(DataType::f64)},
+    {"float64", index_of(DataType::f64)},
+    {"fp64", index_of(DataType::f64)},
+    {"float", index_of(DataType::f32)},
+    {"float32", index_of(DataType::f32)},
+    {"fp32", index_of(DataType::f32)},
+    {"half", index_of(DataType::f16)},
+    {"float16", index_of(DataType::f16)},
+    {"fp16", index_of(DataType::f16)},
+    {"bfloat16", index_of(DataType::bf16)},
+    {"int8", index_of(DataType::i8)},
+    {"char", index_of(DataType::i8)},
+    {"uint8", index_of(DataType::u8)},
+    {"byte", index_of(DataType::u8)},
+    {"int16", index_of(DataType::i16)},
+    {"uint16", index_of(DataType::u16)},
+    {"int32", index_of(DataType::i32)},
+    {"int", index_of(DataType::i32)},
+    {"uint32", index_of(DataType::u32)},
+    {"int64", index_of(DataType::i64)},
+    {"uint64", index_of(DataType::u64)},
     {"boolean", index_of(DataType::boolean)},
+    {"float8_e4m3fn", index_of(DataType::f8_e4m3fn)},
+    {"float8_e4m3", index_of(DataType::f8_e4m3fn)},
+    {"f8_e4m3", index_of(DataType::f8_e4m3fn)},
+    {"fp8_e4m3", index_of(DataType::f8_e4m3fn)},
+    {"float8_e5m2", index_of(DataType::f8_e5m2)},
+    {"fp8_e5m2", index_of(DataType::f8_e5m2)},
 };
 constexpr Spelling kReduceOpSpellings[] = {
     {"add", index_of(ReduceOp::sum)},           {"product", index_of(ReduceOp::prod)}, {"minimum", index_of(ReduceOp::min)},

@@ -85,6 +85,8 @@ class Bench {
   Status measure_half(bool in_place, BenchHalf& half);
   comm::Call call_of(bool in_place) const;
   Status operate(bool in_place);
+  /// The operator that the inputs are made for; copies take those of max, which differ most from rank to rank.
+  ReduceOp data_op() const { return has_reduction(options_.collective) ? options_.op : ReduceOp::max; }
   void fill(bool in_place);
   std::int64_t wrong(bool in_place) const;
   Status count_wrong(bool in_place, BenchHalf& half);
@@ -197,7 +199,7 @@ void Bench::fill(bool in_place) {
   const std::uint64_t element = size_of(options_.type);
   const std::uint64_t room = std::max(input_, back_counts_[0] * n_);
   std::fill_n(receive_.data(), room * element, std::byte{0x5b});
-  fill_contributions(send_.data(), input_, core_.rank(), 0, options_.type, options_.op);
+  fill_contributions(send_.data(), input_, core_.rank(), 0, options_.type, data_op());
   if (!in_place) return;
   std::byte* own = receive_.data();
   std::uint64_t own_count = count_;
@@ -213,7 +215,7 @@ void Bench::fill(bool in_place) {
       break;
     default: break;
   }
-  fill_contributions(own, own_count, core_.rank(), 0, options_.type, options_.op);
+  fill_contributions(own, own_count, core_.rank(), 0, options_.type, data_op());
 }
 
 std::int64_t Bench::wrong(bool in_place) const {
@@ -222,7 +224,7 @@ std::int64_t Bench::wrong(bool in_place) const {
   const std::uint64_t element = size_of(options_.type);
   const std::byte* out = receive_.data();
   const auto copies = [&](const std::byte* at, std::uint64_t count, std::uint64_t from, std::uint64_t index) {
-    return count_wrong_copies(at, count, static_cast<int>(from), index, options_.type, options_.op);
+    return count_wrong_copies(at, count, static_cast<int>(from), index, options_.type, data_op());
   };
   const auto sums = [&](const std::byte* at, std::uint64_t count, std::uint64_t index) {
     return count_wrong_reductions(at, count, core_.size(), index, options_.type, options_.op);

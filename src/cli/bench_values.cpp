@@ -12,7 +12,53 @@ namespace {
 // A prime, so that chunk boundaries (multiples of 16) never fall onto the same value.
 constexpr std::uint64_t kPeriod = 251;
 
-// What a value looks like in memory; 16-bit floats are taken apart by hand.
+// The floats of 16 and 8 bits, which are taken apart by hand.
+struct NarrowFloat {
+  int bytes;
+  int fraction_bits;
+  int bias;
+  bool has_infinity;
+  int exponent_bits() const { return bytes * 8 - 1 - fraction_bits; }
+  unsigned sign() const { return 1u << (bytes * 8 - 1); }
+};
+
+NarrowFloat narrow_float(DataType type) {
+  switch (type) {
+    case DataType::f16: return {2, 10, 15, true};
+    case DataType::bf16: return {2, 7, 127, true};
+    case DataType::f8_e4m3fn: return {1, 3, 7, false};
+    default: return {1, 2, 15, true};  // f8_e5m2
+  }
+}
+
+double decode_narrow(const void* at, const NarrowFloat& format) {
+  unsigned bits = 0;
+  std::memcpy(&bits, at, static_cast<std::size_t>(format.bytes));  // little endian
+  const int highest_fraction = (1 << format.fraction_bits) - 1;
+  const int highest_exponent = (1 << format.exponent_bits()) - 1;
+  const int fraction = static_cast<int>(bits) & highest_fraction;
+  const int exponent = static_cast<int>(bits >> format.fraction_bits) & highest_exponent;
+  const double sign = (bits & format.sign()) != 0 ? -1 : 1;
+  if (exponent == highest_exponent && format.has_infinity)
+    return fraction != 0 ? std::nan("") : sign * std::numeric_limits<double>::infinity();
+  if (exponent == highest_exponent && fraction == highest_fraction) return std::nan("");
+  if (exponent == 0) return sign * std::ldexp(fraction, 1 - format.bias - format.fraction_bits);
+  return sign * std::ldexp(fraction + (1 << format.fraction_bits), exponent - format.bias - format.fraction_bits);
+}
+
+void encode_narrow(void* at, const NarrowFloat& format, std::int64_t value) {
+  unsigned bits = 0;
+  if (value != 0) {
+    const auto magnitude = static_cast<std::uint64_t>(value < 0 ? -value : value);
+    int exponent = 0;
+    while ((magnitude >> exponent) > 1) ++exponent;
+    const auto fraction = static_cast<unsigned>(magnitude << format.fraction_bits >> exponent) & ((1u << format.fraction_bits) - 1);
+    bits = (value < 0 ? format.sign() : 0u) | static_cast<unsigned>(exponent + format.bias) << format.fraction_bits | fraction;
+  }
+  std::memcpy(at, &bits, static_cast<std::size_t>(format.bytes));
+}
+
+// What a value looks like in memory.
 double decode(const void* at, DataType type) {
   const auto load = [at](auto zero) {
     std::memcpy(&zero, at, sizeof zero);
@@ -31,22 +77,14 @@ double decode(const void* at, DataType type) {
     case DataType::i64: return load(std::int64_t{});
     case DataType::u64: return load(std::uint64_t{});
     case DataType::bf16:
-    case DataType::f16: break;
+    case DataType::f16:
+    case DataType::f8_e4m3fn:
+    case DataType::f8_e5m2: break;
   }
-  std::uint16_t bits;
-  std::memcpy(&bits, at, sizeof bits);
-  const int fraction_bits = type == DataType::f16 ? 10 : 7;
-  const int bias = type == DataType::f16 ? 15 : 127;
-  const int fraction = bits & ((1 << fraction_bits) - 1);
-  const int exponent = (bits >> fraction_bits) & (type == DataType::f16 ? 0x1f : 0xff);
-  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
-  if (exponent == (type == DataType::f16 ? 0x1f : 0xff))
-    return fraction != 0 ? std::nan("") : sign * std::numeric_limits<double>::infinity();
-  if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias - fraction_bits);
-  return sign * std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
+  return decode_narrow(at, narrow_float(type));
 }
 
-// Small integers (at most 8 significant bits) only: exact in every type.
+// Whole numbers that are exact in the type only.
 void encode(void* at, DataType type, std::int64_t value) {
   const auto store = [at](auto v) { std::memcpy(at, &v, sizeof v); };
   switch (type) {
@@ -62,16 +100,11 @@ void encode(void* at, DataType type, std::int64_t value) {
     case DataType::i64:
     case DataType::u64: return store(static_cast<std::uint64_t>(value));
     case DataType::bf16:
-    case DataType::f16: break;
+    case DataType::f16:
+    case DataType::f8_e4m3fn:
+    case DataType::f8_e5m2: break;
   }
-  if (value == 0) return store(std::uint16_t{0});
-  const int fraction_bits = type == DataType::f16 ? 10 : 7;
-  const int bias = type == DataType::f16 ? 15 : 127;
-  const auto magnitude = static_cast<std::uint64_t>(value < 0 ? -value : value);
-  int exponent = 0;
-  while ((magnitude >> exponent) > 1) ++exponent;
-  const std::uint64_t fraction = (magnitude << fraction_bits >> exponent) & ((1u << fraction_bits) - 1);
-  store(static_cast<std::uint16_t>((value < 0 ? 0x8000u : 0u) | static_cast<unsigned>(exponent + bias) << fraction_bits | fraction));
+  encode_narrow(at, narrow_float(type), value);
 }
 
 // One element of the reduction, before it is rounded to the type.
@@ -114,17 +147,30 @@ double wrapped(double value, DataType type) {
 }
 
 double last_place(double value, DataType type) {
-  const int digits = type == DataType::f64 ? 52 : type == DataType::f32 ? 23 : type == DataType::f16 ? 10 : 7;
+  const int digits = type == DataType::f64 ? 52 : type == DataType::f32 ? 23 : narrow_float(type).fraction_bits;
   return std::ldexp(1.0, value == 0 ? -digits : std::ilogb(value) - digits);
+}
+
+// Blocks of other ranks or from other places differ nearly everywhere; with a straight line modulo a number they would not.
+std::uint64_t scrambled(int rank, std::uint64_t index) {
+  std::uint64_t mixed = (static_cast<std::uint64_t>(rank) * kPeriod + index % kPeriod + 1) * 0x9e3779b97f4a7c15ull;
+  mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93ull;
+  return mixed ^ mixed >> 32;
+}
+
+// For sums of 8-bit floats, which hold only the first 8 whole numbers without a gap: one rank in four gives anything, and all that do
+// give the same power of two. Up to 32 ranks (12 with premul_sum) every partial sum is exact.
+std::int64_t sparse_contribution(int rank, std::uint64_t index) {
+  const std::uint64_t mixed = scrambled(0, index);
+  return static_cast<std::uint64_t>(rank % 4) == mixed % 4 ? std::int64_t{1} << (mixed / 4 % 4) : 0;
 }
 
 }  // namespace
 
-// Scrambled, so that blocks of other ranks or from other places differ nearly everywhere; a straight line modulo a number would not.
 std::int64_t contribution(int rank, std::uint64_t index, DataType type, ReduceOp op) {
-  std::uint64_t mixed = (static_cast<std::uint64_t>(rank) * kPeriod + index % kPeriod + 1) * 0x9e3779b97f4a7c15ull;
-  mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93ull;
-  mixed ^= mixed >> 32;
+  const bool is_summed = op == ReduceOp::sum || op == ReduceOp::avg || op == ReduceOp::premul_sum;
+  if (is_summed && is_floating(type) && size_of(type) == 1) return sparse_contribution(rank, index);
+  const std::uint64_t mixed = scrambled(rank, index);
   if (type == DataType::boolean) return static_cast<std::int64_t>(mixed % 2);
   if (op == ReduceOp::prod) return mixed % 4 == 0 ? 2 : 1;
   return static_cast<std::int64_t>(mixed % 4 + 1);

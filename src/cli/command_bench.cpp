@@ -153,7 +153,8 @@ void add_bench(CLI::App& app, Action& action) {
   command->add_option("-b", words->first, "Smallest size (8, 64K, 1M)")->capture_default_str();
   command->add_option("-e", words->last, "Largest size")->capture_default_str();
   command->add_option("-f", words->factor, "Factor from one size to the next")->capture_default_str();
-  command->add_option("--dtype", words->type, "f64 f32 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool")->capture_default_str();
+  command->add_option("--dtype", words->type, "f64 f32 f16 bf16 f8_e4m3fn f8_e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool")
+      ->capture_default_str();
   command->add_option("--op", words->op, "sum prod min max avg premul_sum band bor bxor")->capture_default_str();
   command->add_option("--root", words->root, "Root rank")->capture_default_str();
   command->add_flag("--in-place", words->in_place, "Only in place");

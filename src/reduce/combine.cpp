@@ -12,7 +12,9 @@ CombineFn combine_for(DataType type, ReduceOp op, Stores stores) noexcept {
     case DataType::f64:
     case DataType::f32: return combine_for_wide(type, op, stores);
     case DataType::f16:
-    case DataType::bf16: return combine_for_half(type, op, stores);
+    case DataType::bf16:
+    case DataType::f8_e4m3fn:
+    case DataType::f8_e5m2: return combine_for_narrow(type, op, stores);
     case DataType::boolean: return combine_for_boolean(op, stores);
     default: return combine_for_integer(type, op, stores);
   }

@@ -1,8 +1,8 @@
 // k sources in one pass over memory: tiles that stay in the first-level cache, and in each tile the whole fold.
 //
 //   canonical, k = 7:        +                   The left part of a node is a power of two, so a right part is never larger than it:
-//                      +           +             a leaf on the left has a leaf on the right, and a fold of halves needs no other kernels
-//                   +     +     +     6          than those of HalfFold.
+//                      +           +             a leaf on the left has a leaf on the right, and a fold of narrow floats needs no
+//                   +     +     +     6          other kernels than those of NarrowFold.
 //                  0 1   2 3   4 5
 #include <algorithm>
 #include <base/names.hpp>
@@ -30,8 +30,8 @@ struct Fold {
   Order order;
   int k;
   int divisor;
-  bool is_half;  // f16 or bf16, partial results in f32 by the kernels of `half`; not min and max, which round nothing
-  HalfFold half;
+  bool is_widened;  // f16, bf16 or f8, partial results in f32 by the kernels of `narrow`; not min and max, which round nothing
+  NarrowFold narrow;
   CombineFn whole;         // the other types, at every node but the root
   CombineFn whole_finish;  // and at the root; every type for k = 2
   const void* const* sources;
@@ -48,7 +48,7 @@ struct Fold {
     const int left_n = canonical_left(n);
     const void* left = canonical(first, left_n, level);
     const void* right = canonical(first + left_n, n - left_n, level + 1);
-    const CombineFn step = !is_half ? whole : n == 2 ? half.begin : left_n == n - 1 ? half.add : half.join;
+    const CombineFn step = !is_widened ? whole : n == 2 ? narrow.begin : left_n == n - 1 ? narrow.add : narrow.join;
     step(out, left, right, count);
     return out;
   }
@@ -57,8 +57,8 @@ struct Fold {
   const void* left_to_right(int n) const {
     if (n == 1) return source(0);
     void* out = workspace->tiles[0];
-    (is_half ? half.begin : whole)(out, source(0), source(1), count);
-    for (int i = 2; i < n; ++i) (is_half ? half.add : whole)(out, out, source(i), count);
+    (is_widened ? narrow.begin : whole)(out, source(0), source(1), count);
+    for (int i = 2; i < n; ++i) (is_widened ? narrow.add : whole)(out, out, source(i), count);
     return out;
   }
 
@@ -69,14 +69,14 @@ struct Fold {
     const int left_n = order == Order::canonical ? canonical_left(k) : k - 1;
     const void* left = first_sources(left_n);
     const void* right = canonical(left_n, k - left_n, 1);
-    const CombineFn root = !is_half || k == 2 ? whole_finish : left_n == k - 1 ? half.finish_add : half.finish_join;
+    const CombineFn root = !is_widened || k == 2 ? whole_finish : left_n == k - 1 ? narrow.finish_add : narrow.finish_join;
     root(dst, left, right, count);
   }
 
-  /// For avg: the root stays in the tile, so that halves are divided before their one rounding.
+  /// For avg: the root stays in the tile, so that narrow floats are divided before their one rounding.
   void finish_divided(void* dst) const {
     const void* sum = first_sources(k);
-    if (!is_half) return divide(type, dst, sum, count, divisor);
+    if (!is_widened) return divide(type, dst, sum, count, divisor);
     void* quotient = workspace->tiles[0];
     divide(DataType::f32, quotient, sum, count, divisor);
     convert(type, dst, DataType::f32, quotient, count);
@@ -104,12 +104,13 @@ bool combine_many(DataType type, ReduceOp op, void* dst, const void* const* sour
     return true;
   }
   const bool is_exact = op == ReduceOp::min || op == ReduceOp::max;
-  const bool is_half = (type == DataType::f16 || type == DataType::bf16) && !is_exact;
+  const bool is_widened = is_narrow(type) && !is_exact;
   Workspace workspace;
-  Fold fold{type, order,   k,         divisor, is_half, is_half ? half_fold_for(type, op, stores) : HalfFold{}, combine_for(type, op),
-            root, sources, &workspace};
+  Fold fold{
+      type, order,   k,         divisor, is_widened, is_widened ? narrow_fold_for(type, op, stores) : NarrowFold{}, combine_for(type, op),
+      root, sources, &workspace};
   const std::size_t element = size_of(type);
-  const std::size_t tile = kTileBytes / (is_half ? sizeof(float) : element);
+  const std::size_t tile = kTileBytes / (is_widened ? sizeof(float) : element);
   for (std::size_t done = 0; done < count; done += tile) {
     fold.offset = done * element;
     fold.count = std::min(tile, count - done);

@@ -26,11 +26,15 @@ ConvertFn pick_convert(DataType to, DataType from) {
   if (from == DataType::f32) {
     if (to == DataType::f16) return &convert_all<Float16, Plain<float>>;
     if (to == DataType::bf16) return &convert_all<Bfloat16, Plain<float>>;
+    if (to == DataType::f8_e4m3fn) return &convert_all<Float8<E4m3fn>, Plain<float>>;
+    if (to == DataType::f8_e5m2) return &convert_all<Float8<E5m2>, Plain<float>>;
     if (to == DataType::f64) return &convert_all<Plain<double>, Float32AsFloat64>;
   }
   if (to == DataType::f32) {
     if (from == DataType::f16) return &convert_all<Plain<float>, Float16>;
     if (from == DataType::bf16) return &convert_all<Plain<float>, Bfloat16>;
+    if (from == DataType::f8_e4m3fn) return &convert_all<Plain<float>, Float8<E4m3fn>>;
+    if (from == DataType::f8_e5m2) return &convert_all<Plain<float>, Float8<E5m2>>;
     if (from == DataType::f64) return &convert_all<Float32AsFloat64, Plain<double>>;
   }
   return nullptr;

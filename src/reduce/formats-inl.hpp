@@ -11,6 +11,15 @@
 
 #include <cstdint>
 #include <cstring>
+#include <reduce/f8_float.hpp>
+
+// Whether this instruction set converts f16 itself.
+#undef PEAL_REDUCE_HAS_F16C
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
+#define PEAL_REDUCE_HAS_F16C 1
+#else
+#define PEAL_REDUCE_HAS_F16C 0
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace peal::reduce {
@@ -122,7 +131,7 @@ struct Float16 {
   using Compute = float;
   template <class D>
   using StoreTag = hn::Rebind<Lane, D>;
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
+#if PEAL_REDUCE_HAS_F16C
   template <class D>
   static HWY_INLINE hn::VFromD<D> load(D d, const Lane* from) {
     return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), load_lanes(StoreTag<D>(), from)));
@@ -165,6 +174,84 @@ struct Float16 {
   }
 #endif
 };
+
+/// One of the formats of f8_float.hpp, whose conversions these are, in lanes and without branches.
+template <class Format>
+struct Float8 {
+  using Lane = std::uint8_t;
+  using Compute = float;
+  template <class D>
+  using StoreTag = hn::Rebind<Lane, D>;
+  static constexpr int kDropped = 23 - Format::kFraction;
+  static constexpr std::int32_t kRebias = (127 - Format::kBias) << 23;
+  static constexpr float kSmallestNormal = Format::kSmallest * (1 << Format::kFraction);
+
+  /// With exponent 0 the normal form is (1 + fraction) * kSmallestNormal / 2, where fraction * kSmallestNormal is meant: twice of it
+  /// less kSmallestNormal, which is the smaller of the two there and nowhere else.
+  template <class D>
+  static HWY_INLINE hn::VFromD<D> load(D d, const Lane* from) {
+    const hn::Rebind<std::int32_t, D> i32;
+    const hn::Rebind<std::int8_t, D> i8;
+    const auto bits = hn::PromoteTo(i32, hn::BitCast(i8, load_lanes(StoreTag<D>(), from)));  // the sign is the highest bit
+    const auto magnitude = hn::And(bits, hn::Set(i32, 0x7f));
+    const auto normal = hn::BitCast(d, hn::Add(hn::ShiftLeft<kDropped>(magnitude), hn::Set(i32, kRebias)));
+    const auto finite = hn::Min(normal, hn::Add(normal, hn::Sub(normal, hn::Set(d, kSmallestNormal))));
+    const auto is_special = hn::VecFromMask(i32, hn::Gt(magnitude, hn::Set(i32, Format::kOverflow - 1)));
+    const auto special = hn::And(is_special, hn::Set(i32, 0x7f800000));
+    const auto sign = hn::And(bits, hn::Set(i32, INT32_MIN));
+    return hn::BitCast(d, hn::Or(hn::Or(hn::BitCast(i32, finite), special), sign));
+  }
+
+  template <class D>
+  static HWY_INLINE hn::VFromD<StoreTag<D>> encode(D d, hn::VFromD<D> v) {
+    constexpr float kAdder = Format::kSmallest * 0x1p23f;
+    const hn::Rebind<std::int32_t, D> i32;
+    const auto bits = hn::BitCast(i32, v);
+    const auto magnitude = hn::And(bits, hn::Set(i32, 0x7fffffff));
+    const auto lowest_kept = hn::And(hn::ShiftRight<kDropped>(magnitude), hn::Set(i32, 1));
+    const auto half = hn::Add(lowest_kept, hn::Set(i32, (1 << (kDropped - 1)) - 1 - kRebias));
+    const auto normal = hn::Min(hn::ShiftRight<kDropped>(hn::Add(magnitude, half)), hn::Set(i32, Format::kOverflow));
+    const auto adder = hn::Set(d, kAdder);
+    const auto tiny = hn::Sub(hn::BitCast(i32, hn::Add(hn::BitCast(d, magnitude), adder)), hn::BitCast(i32, adder));
+    auto out = hn::IfThenElse(hn::Lt(magnitude, hn::Set(i32, kRebias + (1 << 23))), tiny, normal);
+    if constexpr (Format::kOverflow != 0x7f) {
+      const auto is_nan = hn::VecFromMask(i32, hn::Gt(magnitude, hn::Set(i32, 0x7f800000)));
+      out = hn::Or(out, hn::And(is_nan, hn::Set(i32, 0x7f)));
+    }
+    return hn::DemoteTo(StoreTag<D>(), hn::Or(out, hn::And(hn::ShiftRight<24>(bits), hn::Set(i32, 0x80))));
+  }
+};
+
+#if PEAL_REDUCE_HAS_F16C
+/// The upper byte of an f16, so that the instructions for f16 do most of the work.
+template <>
+struct Float8<E5m2> {
+  using Lane = std::uint8_t;
+  using Compute = float;
+  template <class D>
+  using StoreTag = hn::Rebind<Lane, D>;
+  template <class D>
+  static HWY_INLINE hn::VFromD<D> load(D d, const Lane* from) {
+    const auto upper = hn::ShiftLeft<8>(hn::PromoteTo(hn::Rebind<std::uint16_t, D>(), load_lanes(StoreTag<D>(), from)));
+    return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), upper));
+  }
+  /// Rounded before it becomes an f16, by a sum whose last place is that of the f8: rounding twice would be wrong.
+  template <class D>
+  static HWY_INLINE hn::VFromD<StoreTag<D>> encode(D d, hn::VFromD<D> v) {
+    constexpr std::int32_t kSmallestExponent = (128 - E5m2::kBias) << 23;
+    constexpr std::int32_t kLargeExponent = 200 << 23;  // beyond every number, and the sum stays finite
+    constexpr std::int32_t kRaise = ((23 - E5m2::kFraction) << 23) + 0x400000;
+    const hn::Rebind<std::int32_t, D> i32;
+    const hn::Rebind<std::uint16_t, D> u16;
+    const auto exponent = hn::And(hn::BitCast(i32, v), hn::Set(i32, 0x7f800000));
+    const auto inside = hn::Min(hn::Max(exponent, hn::Set(i32, kSmallestExponent)), hn::Set(i32, kLargeExponent));
+    const auto adder = hn::BitCast(d, hn::Add(inside, hn::Set(i32, kRaise)));
+    const auto rounded = hn::Or(hn::Sub(hn::Add(v, adder), adder), hn::And(v, hn::SignBit(d)));  // the sum makes +0 of -0
+    const auto half = hn::BitCast(u16, hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), rounded));
+    return hn::DemoteTo(StoreTag<D>(), hn::BitCast(hn::Rebind<std::int16_t, D>(), hn::ShiftRight<8>(half)));
+  }
+};
+#endif
 
 /// f32 in memory, f64 in arithmetic.
 struct Float32AsFloat64 {

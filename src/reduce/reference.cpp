@@ -1,8 +1,9 @@
-// The plain rules. Shares no code with the kernels but the conversion of single halves, which a test holds against the definition.
+// The plain rules. Shares no code with the kernels but the conversion of single f16, bf16 and f8, which tests hold against the definition.
 #include <base/names.hpp>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <reduce/f8_float.hpp>
 #include <reduce/half_float.hpp>
 #include <reduce/reference.hpp>
 #include <reduce/scale.hpp>
@@ -82,6 +83,13 @@ struct Bf16 : Same<float> {
   static Lane narrow(Value value) { return bf16_of_f32(value); }
 };
 
+template <class Format>
+struct F8 : Same<float> {
+  using Lane = std::uint8_t;
+  static Value widen(Lane lane) { return f32_of_f8<Format>(lane); }
+  static Lane narrow(Value value) { return f8_of_f32<Format>(value); }
+};
+
 struct Bool {
   using Lane = std::uint8_t;
   using Value = bool;
@@ -110,6 +118,8 @@ void with_memory(DataType type, Visit visit) {
     case DataType::i64: return visit(Same<std::int64_t>());
     case DataType::u64: return visit(Same<std::uint64_t>());
     case DataType::boolean: return visit(Bool());
+    case DataType::f8_e4m3fn: return visit(F8<E4m3fn>());
+    case DataType::f8_e5m2: return visit(F8<E5m2>());
   }
 }
 

@@ -52,6 +52,8 @@ ScaleFn pick_scale(DataType type) {
     case DataType::f32: return &multiply_all<Plain<float>>;
     case DataType::f16: return &multiply_all<Float16>;
     case DataType::bf16: return &multiply_all<Bfloat16>;
+    case DataType::f8_e4m3fn: return &multiply_all<Float8<E4m3fn>>;
+    case DataType::f8_e5m2: return &multiply_all<Float8<E5m2>>;
     case DataType::i8:
     case DataType::u8: return &multiply_all<Plain<std::uint8_t>>;
     case DataType::i16:
@@ -72,6 +74,8 @@ DivideFn pick_divide(DataType type) {
     case DataType::f32: return &divide_all<Plain<float>>;
     case DataType::f16: return &divide_all<Float16>;
     case DataType::bf16: return &divide_all<Bfloat16>;
+    case DataType::f8_e4m3fn: return &divide_all<Float8<E4m3fn>>;
+    case DataType::f8_e5m2: return &divide_all<Float8<E5m2>>;
     case DataType::i8: return &divide_all<IntegerAsFloat32<std::int8_t>>;
     case DataType::u8: return &divide_all<IntegerAsFloat32<std::uint8_t>>;
     case DataType::i16: return &divide_all<IntegerAsFloat32<std::int16_t>>;

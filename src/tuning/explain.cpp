@@ -10,8 +10,6 @@ using nlohmann::json;
 
 namespace {
 
-bool is_16_bit(DataType type) { return type == DataType::f16 || type == DataType::bf16; }
-
 std::string order_of(const Candidate& c, Collective collective) {
   if (!has_reduction(collective)) return "no summation";
   return c.is_canonical ? "canonical order of summation (bitwise equal whatever the placement)"
@@ -61,11 +59,11 @@ json links_of(const Environment& environment, const Candidate& c) {
 }  // namespace
 
 std::string_view rounding_of(const Candidate& candidate, const Environment& environment, const Call& call) {
-  if (!has_reduction(call.collective) || !is_16_bit(call.type)) return "not at all";
+  if (!has_reduction(call.collective) || !is_narrow(call.type)) return "not at all";
   if (environment.ranks <= 2) return "once";
   auto schedule = schedule::make_schedule(*candidate.algorithm, request_of(environment, call));
   if (!schedule) return "once a hop";
-  // Once where the owner holds all inputs, or where fp32 partial sums travel: no op combines and passes on in 16 bits.
+  // Once where the owner holds all inputs, or where fp32 partial sums travel: no op combines and passes on what was rounded.
   const std::int32_t looked_at = std::min<std::int32_t>(environment.ranks, 64);
   for (std::int32_t rank = 0; rank < looked_at; ++rank) {
     const schedule::Program program = schedule::program_for(*schedule, rank);
@@ -96,7 +94,7 @@ std::string explain_text(const Environment& environment, const Selection& select
                         level.bottleneck.gigabytes(), best.prediction.bytes[l]);
   }
   text += fmt::format("  {}\n", order_of(best, call.collective));
-  if (is_16_bit(call.type) && has_reduction(call.collective))
+  if (is_narrow(call.type) && has_reduction(call.collective))
     text += fmt::format("  rounded to {} {}\n", name_of(call.type), rounding_of(best, environment, call));
   if (selection.candidates.size() > 1) text += "\nit beat:\n";
   for (std::size_t i = 1; i < selection.candidates.size(); ++i) {

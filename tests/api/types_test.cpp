@@ -30,6 +30,12 @@ std::vector<std::uint8_t> encoded(DataType type, int value) {
                                         (static_cast<int>(std::lround((fraction * 2 - 1) * 1024))));
     }
     std::memcpy(bytes.data(), &word, 2);
+  } else if (type == DataType::f8_e4m3fn || type == DataType::f8_e5m2) {
+    const int fraction_bits = type == DataType::f8_e4m3fn ? 3 : 2, bias = type == DataType::f8_e4m3fn ? 7 : 15;
+    int exponent = 0;
+    const double fraction = std::frexp(value, &exponent);  // in [0.5, 1); all values here are positive
+    bytes[0] =
+        static_cast<std::uint8_t>((exponent - 2 + bias) * (1 << fraction_bits) + static_cast<int>(std::ldexp(fraction, fraction_bits + 1)));
   } else {
     const std::int64_t x = value;
     std::memcpy(bytes.data(), &x, bytes.size());
@@ -47,8 +53,10 @@ std::vector<std::uint8_t> array_of(DataType type, std::size_t count, const std::
 }
 
 // Ranks differ by a multiple of the number of ranks, so that averages are whole; products stay below 128.
+// 8-bit floats have three significant bits at least: of 3 and 1, or of 3, 2 and 1, every result and every step to it needs no more.
 int contribution(DataType type, int ranks, int rank, std::size_t i) {
   if (type == DataType::boolean) return (i >> rank & 1) != 0 ? 1 : 0;
+  if (type == DataType::f8_e4m3fn || type == DataType::f8_e5m2) return (3 - (ranks == 2 ? 2 : 1) * rank) << (i % 3);
   return 1 + static_cast<int>(i % 3) + (ranks == 2 ? 2 : 1) * rank;
 }
 
@@ -73,7 +81,8 @@ int expected(DataType type, ReduceOp op, int ranks, std::size_t i) {
 }
 
 bool is_refused(DataType type, ReduceOp op) {
-  const bool is_float = type == DataType::f64 || type == DataType::f32 || type == DataType::f16 || type == DataType::bf16;
+  const bool is_float = type == DataType::f64 || type == DataType::f32 || type == DataType::f16 || type == DataType::bf16 ||
+                        type == DataType::f8_e4m3fn || type == DataType::f8_e5m2;
   const bool is_bits = op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
   if (is_bits) return is_float;
   return type == DataType::boolean && (op == ReduceOp::avg || op == ReduceOp::premul_sum);
@@ -138,6 +147,23 @@ TEST(Types, NanAndInfinityAreCarried) {
     EXPECT_TRUE(std::isnan(out[0]));
     EXPECT_EQ(out[1], inf);
     EXPECT_EQ(out[2], inf);
+  });
+}
+
+TEST(Types, EightBitFloatsOverflowToNanOrInfinity) {
+  on_ranks(3, with_transport("shm"), [](Communicator& world) {
+    const std::uint8_t large_e4m3fn[3] = {0x7e, 0xfe, 0x38}, large_e5m2[3] = {0x7b, 0xfb, 0x3c};  // the largest, its negative, 1
+    std::uint8_t out[3] = {};
+    world.all_reduce(large_e4m3fn, out, 3, DataType::f8_e4m3fn);
+    EXPECT_EQ(out[0] & 0x7f, 0x7f);  // NaN
+    EXPECT_EQ(out[1] & 0x7f, 0x7f);
+    EXPECT_EQ(out[2], 0x44);  // 3
+    world.all_reduce(large_e5m2, out, 3, DataType::f8_e5m2);
+    EXPECT_EQ(out[0], 0x7c);  // infinity
+    EXPECT_EQ(out[1], 0xfc);
+    EXPECT_EQ(out[2], 0x42);  // 3
+    world.all_reduce(large_e4m3fn, out, 3, DataType::f8_e4m3fn, ReduceOp::max);
+    EXPECT_EQ(std::memcmp(out, large_e4m3fn, 3), 0);
   });
 }
 

@@ -48,6 +48,8 @@ TEST(Names, spellings_of_others_are_understood) {
   EXPECT_EQ(parse_data_type("float").value(), DataType::f32);
   EXPECT_EQ(parse_data_type("half").value(), DataType::f16);
   EXPECT_EQ(parse_data_type("bfloat16").value(), DataType::bf16);
+  EXPECT_EQ(parse_data_type("float8_e4m3fn").value(), DataType::f8_e4m3fn);
+  EXPECT_EQ(parse_data_type("f8e5m2").value(), DataType::f8_e5m2);
   EXPECT_EQ(parse_data_type("Int64").value(), DataType::i64);
   EXPECT_EQ(parse_collective("AllReduce").value(), Collective::all_reduce);
   EXPECT_EQ(parse_collective("allreduce").value(), Collective::all_reduce);
@@ -90,6 +92,8 @@ TEST(Nearest, needs_a_close_neighbour) {
 TEST(Supported, bit_operators_take_no_floats_and_booleans_no_average) {
   EXPECT_FALSE(is_supported(DataType::f32, ReduceOp::band));
   EXPECT_FALSE(is_supported(DataType::bf16, ReduceOp::bxor));
+  EXPECT_FALSE(is_supported(DataType::f8_e4m3fn, ReduceOp::bor));
+  EXPECT_TRUE(is_supported(DataType::f8_e5m2, ReduceOp::premul_sum));
   EXPECT_TRUE(is_supported(DataType::u8, ReduceOp::bor));
   EXPECT_TRUE(is_supported(DataType::boolean, ReduceOp::bxor));
   EXPECT_FALSE(is_supported(DataType::boolean, ReduceOp::avg));

@@ -5,13 +5,15 @@
 #include <cli/bench_values.hpp>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <string>
 
 namespace peal::cli {
 namespace {
 
-constexpr DataType kTypes[] = {DataType::f64, DataType::f32, DataType::f16, DataType::bf16, DataType::i8,  DataType::u8,     DataType::i16,
-                               DataType::u16, DataType::i32, DataType::u32, DataType::i64,  DataType::u64, DataType::boolean};
+constexpr DataType kTypes[] = {DataType::f64, DataType::f32, DataType::f16,     DataType::bf16,      DataType::i8,
+                               DataType::u8,  DataType::i16, DataType::u16,     DataType::i32,       DataType::u32,
+                               DataType::i64, DataType::u64, DataType::boolean, DataType::f8_e4m3fn, DataType::f8_e5m2};
 constexpr ReduceOp kOps[] = {ReduceOp::sum,        ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg,
                              ReduceOp::premul_sum, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor};
 constexpr std::uint64_t kCount = 1009;  // several periods of the pattern and a rest
@@ -165,6 +167,61 @@ TEST(BenchValues, HalfPrecisionIsWrittenAsTheStandardSays) {
     fill_contributions(&brain, 1, 0, i, DataType::bf16, ReduceOp::sum);
     EXPECT_EQ(half, f16[contribution(0, i, DataType::f16, ReduceOp::sum)]);
     EXPECT_EQ(brain, bf16[contribution(0, i, DataType::bf16, ReduceOp::sum)]);
+  }
+}
+
+/// As a pattern, where the type has the number.
+std::optional<std::uint8_t> eight_bits(double value, DataType type) {
+  const int fraction_bits = type == DataType::f8_e4m3fn ? 3 : 2, bias = type == DataType::f8_e4m3fn ? 7 : 15;
+  if (value == 0) return std::uint8_t{0};
+  const int exponent = std::ilogb(value);
+  const double units = std::ldexp(value, fraction_bits - exponent);
+  if (units != std::floor(units) || exponent > 7) return std::nullopt;
+  return static_cast<std::uint8_t>((exponent + bias - 1) * (1 << fraction_bits) + static_cast<int>(units));
+}
+
+TEST(BenchValues, SumsOfEightBitsAreExactInWhateverOrderAndOneWrongElementIsFound) {
+  for (const DataType type : {DataType::f8_e4m3fn, DataType::f8_e5m2})
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::premul_sum, ReduceOp::min, ReduceOp::max, ReduceOp::prod})
+      for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 12, 32}) {
+        if (ranks > (op == ReduceOp::sum ? 32 : op == ReduceOp::prod ? 8 : 12)) continue;
+        std::vector<std::uint8_t> values(kCount);
+        for (std::uint64_t i = 0; i < kCount; ++i) {
+          const auto result = eight_bits(static_cast<double>(expected(ranks, 4 + i, type, op)), type);
+          ASSERT_TRUE(result) << word(type, op) << " of " << ranks;
+          values[i] = *result;
+        }
+        ASSERT_EQ(count_wrong_reductions(values.data(), kCount, ranks, 4, type, op), 0) << word(type, op) << " of " << ranks;
+        for (const std::uint64_t position : kPositions) {
+          values[position] ^= 1;
+          EXPECT_EQ(count_wrong_reductions(values.data(), kCount, ranks, 4, type, op), 1) << word(type, op) << " element " << position;
+          values[position] ^= 1;
+        }
+      }
+}
+
+TEST(BenchValues, EveryPartialSumOfEightBitsIsANumberOfTheType) {
+  for (std::uint64_t i = 0; i < 251; ++i)
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::premul_sum})
+      for (int first = 0; first < 12; ++first) {
+        std::int64_t sum = 0;
+        for (int r = first; r < 12; ++r) {
+          const double factor = op == ReduceOp::sum ? 1 : premul_factor(r);
+          sum += static_cast<std::int64_t>(factor) * contribution(r, i, DataType::f8_e5m2, op);
+          ASSERT_TRUE(eight_bits(static_cast<double>(sum), DataType::f8_e5m2)) << i << " ranks " << first << " to " << r;
+        }
+      }
+}
+
+TEST(BenchValues, AMissingRankOfEightBitsIsFound) {
+  for (int missing = 0; missing < 4; ++missing) {
+    std::vector<std::uint8_t> values(kCount);
+    for (std::uint64_t i = 0; i < kCount; ++i) {
+      const std::int64_t rest =
+          expected(4, i, DataType::f8_e5m2, ReduceOp::sum) - contribution(missing, i, DataType::f8_e5m2, ReduceOp::sum);
+      values[i] = *eight_bits(static_cast<double>(rest), DataType::f8_e5m2);
+    }
+    EXPECT_GT(count_wrong_reductions(values.data(), kCount, 4, 0, DataType::f8_e5m2, ReduceOp::sum), 150) << missing;
   }
 }
 

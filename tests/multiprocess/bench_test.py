@@ -45,7 +45,7 @@ class Bench(harness.ToolCase):
         self.assert_all_right("tcp", 3)
 
     def test_every_type_and_operator(self):
-        for dtype in "f64 f32 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool".split():
+        for dtype in "f64 f32 f16 bf16 f8_e4m3fn f8_e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool".split():
             for op in "sum prod min max avg premul_sum band bor bxor".split():
                 done = self.peal("bench", "all_reduce", "-n", 2, "-b", 1000, "-e", 1000, "--dtype", dtype, "--op", op, "--check", "--json", "-", *QUICKLY)
                 if dtype[0] in "fb" and dtype != "bool" and op[0] == "b" or dtype == "bool" and op in ("avg", "premul_sum", "band", "bor", "bxor") and done.code == 2:

@@ -72,10 +72,11 @@ class NanTest : public testing::TestWithParam<DataType> {};
 TEST_P(NanTest, min_and_max_carry_nan_at_every_lane) {
   const DataType type = GetParam();
   constexpr std::size_t kCount = 70;
-  const std::uint64_t nan = type == DataType::f64   ? 0x7ff8000000000000
-                            : type == DataType::f32 ? 0x7fc00000
-                            : type == DataType::f16 ? 0x7e00
-                                                    : 0x7fc0;
+  const std::uint64_t nan = type == DataType::f64    ? 0x7ff8000000000000
+                            : type == DataType::f32  ? 0x7fc00000
+                            : type == DataType::f16  ? 0x7e00
+                            : type == DataType::bf16 ? 0x7fc0
+                                                     : 0x7f;
   on_every_instruction_set([&] {
     for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
       for (std::size_t at = 0; at < kCount; ++at) {
@@ -91,7 +92,9 @@ TEST_P(NanTest, min_and_max_carry_nan_at_every_lane) {
 INSTANTIATE_TEST_SUITE_P(Types, CombineTest, testing::ValuesIn(all_types()),
                          [](const auto& type) { return std::string(name_of(type.param)); });
 
-INSTANTIATE_TEST_SUITE_P(Types, NanTest, testing::Values(DataType::f64, DataType::f32, DataType::f16, DataType::bf16),
+INSTANTIATE_TEST_SUITE_P(Types, NanTest,
+                         testing::Values(DataType::f64, DataType::f32, DataType::f16, DataType::bf16, DataType::f8_e4m3fn,
+                                         DataType::f8_e5m2),
                          [](const auto& type) { return std::string(name_of(type.param)); });
 
 TEST(Combine, rounds_halves_to_nearest_even_and_overflows_to_infinity) {

@@ -146,6 +146,7 @@ TEST(Convert, refuses_other_pairs) {
   std::uint64_t value = 1;
   EXPECT_FALSE(convert(DataType::f16, &value, DataType::f64, &value, 1));
   EXPECT_FALSE(convert(DataType::f16, &value, DataType::bf16, &value, 1));
+  EXPECT_FALSE(convert(DataType::f8_e5m2, &value, DataType::f8_e4m3fn, &value, 1));
   EXPECT_FALSE(convert(DataType::f32, &value, DataType::i32, &value, 1));
   EXPECT_EQ(value, 1u);
 }

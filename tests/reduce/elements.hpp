@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <reduce/f8_float.hpp>
 #include <reduce/half_float.hpp>
 #include <reduce/instruction_set.hpp>
 #include <string>
@@ -38,6 +39,8 @@ inline bool is_nan(DataType type, std::uint64_t bits) {
     case DataType::f32: return (bits & 0x7fffffffu) > 0x7f800000u;
     case DataType::f16: return (bits & 0x7fffu) > 0x7c00u;
     case DataType::bf16: return (bits & 0x7fffu) > 0x7f80u;
+    case DataType::f8_e4m3fn: return (bits & 0x7fu) == 0x7fu;
+    case DataType::f8_e5m2: return (bits & 0x7fu) > 0x7cu;
     default: return false;
   }
 }
@@ -66,6 +69,8 @@ inline std::uint64_t special_bits(DataType type, std::mt19937_64& random) {
       return pick({0, 1, 0x8000, 0x7c00, 0xfc00, 0x7e00, 0x7c01, 0xfe12, 0x7bff, 0xfbff, 0x03ff, 0x0400, 0x8001, 0x7fff, 0xffff});
     case DataType::bf16:
       return pick({0, 1, 0x8000, 0x7f80, 0xff80, 0x7fc0, 0x7f81, 0xffc1, 0x7f7f, 0xff7f, 0x007f, 0x0080, 0x8001, 0x7fff, 0xffff});
+    case DataType::f8_e4m3fn: return pick({0, 1, 0x80, 0x7f, 0xff, 0x7e, 0xfe, 0x07, 0x08, 0x81});
+    case DataType::f8_e5m2: return pick({0, 1, 0x80, 0x7c, 0xfc, 0x7e, 0x7d, 0xff, 0x7b, 0xfb, 0x03, 0x04, 0x81});
     case DataType::boolean: return pick({0, 1, 2, 0x80, 0xff});
     default: {
       const int bits = static_cast<int>(size_of(type)) * 8;
@@ -86,6 +91,8 @@ inline std::uint64_t ordinary_bits(DataType type, std::mt19937_64& random) {
   }
   if (type == DataType::f16) bits = f16_of_f32(narrow);
   if (type == DataType::bf16) bits = bf16_of_f32(narrow);
+  if (type == DataType::f8_e4m3fn) bits = f8_of_f32<E4m3fn>(narrow);
+  if (type == DataType::f8_e5m2) bits = f8_of_f32<E5m2>(narrow);
   if (type == DataType::boolean) bits = random() & 1;
   return bits;
 }

@@ -20,9 +20,11 @@ Result<Collective> parse_collective(std::string_view text);
 /// The nearest of `choices` to `text` by edit distance, or empty when none is close.
 std::string_view nearest(std::string_view text, const std::string_view* choices, std::size_t count);
 
-constexpr bool is_floating(DataType t) noexcept {
-  return t == DataType::f64 || t == DataType::f32 || t == DataType::f16 || t == DataType::bf16;
+/// True for the floats of 16 and 8 bits: computed in f32, then rounded.
+constexpr bool is_narrow(DataType t) noexcept {
+  return t == DataType::f16 || t == DataType::bf16 || t == DataType::f8_e4m3fn || t == DataType::f8_e5m2;
 }
+constexpr bool is_floating(DataType t) noexcept { return t == DataType::f64 || t == DataType::f32 || is_narrow(t); }
 /// False for the pairs that Peal refuses: bit operators on floating types; avg and premul_sum on booleans (sum is or, prod is and).
 constexpr bool is_supported(DataType t, ReduceOp op) noexcept {
   const bool bits = op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;

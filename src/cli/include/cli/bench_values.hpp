@@ -8,7 +8,8 @@
 
 namespace peal::cli {
 
-/// The value that `rank` contributes at element `index` of its input: a small integer, so that sums are exact in every type.
+/// The value that `rank` contributes at element `index` of its input: a small integer, so that sums are exact in every
+/// type (8-bit floats: up to 32 ranks, 12 with premul_sum; what they contribute to sums is mostly zero).
 std::int64_t contribution(int rank, std::uint64_t index, DataType type, ReduceOp op);
 
 /// This rank's factor for premul_sum.

@@ -2,7 +2,8 @@
 //
 // Rules for every kernel here, on every instruction set:
 //  - integers wrap modulo 2^bits;
-//  - f16 and bf16 are computed in fp32 and rounded to nearest even once per call (f16 overflows to infinity, NaN stays a quiet NaN);
+//  - f16, bf16 and f8 are computed in fp32 and rounded to nearest even once per call. What rounds beyond the largest number is infinity;
+//    in f8_e4m3fn, which has none, it is NaN, and so is an infinite fp32 result. NaN stays a quiet NaN;
 //  - min and max propagate NaN (NaN when either side is NaN) and order -0 below +0, as minimum and maximum of IEEE 754-2019;
 //  - a boolean is read as 0 or not 0 and written as 0 or 1: sum, max, bor are or; prod, min, band are and; bxor is exclusive or;
 //  - avg and premul_sum combine as sum: see scale.hpp for what comes before and after.
@@ -30,9 +31,9 @@ CombineFn combine_for(DataType type, ReduceOp op, Stores stores = Stores::cached
 /// canonical: one fixed binary tree, a function of k alone: the left part gets the largest power of two strictly below k, recursively.
 enum class Order : std::uint8_t { left_to_right, canonical };
 
-/// dst[i] = sources[0][i] op ... op sources[k-1][i], in one pass over memory. f16 and bf16 stay in fp32 until one rounding at the end.
+/// dst[i] = sources[0][i] op ... op sources[k-1][i], in one pass over memory. f16, bf16 and f8 stay in fp32 until one rounding at the end.
 /// `dst` may equal any one source exactly; otherwise nothing overlaps dst. 1 <= k <= 65536; k = 1 copies (booleans are normalised).
-/// `divisor` above 1 divides the result (avg), for f16 and bf16 before their rounding. False, and nothing done, where the pair
+/// `divisor` above 1 divides the result (avg), for f16, bf16 and f8 before their rounding. False, and nothing done, where the pair
 /// is refused or k or divisor is out of range. Uses up to 80 KiB of stack.
 bool combine_many(DataType type, ReduceOp op, void* dst, const void* const* sources, int k, std::size_t count, Order order,
                   Stores stores = Stores::cached, int divisor = 1) noexcept;

@@ -8,12 +8,12 @@
 
 namespace peal::reduce {
 
-/// dst[i] = src[i] * factor. f64 in f64, f32 in f32 (the factor rounded to f32), f16 and bf16 in fp32 with one rounding;
+/// dst[i] = src[i] * factor. f64 in f64, f32 in f32 (the factor rounded to f32), f16, bf16 and f8 in fp32 with one rounding;
 /// integers multiply by integer_factor<T>(factor) and wrap; a boolean is kept (as 0 or 1) when factor is not 0, else cleared.
 /// dst may equal src exactly. Any alignment.
 void scale(DataType type, void* dst, const void* src, std::size_t count, double factor) noexcept;
 
-/// dst[i] = src[i] / n, n >= 1. Floats divide and round once (f16 and bf16 in fp32); integers truncate toward zero;
+/// dst[i] = src[i] / n, n >= 1. Floats divide and round once (f16, bf16 and f8 in fp32); integers truncate toward zero;
 /// booleans are only normalised. dst may equal src exactly. Any alignment.
 void divide(DataType type, void* dst, const void* src, std::size_t count, int n) noexcept;
 

@@ -13,7 +13,7 @@ std::string explain_text(const Environment& environment, const Selection& select
 ///  "bytes_per_link":[..],"breakdown_us":{..},"candidates":[..],"excluded":[..],"constants":[..]}
 std::string explain_json(const Environment& environment, const Selection& selection);
 
-/// How often a 16-bit float is rounded on its way: "once", "once a hop", or "not at all" (no 16-bit sum).
+/// How often a float of 16 or 8 bits is rounded on its way: "once", "once a hop", or "not at all" (no sum of such floats).
 std::string_view rounding_of(const Candidate& candidate, const Environment& environment, const Call& call);
 
 }  // namespace peal::tuning
