@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
-"""Peal against the collective libraries of Debian 12, on this host, two or more ranks in shared memory.
+"""Peal against the collective libraries of Debian 12, on this host, two or more ranks in shared memory or over loopback TCP.
 
-    bench/compare/compare.py                      all_reduce, 2 ranks, 8 B to 256 MiB, nine pairs
-    bench/compare/compare.py --pairs 3 --sizes 8,64K,16M
+    bench/compare/compare.py                      every collective, 2 ranks, 8 B to 256 MiB, nine pairs: more than half an hour
+    bench/compare/compare.py --quick              every collective at 8 B, 64 KiB and 1 MiB, three pairs: three minutes
+    bench/compare/compare.py --collectives all_reduce --sizes 8,64K,16M --pairs 5 --svg ratios.svg
+    bench/compare/compare.py --transport tcp --ranks 4
 
 Every repeat runs each library once over all sizes, in turn, so that what the machine does meanwhile meets all of them alike. Beside every
 point stands a flag exchange between the two cores, before and after it: under 50 ns they are siblings (one core), under 120 near, else far.
 A point during which this changed is dropped. In each placement the best peer is the one of the lowest median; each of Peal's points is set
 against that peer's point of the nearest repeat (Peal / peer). All run under the same scheduler class (SCHED_RR where allowed and ranks <=
-cores), bound to cores. p50: calls with aligned starts, maximum over ranks, as bench/peers/bench_common.h has it. Needs openmpi-bin,
+cores), bound to cores. A cell is won when the median ratio is at most 1.00 and the upper 95 % bound of the median (by order statistics, so
+it needs five pairs) at most 1.05. p50: calls with aligned starts, maximum over ranks, as bench/peers/bench_common.h has it. Needs openmpi-bin,
 libopenmpi-dev, mpich and libmpich-dev (installed when root)."""
 import argparse
 import collections
 import json
+import math
 import os
 import shutil
 import statistics
@@ -25,7 +29,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PACKAGES = ["openmpi-bin", "libopenmpi-dev", "mpich", "libmpich-dev", "util-linux"]
 PEER_NAMES = {"all_reduce": "allreduce", "broadcast": "broadcast", "reduce": "reduce", "all_gather": "allgather",
-              "reduce_scatter": "reduce_scatter", "all_to_all": "alltoall", "gather": "gather", "scatter": "scatter", "barrier": "barrier"}
+              "reduce_scatter": "reduce_scatter", "all_to_all": "alltoall", "gather": "gather", "scatter": "scatter", "send_recv": "sendrecv", "barrier": "barrier"}
 RG = "-genv MPIR_CVAR_%s_POSIX_INTRA_ALGORITHM release_gather"
 PEERS = {
     "openmpi vader+cma": "ompi --mca pml ob1 --mca btl self,vader",
@@ -34,6 +38,11 @@ PEERS = {
     "mpich": "mpich",
     "mpich release_gather": "mpich " + " ".join(RG % c for c in ("BCAST", "REDUCE", "ALLREDUCE", "BARRIER")) + " -genv MPIR_CVAR_COLL_SHM_LIMIT_PER_NODE 262144",
 }
+TCP_PEERS = {
+    "openmpi tcp": "ompi --mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include lo",
+    "mpich tcp": "mpich -genv MPIR_CVAR_NOLOCAL 1 -genv UCX_TLS tcp,self -genv UCX_NET_DEVICES lo",
+}
+QUICK_PEERS = {"shm": "openmpi vader+cma,openmpi ucx,mpich", "tcp": "openmpi tcp"}  # the others are hardly ever the best
 
 
 def size_of(text):
@@ -71,16 +80,16 @@ class Runner:
     def peal(self, collective):
         """{size: (p50 us, placement)} out of place, and in place under negative sizes."""
         rows = {}
-        for size in self.arguments.sizes:
+        for size in [0] if collective == "barrier" else self.arguments.sizes:
             out = os.path.join(self.folder, "peal.json")
             command = self.shield + [self.arguments.peal, "bench", collective, "-n", str(self.arguments.ranks), "-b", str(size), "-e", str(size),
-                                     "--json", out, "--timeout", "120"]
+                                     "--transport", self.arguments.transport, "--json", out, "--timeout", "120"]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             with open(out) as file:
                 row = json.load(file)["rows"][0]
-            halves = {size: row["out_of_place"], -size: row["in_place"] if collective == "all_reduce" else None}
-            lines = {size: row["line_ns"]["out_of_place"], -size: row["line_ns"]["in_place"]}
-            rows.update({s: (h["p50_us"], placement(*lines[s])) for s, h in halves.items() if h})
+            rows[size] = (row["out_of_place"]["p50_us"], placement(*row["line_ns"]["out_of_place"]))
+            if collective == "all_reduce":
+                rows[-size] = (row["in_place"]["p50_us"], placement(*row["line_ns"]["in_place"]))
         return rows
 
     def peer(self, settings, collective):
@@ -153,28 +162,107 @@ def as_read(row):
     return dict(row, peal=sizes(row["peal"]), peers={name: sizes(points) for name, points in row["peers"].items()})
 
 
+def upper_bound(ratios):
+    """The upper 95 % bound of the median of sorted ratios: the smallest of them that the median exceeds with at most 5 %. None: too few."""
+    n = len(ratios)
+    below = 0.0
+    for k in range(n):
+        below += math.comb(n, k) / 2**n  # P(at most k of n lie below the median)
+        if below >= 0.95:
+            return ratios[k]
+    return None
+
+
+def is_won(ratios):
+    bound = upper_bound(ratios)
+    return statistics.median(ratios) <= 1.0 and bound is not None and bound <= 1.05
+
+
+def print_summary(raw):
+    """Of every cell, in the placement that has the most pairs."""
+    cells = {}
+    for collective in dict.fromkeys(row["collective"] for row in raw):
+        for size, where in pairs_of([row for row in raw if row["collective"] == collective]).items():
+            ratios = max((entry[3] for entry in where.values()), key=len)
+            cells[collective, size] = ratios
+    if not cells:
+        return
+    medians = [statistics.median(ratios) for ratios in cells.values()]
+    lost = [f"{collective} {name_of(abs(size))}{' in place' if size < 0 else ''} ({statistics.median(ratios):.2f})"
+            for (collective, size), ratios in cells.items() if not is_won(ratios)]
+    mean = math.exp(statistics.fmean(math.log(m) for m in medians))
+    print(f"\n{len(cells) - len(lost)} of {len(cells)} cells won; geometric mean of the ratios {mean:.2f}: {1 / mean:.2f} times as fast as the best peer")
+    if lost:
+        print("not won (or with too few pairs to say so): " + ", ".join(lost))
+
+
+def plot(raw, path):
+    """Every ratio as a dot, the medians joined, one line of panels; 1.0 is the best peer."""
+    collectives = list(dict.fromkeys(row["collective"] for row in raw))
+    width, height, left, low, high = 190, 220, 50, 0.125, 4.0
+    colours = {"near": "#0072b2", "far": "#d55e00", "siblings": "#009e73", "any": "#555555"}
+
+    def y_of(ratio):
+        return 30 + height * (math.log2(high) - math.log2(min(high, max(low, ratio)))) / (math.log2(high) - math.log2(low))
+
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + len(collectives) * (width + 15)}" height="{height + 110}" font-family="sans-serif" font-size="11">',
+           '<rect width="100%" height="100%" fill="white"/>']
+    for tick in (0.125, 0.25, 0.5, 1, 2, 4):
+        out.append(f'<text x="{left - 8}" y="{y_of(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
+    for i, collective in enumerate(collectives):
+        x0 = left + i * (width + 15)
+        found = pairs_of([row for row in raw if row["collective"] == collective])
+        sizes = sorted(size for size in found if size >= 0)
+        out.append(f'<rect x="{x0}" y="30" width="{width}" height="{height}" fill="none" stroke="#999"/>'
+                   f'<line x1="{x0}" x2="{x0 + width}" y1="{y_of(1):.1f}" y2="{y_of(1):.1f}" stroke="#999" stroke-dasharray="4 3"/>'
+                   f'<text x="{x0 + width / 2}" y="20" text-anchor="middle" font-weight="bold">{collective}</text>')
+        for at, size in enumerate(sizes):
+            x = x0 + width * (at + 0.5) / len(sizes)
+            out.append(f'<text transform="translate({x + 4:.1f},{height + 40}) rotate(60)">{name_of(size)}</text>')
+            for place, (_, _, _, ratios) in found[size].items():
+                colour = colours[place]
+                out += [f'<circle cx="{x:.1f}" cy="{y_of(r):.1f}" r="2" fill="{colour}" fill-opacity="0.35"/>' for r in ratios]
+                out.append(f'<rect x="{x - 6:.1f}" y="{y_of(statistics.median(ratios)) - 1.5:.1f}" width="12" height="3" fill="{colour}"/>')
+    for i, (place, colour) in enumerate(list(colours.items())[:3]):
+        out.append(f'<text x="{left + 90 * i}" y="{height + 100}" fill="{colour}">{place}</text>')
+    out.append(f'<text x="{left + 300}" y="{height + 100}">Peal / best peer; bars are medians, below 1 Peal is faster</text></svg>')
+    with open(path, "w") as file:
+        file.write("\n".join(out) + "\n")
+
+
 def print_table(collective, raw):
-    print(f"\n| {collective} | placement | Peal p50 us | best peer us | ratio (median) | lowest - highest | pairs | best peer |\n|---|---|---|---|---|---|---|---|")
+    print(f"\n| {collective} | placement | Peal p50 us | best peer us | ratio (median) | lowest - highest | 95 % bound | pairs | best peer |\n|---|---|---|---|---|---|---|---|---|")
     found = pairs_of(raw)
     for size in sorted(found, key=lambda s: (s < 0, abs(s))):
         for where, (best, theirs, mine, ratios) in sorted(found[size].items(), key=lambda item: -len(item[1][3])):
+            bound = upper_bound(ratios)
             print(f"| {name_of(abs(size))}{' in place' if size < 0 else ''} | {where} | {statistics.median(mine):.3g} | {theirs:.3g} | "
-                  f"{statistics.median(ratios):.2f} | {ratios[0]:.2f} - {ratios[-1]:.2f} | {len(ratios)} | {best} |", flush=True)
+                  f"{statistics.median(ratios):.2f} | {ratios[0]:.2f} - {ratios[-1]:.2f} | {'-' if bound is None else f'{bound:.2f}'} | {len(ratios)} | {best} |", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--collectives", default="all_reduce")
+    parser.add_argument("--collectives", default=",".join(PEER_NAMES))
+    parser.add_argument("--quick", action="store_true", help="8 B, 64 KiB and 1 MiB, three pairs, the peers that are usually best")
+    parser.add_argument("--transport", choices=("shm", "tcp"), default="shm")
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--sizes", default="8,64,1K,64K,1M,16M,256M")
-    parser.add_argument("--pairs", type=int, default=9, help="in one placement, for every size")
-    parser.add_argument("--peers", default=",".join(PEERS), help="comma separated: " + ", ".join(PEERS))
+    parser.add_argument("--sizes", default=None, help="default: 8,1K,64K,1M,16M,256M")
+    parser.add_argument("--pairs", type=int, default=None, help="in one placement, for every size")
+    parser.add_argument("--peers", default=None, help="comma separated: " + ", ".join([*PEERS, *TCP_PEERS]))
     parser.add_argument("--peal", default=os.path.join(ROOT, "build/release/bin/peal"))
     parser.add_argument("--seconds", type=float, default=0, help="begin no repeat after so many seconds a collective; 0: until there are enough pairs")
     parser.add_argument("--json", help="write every figure to this file")
+    parser.add_argument("--svg", help="draw the ratios into this file")
     parser.add_argument("--add-to", help="go on from the figures that an earlier run on this machine wrote with --json")
     arguments = parser.parse_args()
-    arguments.sizes = [size_of(s) for s in arguments.sizes.split(",")]
+    arguments.pairs = arguments.pairs or (3 if arguments.quick else 9)
+    arguments.sizes = [size_of(s) for s in (arguments.sizes or ("8,64K,1M" if arguments.quick else "8,1K,64K,1M,16M,256M")).split(",")]
+    known = PEERS if arguments.transport == "shm" else TCP_PEERS
+    arguments.peers = arguments.peers or (QUICK_PEERS[arguments.transport] if arguments.quick else ",".join(known))
+    for chosen, offered in ((arguments.peers, known), (arguments.collectives, PEER_NAMES)):
+        unknown = [name for name in chosen.split(",") if name not in offered]
+        if unknown:
+            sys.exit(f"{unknown[0]!r} is not known here; type one or more of: {', '.join(offered)}")
     if not os.path.exists(arguments.peal):
         sys.exit(f"There is no {arguments.peal}; type ./quickstart first, or give --peal.")
     install()
@@ -199,11 +287,14 @@ def main():
                 if repeat >= arguments.pairs and all(max(len(r[3]) for r in where.values()) >= arguments.pairs for where in found.values()):
                     break
                 ours = runner.peal(collective)
-                theirs = {name: runner.peer(PEERS[name], collective) for name in arguments.peers.split(",")}
+                theirs = {name: runner.peer(known[name], collective) for name in arguments.peers.split(",")}
                 done.append({"collective": collective, "repeat": repeat, "peal": ours, "peers": theirs})
                 print(f"# {collective}: repeat {repeat + 1} done", file=sys.stderr, flush=True)
             print_table(collective, done)
             raw += done
+        print_summary(raw)
+        if arguments.svg:
+            plot(raw, arguments.svg)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if arguments.json:

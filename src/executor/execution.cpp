@@ -114,7 +114,15 @@ std::uint32_t Execution::messages_of(const BoundOp& bound) const {
   const Ref& ref = kind == OpKind::send ? bound.op->src : bound.op->dst;
   if (ref.count == 0) return 1;
   const std::uint64_t bytes = binding_->chunk(ref.buffer, bound.chunk(ref)).count * element_;
-  return bytes == 0 ? 1 : static_cast<std::uint32_t>((bytes + plan_->message_bytes - 1) / plan_->message_bytes);
+  const std::uint64_t most = message_bytes_of(bytes);
+  return bytes == 0 ? 1 : static_cast<std::uint32_t>((bytes + most - 1) / most);
+}
+
+// An op that receives and sends on waits for room once its message is there: then not for the rank that sent it, who may be done and gone.
+std::uint32_t Execution::awaited_edge(OpKind kind, std::uint32_t from, std::uint32_t to) const {
+  if (!schedule::receives(kind)) return to;
+  transport::Receiver* const receiver = edges_[from].receiver;
+  return schedule::sends(kind) && receiver != nullptr && receiver->peek() != nullptr ? to : from;
 }
 
 std::vector<int> Execution::awaited_peers() const {
@@ -123,14 +131,17 @@ std::vector<int> Execution::awaited_peers() const {
     for (std::size_t s = 0; s < flat_at_.size(); ++s) {
       if (flat_at_[s] == flat_->begin[s + 1]) continue;
       const FlatOp& op = flat_->ops[flat_at_[s]];
-      if (!schedule::receives(op.kind) && !schedule::sends(op.kind)) continue;
-      peers.push_back(peer_of(schedule::receives(op.kind) ? op.from : op.to));
+      if (schedule::receives(op.kind) || schedule::sends(op.kind)) peers.push_back(peer_of(awaited_edge(op.kind, op.from, op.to)));
     }
   } else if (plan_ != nullptr) {
     for (const Strand& strand : strands_) {
       if (strand.cursor.done()) continue;
       const BoundOp bound = strand.cursor.current(plan_->program);
-      if (bound.peer >= 0) peers.push_back(bound.peer);
+      if (bound.peer < 0) continue;
+      const std::uint32_t first = edge_index(bound.peer, bound.op->channel, ranks_);
+      const bool is_fused = schedule::receives(bound.op->kind) && schedule::sends(bound.op->kind);
+      const std::uint32_t to = is_fused ? edge_index(bound.peer2, bound.op->channel, ranks_) : first;
+      peers.push_back(peer_of(awaited_edge(bound.op->kind, first, to)));
     }
   }
   std::sort(peers.begin(), peers.end());

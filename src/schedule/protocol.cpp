@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <base/names.hpp>
 #include <schedule/protocol.hpp>
 
@@ -5,6 +6,8 @@ namespace peal::schedule {
 
 namespace {
 constexpr std::uint64_t kAnySize = ~std::uint64_t{0};
+constexpr std::uint64_t kLeastHalf = 16 * 1024;  // bytes
+constexpr std::uint64_t kHalfGranule = 4 * 1024;
 constexpr ProtocolTraits kProtocols[kProtocolCount] = {
     {Protocol::line, "line", "data and flag in one pair of cache lines", 8, 64, true, false},
     {Protocol::staged, "staged", "through slots of a channel: copied in, reduced or copied out", 4, 128 * 1024, true, false},
@@ -13,6 +16,11 @@ constexpr ProtocolTraits kProtocols[kProtocolCount] = {
     {Protocol::fused, "fused", "a hand-written routine that equals a named schedule", 4, 256 * 1024, true, false},
 };
 }  // namespace
+
+std::uint64_t staged_message_bytes(std::uint64_t whole) noexcept {
+  const std::uint64_t half = (whole / 2 + kHalfGranule - 1) / kHalfGranule * kHalfGranule;
+  return std::clamp(half, kLeastHalf, traits_of(Protocol::staged).message_bytes);
+}
 
 const ProtocolTraits& traits_of(Protocol protocol) noexcept { return kProtocols[static_cast<int>(protocol)]; }
 std::span<const ProtocolTraits> all_protocols() noexcept { return kProtocols; }

@@ -11,8 +11,6 @@ namespace {
 
 constexpr std::uint64_t kAnySize = ~std::uint64_t{0};
 constexpr std::int32_t kMostRanksLookedAt = 1024;
-constexpr std::uint64_t kLeastHalf = 16 * 1024;  // bytes
-constexpr std::uint64_t kHalfGranule = 4 * 1024;
 
 schedule::ExtentTable table_of(schedule::Layout layout, std::uint64_t elements, const std::uint64_t* varied) {
   const auto blocks = static_cast<std::uint64_t>(std::max(1, layout.blocks));
@@ -41,18 +39,11 @@ MessageShape shape_of(const schedule::Schedule& schedule) {
   return shape;
 }
 
-/// What goes through a slot is copied in and then out. In two halves, the second is copied in while the first is copied out; and the
-/// sender, who sees two messages in a call, learns how the slots are best filled (bench/RESULTS.md). `whole`: bytes of the longest message.
-std::uint64_t host_message_limit(schedule::Protocol protocol, std::uint64_t whole) {
-  const std::uint64_t slot = schedule::traits_of(protocol).message_bytes;
-  if (protocol != schedule::Protocol::staged) return slot;
-  const std::uint64_t half = (whole / 2 + kHalfGranule - 1) / kHalfGranule * kHalfGranule;
-  return std::clamp(half, kLeastHalf, slot);
-}
-
 /// A host's slots are the transport's; GPUs stream a message whatever its size, and a pipelined program moves in slices of the protocol.
+/// `whole`: bytes of the longest message of the call.
 std::uint64_t message_limit(const Environment& environment, const Offer& offer, bool is_pipelined, std::uint64_t whole) {
-  if (environment.is_host) return host_message_limit(offer.protocol, whole);
+  if (environment.is_host)
+    return offer.protocol == Protocol::staged ? schedule::staged_message_bytes(whole) : schedule::traits_of(offer.protocol).message_bytes;
   if (!is_pipelined) return kAnySize;
   std::uint64_t limit = kAnySize;
   for (int l = 0; l < kLevels; ++l)

@@ -94,6 +94,8 @@ TEST(Execution, AStalledChannelHoldsTheCallAndNothingElse) {
   EXPECT_FALSE(run.done());
   EXPECT_FALSE(run.execution(2).failed());
   EXPECT_EQ(run.execution(2).awaited_peers(), (std::vector<int>{1}));
+  // What rank 0 sent lies ready: rank 1 waits for room towards rank 2, not for rank 0, who may have ended meanwhile.
+  EXPECT_EQ(run.execution(1).awaited_peers(), (std::vector<int>{2}));
   run.fabric().stall(1, 2, 0, false);
   EXPECT_EQ(run.finish(), "");
 }

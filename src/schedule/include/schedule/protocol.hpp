@@ -28,6 +28,11 @@ struct ProtocolTraits {
   bool rendezvous;              ///< a send completes only with its receive
 };
 
+/// Bytes of one message where `whole` bytes go through slots. What goes through a slot is copied in and then out: in two halves, the
+/// second is copied in while the first is copied out; and a sender who sees two messages in a call learns how its slots are best filled
+/// (bench/RESULTS.md). Short messages stay whole, long ones fill slots.
+std::uint64_t staged_message_bytes(std::uint64_t whole) noexcept;
+
 const ProtocolTraits& traits_of(Protocol protocol) noexcept;
 std::span<const ProtocolTraits> all_protocols() noexcept;
 std::string_view name_of(Protocol protocol) noexcept;
