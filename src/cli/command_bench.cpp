@@ -16,14 +16,15 @@ namespace peal::cli {
 namespace {
 
 struct BenchWords {
-  std::string collective, first = "8", last = "64M", type = "f32", op = "sum", transport = "auto", algorithm, protocol, json;
+  std::string collective, first = "8", last = "64M", type = "f32", op = "sum", transport, algorithm, protocol, json;
   std::uint64_t factor = 2;
   int ranks = 2, root = 0, iterations = 0, warmup = -1, groups = 0;
   double timeout_s = 0;
   bool in_place = false, out_of_place = false, check = false, deterministic = false;
 };
 
-Result<comm::TransportChoice> transport_of(const std::string& text) {
+Result<comm::TransportChoice> transport_of(const std::string& asked) {
+  const std::string text = asked.empty() ? setting("PEAL_TRANSPORT") : asked;
   if (text == "auto") return comm::TransportChoice::automatic;
   if (text == "shm") return comm::TransportChoice::shm;
   if (text == "tcp") return comm::TransportChoice::tcp;
@@ -72,7 +73,7 @@ Result<BenchOptions> options_of(const BenchWords& words, int ranks) {
 }
 
 std::string transport_text(const comm::Core& core, const std::string& asked) {
-  if (core.size() == 1) return asked == "auto" ? "none" : asked;
+  if (core.size() == 1) return asked.empty() || asked == "auto" ? "none" : asked;
   return core.routes().name_of(core.rank() == 0 ? core.size() - 1 : 0);
 }
 
@@ -162,7 +163,7 @@ void add_bench(CLI::App& app, Action& action) {
   command->add_option("--iters", words->iterations, "Timed calls a row (default: what fits 0.1 s, at least 5)");
   command->add_option("--warmup", words->warmup, "Calls before the timed ones");
   command->add_flag("--check", words->check, "Check every element of every rank; exit code 1 when any is wrong");
-  command->add_option("--transport", words->transport, "auto, shm or tcp")->capture_default_str();
+  command->add_option("--transport", words->transport, "auto, shm or tcp (default: PEAL_TRANSPORT, or auto)");
   command->add_option("--algorithm", words->algorithm, "Force an algorithm (peal explain lists them)");
   command->add_option("--protocol", words->protocol, "Force a protocol: line, staged, ...");
   command->add_flag("--deterministic", words->deterministic, "Only canonical summation");

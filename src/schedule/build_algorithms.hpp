@@ -7,13 +7,22 @@
 
 namespace peal::schedule {
 
-std::vector<Algorithm> ring_algorithms();            // build_ring.cpp
-std::vector<Algorithm> direct_algorithms();          // build_direct.cpp: one_shot, two_shot, all_pairs
-std::vector<Algorithm> recursive_algorithms();       // build_recursive.cpp: doubling, halving, dissemination
-std::vector<Algorithm> rabenseifner_algorithms();    // build_rabenseifner.cpp
-std::vector<Algorithm> tree_algorithms();            // build_tree.cpp: k-nomial
-std::vector<Algorithm> hierarchical_algorithms();    // build_hierarchical.cpp
-std::vector<Algorithm> point_to_point_algorithms();  // build_point_to_point.cpp
+std::vector<Algorithm> ring_algorithms();                // build_ring.cpp
+std::vector<Algorithm> bidirectional_ring_algorithms();  // build_bidirectional_ring.cpp
+std::vector<Algorithm> direct_algorithms();              // build_direct.cpp: one_shot, two_shot, all_pairs
+std::vector<Algorithm> recursive_algorithms();           // build_recursive.cpp: doubling, halving, dissemination
+std::vector<Algorithm> bruck_algorithms();               // build_bruck.cpp
+std::vector<Algorithm> rabenseifner_algorithms();        // build_rabenseifner.cpp
+std::vector<Algorithm> tree_algorithms();                // build_tree.cpp: k-nomial
+std::vector<Algorithm> double_binary_tree_algorithms();  // build_double_binary_tree.cpp
+std::vector<Algorithm> hierarchical_algorithms();        // build_hierarchical.cpp
+std::vector<Algorithm> point_to_point_algorithms();      // build_point_to_point.cpp
+
+/// Marks rows that no host may choose by itself (see Algorithm).
+inline std::vector<Algorithm> only_by_name_on_hosts(std::vector<Algorithm> rows) {
+  for (Algorithm& row : rows) row.only_by_name_on_hosts = true;
+  return rows;
+}
 
 CostTerms hierarchical_cost(const Request& request);  // cost_hierarchical.cpp
 bool hierarchical_is_canonical(const Request& request);

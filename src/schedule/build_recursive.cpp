@@ -128,12 +128,6 @@ void build_barrier(const Request& request, std::int32_t rank, RankBuilder& build
   }
 }
 
-std::int32_t rounds_for(std::int32_t n) {
-  std::int32_t rounds = 0;
-  for (std::int64_t reach = 1; reach < n; reach *= 2) ++rounds;
-  return rounds;
-}
-
 // The busiest rank of a doubling among n: messages, and blocks where a message carries all that its range holds.
 struct Busiest {
   double messages = 0;

@@ -46,6 +46,13 @@ inline std::vector<Exchange> doubling_exchanges(std::int32_t n, std::int32_t ran
   return steps;
 }
 
+/// Rounds in which what each rank knows can double until it knows of all n: ceil(log2 n).
+constexpr std::int32_t rounds_for(std::int32_t n) {
+  std::int32_t rounds = 0;
+  for (std::int64_t reach = 1; reach < n; reach *= 2) ++rounds;
+  return rounds;
+}
+
 /// The largest power of two that is at most n.
 constexpr std::int32_t power_within(std::int32_t n) { return n == 1 ? 1 : power_below(n + 1, 2); }
 

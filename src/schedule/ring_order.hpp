@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <schedule/builder.hpp>
 #include <utility>
 #include <vector>
@@ -51,6 +52,11 @@ struct RingSeat {
   std::uint8_t channel = 0;
 };
 
+/// The same place in the ring that runs the other way: position p becomes size - 1 - p.
+inline RingSeat reversed(const RingSeat& seat, std::uint8_t channel) {
+  return {seat.size, seat.size - 1 - seat.position, seat.next, seat.prev, channel};
+}
+
 inline RingSeat seat_of(const RingOrder& ring, std::int32_t rank, std::uint8_t channel = 0) {
   const std::int32_t position = ring.position_of(rank);
   return {ring.size(), position, ring.rank_at(position - 1), ring.rank_at(position + 1), channel};
@@ -62,11 +68,12 @@ struct ChunkPlace {
   std::int32_t width = 1;
   std::int32_t step = 0;
   std::int32_t modulus = 0;
-  Chunks in(BufferId buffer) const { return chunks_of(buffer, first, width).by(step); }
+  std::int32_t scratch_base = 0;  ///< index of chunk 0 in scratch
+  Chunks in(BufferId buffer) const { return chunks_of(buffer, first + (buffer == kScratch ? scratch_base : 0), width).by(step); }
 };
 
-/// Which chunks belong to a ring position: `width` chunks from base + stride * position, where stride * size divides base rounded down
-/// to it (so that a walk along the ring is a loop of constant steps); or, where `numbers` are given, from numbers[position], moved by
+/// Which chunks belong to a ring position: `width` chunks from base + stride * position, all of them in one block of |stride| * size
+/// (so that a walk along the ring is a loop of constant steps); or, where `numbers` are given, from numbers[position], moved by
 /// `outer_step` in each iteration of a loop around the walk.
 struct RingChunks {
   std::int32_t size = 1;
@@ -75,18 +82,21 @@ struct RingChunks {
   std::int32_t stride = 1;
   std::vector<std::int32_t> numbers;
   std::int32_t outer_step = 0;
+  std::int32_t scratch_base = 0;
 
   /// Ring position p owns `width` chunks from base + width * p; base is a multiple of size * width.
-  static RingChunks in_order(std::int32_t size, std::int32_t base = 0, std::int32_t width = 1) { return {size, base, width, width, {}, 0}; }
+  static RingChunks in_order(std::int32_t size, std::int32_t base = 0, std::int32_t width = 1) {
+    return {size, base, width, width, {}, 0, 0};
+  }
   static RingChunks numbered(std::vector<std::int32_t> numbers, std::int32_t outer_step = 0) {
     const auto size = static_cast<std::int32_t>(numbers.size());
-    return {size, 0, 1, 1, std::move(numbers), outer_step};
+    return {size, 0, 1, 1, std::move(numbers), outer_step, 0};
   }
 
   ChunkPlace at(std::int32_t position) const {
     const std::int32_t p = wrap(position, size);
-    if (numbers.empty()) return {base + stride * p, width, 0, 0};
-    return {numbers[static_cast<std::size_t>(p)], width, outer_step, 0};
+    if (numbers.empty()) return {base + stride * p, width, 0, 0, scratch_base};
+    return {numbers[static_cast<std::size_t>(p)], width, outer_step, 0, scratch_base};
   }
 
   /// body(place) for the chunks of `first`, `first` - 1, ... : `times` positions, as one loop where that is possible.
@@ -96,7 +106,7 @@ struct RingChunks {
     if (numbers.empty() && times > 1) {
       ChunkPlace place = at(first);
       place.step = -stride;
-      place.modulus = stride * size;
+      place.modulus = std::abs(stride) * size;
       strand.loop(times, [&] { body(place); });
       return;
     }

@@ -86,6 +86,9 @@ struct Judge {
     const schedule::Request request = request_of(environment, question.call);
     if (auto ok = check_algorithm(algorithm, request, question.is_deterministic); !ok)
       return exclude(algorithm.name, std::nullopt, ok.error());
+    if (environment.is_host && algorithm.only_by_name_on_hosts && question.algorithm.empty())
+      return exclude(algorithm.name, std::nullopt,
+                     Failure{ErrorCode::unsupported, "on a host it is taken only when asked for by name", -1, -1, {}});
     for (const Offer& offer : environment.offers) {
       if (forced && *forced != offer.protocol) continue;
       auto plan = make_plan(environment, algorithm, offer.protocol, question.call);

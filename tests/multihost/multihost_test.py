@@ -67,6 +67,18 @@ class MultiHost(unittest.TestCase):
                 self.assert_good(results)
                 self.assertIn(collective, results[0][1])
 
+    def test_algorithms_that_know_hosts_or_run_by_name_only(self):
+        forced = {"hierarchical": ("all_reduce", "all_gather"), "bidirectional_ring": ("all_reduce", "reduce_scatter", "all_gather"),
+                  "double_binary_tree": ("all_reduce", "broadcast", "reduce"), "bruck": ("all_gather", "all_to_all")}
+        with Network(2) as network:
+            for algorithm, collectives in forced.items():
+                for collective in collectives:
+                    with self.subTest(algorithm=algorithm, collective=collective):
+                        program = [*self.bench(collective, "256K"), "--algorithm", algorithm]
+                        results = self.ends(self.job(network, ["192.168.77.1", "192.168.77.2"], 4, program))
+                        self.assert_good(results)
+                        self.assertIn(algorithm, results[0][1])
+
     def test_two_hosts_v6(self):
         with Network(2) as network:
             hosts = ["fd00:77::1", "fd00:77::2"]

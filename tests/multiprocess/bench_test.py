@@ -112,13 +112,19 @@ class BenchJson(harness.ToolCase):
 
 class Forced(harness.ToolCase):
     def test_every_algorithm_is_taken_as_it_was_asked_for(self):
-        for collective, algorithms in (("all_reduce", "ring one_shot two_shot recursive_doubling rabenseifner tree"), ("all_gather", "ring direct recursive_doubling"),
-                                       ("barrier", "direct dissemination tree"), ("broadcast", "tree")):
+        for collective, algorithms in (("all_reduce", "ring one_shot two_shot recursive_doubling rabenseifner tree double_binary_tree"), ("all_gather", "ring direct recursive_doubling bruck"),
+                                       ("all_to_all", "all_pairs bruck"), ("reduce", "double_binary_tree"),
+                                       ("barrier", "direct dissemination tree"), ("broadcast", "tree double_binary_tree")):
             for algorithm in algorithms.split():
                 with self.subTest(collective=collective, algorithm=algorithm):
                     done = self.peal("bench", collective, "-n", 4, "-b", 8, "-e", "32K", "-f", 4096, "--algorithm", algorithm, "--check", "--json", "-", *QUICKLY)
                     for row in json.loads(self.assert_right(done).out)["rows"]:
                         self.assertEqual((row["algorithm"], row["out_of_place"]["wrong"]), (algorithm, 0))
+
+    def test_the_transport_of_the_settings_is_taken_unless_another_is_asked_for(self):
+        for words, expected in (((), "tcp"), (("--transport", "shm"), "shm")):
+            done = self.peal("bench", "all_reduce", "-n", 2, "-b", 8, "-e", 8, "--json", "-", *words, *QUICKLY, env={"PEAL_TRANSPORT": "tcp"})
+            self.assertEqual(json.loads(self.assert_right(done).out)["transport"], expected)
 
     def test_every_protocol_is_taken_as_it_was_asked_for(self):
         for protocol in ("line", "staged"):

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
 #include <schedule/cursor.hpp>
 #include <tuple>
 
@@ -21,8 +22,8 @@ struct Counted {
   double critical = 0;
 };
 
-// Walks every rank in turns. A message takes one round; in the second clock, the share of the call's bytes that it carries, and a rank
-// sends one and receives one at a time.
+// Walks all ranks, always the strand whose next op can start first. A message takes one round; in the second clock, the share of the
+// call's bytes that it carries, and a rank sends one and receives one at a time.
 class CountingWalk {
  public:
   explicit CountingWalk(const Schedule& schedule) : schedule_(schedule), n_(schedule.request.ranks) {
@@ -34,11 +35,7 @@ class CountingWalk {
   }
 
   Counted run() {
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (Walker& walker : strands_)
-        while (!walker.cursor.done() && step(walker)) moved = true;
-    }
+    while (Walker* walker = next()) step(*walker);
     Counted all;
     for (const Walker& walker : strands_) {
       EXPECT_TRUE(walker.cursor.done()) << "a strand of rank " << walker.rank << " never ends";
@@ -86,19 +83,54 @@ class CountingWalk {
     return ref.count / whole;
   }
 
-  bool step(Walker& walker) {
+  bool crosses(std::int32_t from, std::int32_t to) const {
+    const std::vector<std::int32_t>& group = schedule_.request.placement.group;
+    return !group.empty() && group[static_cast<std::size_t>(from)] != group[static_cast<std::size_t>(to)];
+  }
+
+  Walker* next() {
+    Walker* first = nullptr;
+    double first_start = 0;
+    for (Walker& walker : strands_) {
+      const std::optional<double> start = walker.cursor.done() ? std::nullopt : start_of(walker);
+      if (!start || (first != nullptr && *start >= first_start)) continue;
+      first = &walker;
+      first_start = *start;
+    }
+    return first;
+  }
+
+  // When the next op can start by what has been sent and signalled so far.
+  std::optional<double> start_of(const Walker& walker) {
+    const Program& program = programs_[static_cast<std::size_t>(walker.rank)];
+    const BoundOp bound = walker.cursor.current(program);
+    if (receives(bound.op->kind)) {
+      const std::deque<Message>& way = ways_[{bound.peer, walker.rank, bound.op->channel}];
+      if (way.empty()) return std::nullopt;
+      return std::max(walker.time, way.front().time);
+    }
+    if (bound.op->kind == OpKind::wait) {
+      const std::vector<Message>& signals = events_[{walker.rank, bound.op->event}];
+      const auto needed = static_cast<std::size_t>(bound.threshold(program));
+      if (signals.size() < needed) return std::nullopt;
+      return std::max(walker.time, signals[needed - 1].time);
+    }
+    return walker.time;
+  }
+
+  void step(Walker& walker) {
     const Program& program = programs_[static_cast<std::size_t>(walker.rank)];
     Totals& totals = totals_[static_cast<std::size_t>(walker.rank)];
     const BoundOp bound = walker.cursor.current(program);
     const Op& op = *bound.op;
     if (op.kind == OpKind::send) {
-      totals.messages[op.channel] += 1;
-      totals.sent[op.channel] += share(op.src);
+      const int level = crosses(walker.rank, bound.peer) ? 1 : 0;
+      totals.messages[level] += 1;
+      totals.sent[level] += share(op.src);
       totals.out = std::max(totals.out, walker.time) + share(op.src);
       ways_[{walker.rank, bound.peer, op.channel}].push_back({walker.round + 1, totals.out});
     } else if (receives(op.kind)) {
       std::deque<Message>& way = ways_[{bound.peer, walker.rank, op.channel}];
-      if (way.empty()) return false;
       walker.round = std::max(walker.round, way.front().round);
       totals.in = std::max({way.front().time, totals.in + share(op.dst)});
       walker.time = std::max(walker.time, totals.in);
@@ -108,7 +140,6 @@ class CountingWalk {
     } else if (op.kind == OpKind::wait) {
       const std::vector<Message>& signals = events_[{walker.rank, op.event}];
       const auto needed = static_cast<std::size_t>(bound.threshold(program));
-      if (signals.size() < needed) return false;
       walker.round = std::max(walker.round, signals[needed - 1].round);
       walker.time = std::max(walker.time, signals[needed - 1].time);
     }
@@ -116,7 +147,6 @@ class CountingWalk {
     if (op.kind == OpKind::recv_reduce) totals.reduced += share(op.dst);
     if (op.kind == OpKind::reduce) totals.reduced += share(op.dst) * op.more_count;
     walker.cursor.advance(program);
-    return true;
   }
 
   const Schedule& schedule_;
@@ -145,7 +175,9 @@ void expect_counted(const Algorithm& algorithm, const Request& request) {
   // Folded halving: which seat is late depends on the fold; its closed form is off by at most one round and a third of the data.
   const bool is_folded = algorithm.name == "recursive_halving" && (request.ranks & (request.ranks - 1)) != 0;
   EXPECT_NEAR(cost.level[0].rounds + cost.level[1].rounds, counted.rounds, is_folded ? 1 : kExact) << "rounds";
-  EXPECT_NEAR(cost.level[0].critical + cost.level[1].critical, counted.critical, is_folded ? 0.34 : kExact) << "critical";
+  // Where both trees reach a rank at once, one half waits for the other: at most one message more than the closed form has.
+  const double slack = is_folded ? 0.34 : algorithm.name == "double_binary_tree" ? 0.5 : kExact;
+  EXPECT_NEAR(cost.level[0].critical + cost.level[1].critical, counted.critical, slack) << "critical";
 }
 
 class CostOfEveryAlgorithm : public testing::TestWithParam<std::int32_t> {};
@@ -158,9 +190,10 @@ TEST_P(CostOfEveryAlgorithm, IsWhatItsProgramsDoInOneGroup) {
 
 TEST_P(CostOfEveryAlgorithm, IsWhatItsProgramsDoOnTwoLevels) {
   for (const Algorithm& algorithm : registry()) {
-    if (algorithm.name != "hierarchical") continue;
+    const bool is_hierarchical = algorithm.name == "hierarchical";
+    if (!is_hierarchical && algorithm.name != "bidirectional_ring") continue;
     for (const Request& request : requests_for(algorithm, GetParam(), false))
-      if (!request.placement.group.empty() && GetParam() % 4 == 0) expect_counted(algorithm, request);
+      if (!request.placement.group.empty() && (GetParam() % 4 == 0 || !is_hierarchical)) expect_counted(algorithm, request);
   }
 }
 

@@ -81,6 +81,8 @@ TEST(Registry, GivesSmallProgramsToAHundredThousandRanks) {
                         {Collective::all_gather, "direct", 8},
                         {Collective::broadcast, "tree", 20},
                         {Collective::all_reduce, "tree", 40},
+                        {Collective::broadcast, "double_binary_tree", 10},
+                        {Collective::all_reduce, "double_binary_tree", 20},
                         {Collective::all_reduce, "recursive_doubling", 80},
                         {Collective::barrier, "dissemination", 40}};
   for (const Case& c : cases) {
@@ -120,6 +122,74 @@ TEST(Registry, PrintsARingAsPeopleReadIt) {
             "      recv_send 0 -> output[0-1i mod 4] -> 2\n"
             "    end\n"
             "    recv 0 -> output[2]\n");
+}
+
+TEST(Registry, PrintsABruckExchangeAsPeopleReadIt) {
+  EXPECT_EQ(to_text(program_for(schedule_of(Collective::all_gather, "bruck", 3), 1)),
+            "rank 1 of 3\n"
+            "  strand 0\n"
+            "    send input[0] -> 0\n"
+            "    copy scratch[0] = input[0]\n"
+            "    recv 2 -> scratch[1]\n"
+            "    send scratch[0] -> 2\n"
+            "    recv 0 -> scratch[2]\n"
+            "    copy output[1 and 1 more] = scratch[0 and 1 more]\n"
+            "    copy output[0] = scratch[2]\n");
+}
+
+TEST(Registry, PacksAllToAllOfManyRanksInFewLoops) {
+  EXPECT_LE(program_for(schedule_of(Collective::all_to_all, "bruck", 60'000), 7'777).ops.size(), 700U);
+  const Algorithm& bruck = **find_algorithm(Collective::all_to_all, "bruck");
+  EXPECT_THAT(make_schedule(bruck, request_of(Collective::all_to_all, 70'000)).error().message, HasSubstr("65535"));
+}
+
+// Who forwards one half is a leaf for the other, so nobody but the root sends more than the data once.
+TEST(Registry, ForwardsInOneOfTwoTreesOnly) {
+  for (std::int32_t n = 3; n <= 64; ++n) {
+    const Schedule schedule = schedule_of(Collective::broadcast, "double_binary_tree", n);
+    for (std::int32_t rank = 0; rank < n; ++rank) {
+      std::set<std::int32_t> halves;
+      int messages = 0;
+      for (const Op& op : program_for(schedule, rank, false).ops) {
+        if (op.kind != OpKind::send) continue;
+        halves.insert(op.src.first);
+        ++messages;
+      }
+      EXPECT_LE(messages, 2) << n << " " << rank;
+      if (rank != schedule.request.root) {
+        EXPECT_LE(halves.size(), 1U) << n << " " << rank;
+      }
+    }
+  }
+}
+
+TEST(Registry, GoesBothWaysRoundOnlyBetweenGroups) {
+  const Algorithm& both_ways = **find_algorithm(Collective::all_reduce, "bidirectional_ring");
+  Request request = request_of(Collective::all_reduce, 4);
+  EXPECT_THAT(make_schedule(both_ways, request).error().message, HasSubstr("2 groups"));
+  request.placement.group = consecutive_groups(4, 2);
+  EXPECT_EQ(to_text(program_for(*make_schedule(both_ways, request), 0)),
+            "rank 0 of 4\n"
+            "  strand 0\n"
+            "    send input[6] -> 1\n"
+            "    loop 2 times\n"
+            "      recv_reduce_send 3 -> output[4-2i mod 8] = input[4-2i mod 8] + . -> 1\n"
+            "    end\n"
+            "    recv_reduce_send 3 -> output[0] = input[0] + . -> 1, finish\n"
+            "    loop 2 times\n"
+            "      recv_send 3 -> output[6-2i mod 8] -> 1\n"
+            "    end\n"
+            "    recv 3 -> output[2]\n"
+            "  strand 1\n"
+            "    send input[3] -> 3, channel 1\n"
+            "    loop 2 times\n"
+            "      recv_reduce_send 1 -> output[5+2i mod 8] = input[5+2i mod 8] + . -> 3, channel 1\n"
+            "    end\n"
+            "    recv_reduce_send 1 -> output[1] = input[1] + . -> 3, finish, channel 1\n"
+            "    loop 2 times\n"
+            "      recv_send 1 -> output[3+2i mod 8] -> 3, channel 1\n"
+            "    end\n"
+            "    recv 1 -> output[7], channel 1\n");
 }
 
 TEST(Registry, GroupsTransfersByPeerAndCopiesToItself) {

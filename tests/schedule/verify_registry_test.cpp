@@ -97,6 +97,22 @@ TEST(VerifyRegistry, provesHierarchiesOfUnequalAndEqualGroups) {
   EXPECT_GT(proven, 100U);
 }
 
+TEST(VerifyRegistry, provesRingsBothWaysRoundUpTo64RanksInTwoGroups) {
+  const std::vector<Protocol> all = protocols();
+  for (const Collective collective : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather}) {
+    const Algorithm& algorithm = **find_algorithm(collective, "bidirectional_ring");
+    for (std::int32_t ranks = 2; ranks <= 64; ranks += ranks < 10 ? 1 : ranks < 24 ? 7 : 20) {
+      Request request;
+      request.collective = collective;
+      request.ranks = ranks;
+      for (std::int32_t r = 0; r < ranks; ++r) request.placement.group.push_back(2 * r / ranks);
+      EXPECT_GT(prove(algorithm, request, all), 0U) << ranks;
+      request.in_place = true;
+      EXPECT_GT(prove(algorithm, request, all), 0U) << ranks;
+    }
+  }
+}
+
 TEST(VerifyRegistry, provesTreesOfHigherRadixAndReversedRings) {
   const std::vector<Protocol> all = protocols();
   std::size_t proven = 0;
