@@ -3,11 +3,11 @@
 // Two ranks of one process, driven by one thread: before each measured call the other rank has begun its own asynchronously, so that
 // everything which is awaited is there already and no instruction depends on luck. The parts of a call are measured by themselves.
 //   bench_call_budget [calls]
-#include <handles.hpp>
 #include <array>
 #include <base/clock.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <handles.hpp>
 #include <peal/communicator.hpp>
 #include <reduce/combine.hpp>
 #include <string>
@@ -54,7 +54,9 @@ extern "C" {
 #define PEAL_BUDGET [[gnu::noinline, gnu::used]]
 PEAL_BUDGET void budget_all_reduce_2_f32(World& w) { w.mine.all_reduce(w.send.data(), w.receive.data(), 2, DataType::f32); }
 PEAL_BUDGET void budget_all_reduce_1024_f32(World& w) { w.mine.all_reduce(w.send.data(), w.receive.data(), 1024, DataType::f32); }
-PEAL_BUDGET void budget_all_reduce_other_count(World& w, std::size_t n) { w.mine.all_reduce(w.send.data(), w.receive.data(), n, DataType::f32); }
+PEAL_BUDGET void budget_all_reduce_other_count(World& w, std::size_t n) {
+  w.mine.all_reduce(w.send.data(), w.receive.data(), n, DataType::f32);
+}
 PEAL_BUDGET void budget_broadcast_2_f32(World& w) { w.mine.broadcast(w.send.data(), w.send.data(), 2, DataType::f32, 0); }
 PEAL_BUDGET void budget_all_gather_2_f32(World& w) { w.mine.all_gather(w.send.data(), w.receive.data(), 2, DataType::f32); }
 PEAL_BUDGET void budget_all_to_all_2_f32(World& w) { w.mine.all_to_all(w.send.data(), w.receive.data(), 2, DataType::f32); }
@@ -148,9 +150,13 @@ std::unique_ptr<World> join() {
 }
 
 void measure_calls(World& w, int calls) {
-  const auto all_reduce = [&w](std::size_t n) { return w.other.all_reduce_async(w.other_send.data(), w.other_receive.data(), n, DataType::f32); };
-  measure_call("all_reduce_2_f32", calls, [&](int) { return all_reduce(2); }, [&](int) { budget_all_reduce_2_f32(w); });
-  measure_call("all_reduce_1024_f32", calls, [&](int) { return all_reduce(kMost); }, [&](int) { budget_all_reduce_1024_f32(w); });
+  const auto all_reduce = [&w](std::size_t n) {
+    return w.other.all_reduce_async(w.other_send.data(), w.other_receive.data(), n, DataType::f32);
+  };
+  measure_call(
+      "all_reduce_2_f32", calls, [&](int) { return all_reduce(2); }, [&](int) { budget_all_reduce_2_f32(w); });
+  measure_call(
+      "all_reduce_1024_f32", calls, [&](int) { return all_reduce(kMost); }, [&](int) { budget_all_reduce_1024_f32(w); });
   const auto other_count = [](int i) { return static_cast<std::size_t>(1 + i % 2); };
   measure_call(
       "all_reduce_other_count", calls, [&](int i) { return all_reduce(other_count(i)); },
@@ -159,12 +165,15 @@ void measure_calls(World& w, int calls) {
       "broadcast_2_f32", calls, [&](int) { return w.other.broadcast_async(w.other_send.data(), w.other_send.data(), 2, DataType::f32, 0); },
       [&](int) { budget_broadcast_2_f32(w); });
   measure_call(
-      "all_gather_2_f32", calls, [&](int) { return w.other.all_gather_async(w.other_send.data(), w.other_receive.data(), 2, DataType::f32); },
+      "all_gather_2_f32", calls,
+      [&](int) { return w.other.all_gather_async(w.other_send.data(), w.other_receive.data(), 2, DataType::f32); },
       [&](int) { budget_all_gather_2_f32(w); });
   measure_call(
-      "all_to_all_2_f32", calls, [&](int) { return w.other.all_to_all_async(w.other_send.data(), w.other_receive.data(), 2, DataType::f32); },
+      "all_to_all_2_f32", calls,
+      [&](int) { return w.other.all_to_all_async(w.other_send.data(), w.other_receive.data(), 2, DataType::f32); },
       [&](int) { budget_all_to_all_2_f32(w); });
-  measure_call("barrier", calls, [&](int) { return w.other.barrier_async(); }, [&](int) { budget_barrier(w); });
+  measure_call(
+      "barrier", calls, [&](int) { return w.other.barrier_async(); }, [&](int) { budget_barrier(w); });
   measure_call(
       "group_of_send_and_receive", calls,
       [&](int) {
@@ -197,7 +206,8 @@ int measure_parts(World& w, int calls) {
   Parts parts;
   parts.call = {Collective::all_reduce, w.send.data(), w.receive.data(), 2, DataType::f32, ReduceOp::sum};
   parts.core = w.mine.impl().core.get();
-  for (std::uint8_t i = 0; i < 2; ++i) parts.keys[i] = {Collective::all_reduce, DataType::f32, ReduceOp::sum, static_cast<std::uint8_t>(3 + i)};
+  for (std::uint8_t i = 0; i < 2; ++i)
+    parts.keys[i] = {Collective::all_reduce, DataType::f32, ReduceOp::sum, static_cast<std::uint8_t>(3 + i)};
   parts.signature.collective = Collective::all_reduce;
   parts.signature.type = DataType::f32;
   parts.sender = channels.ends[0]->sender(1);
