@@ -85,7 +85,8 @@ bool is_in_place(const Call& call, int rank, int ranks) {
 
 std::uint64_t size_in_bytes(const Call& call, int ranks) {
   const std::size_t element = size_of(call.type);
-  if (call.collective == Collective::barrier || call.collective == Collective::all_to_all_v) return 0;
+  if (call.collective == Collective::barrier) return 0;
+  if (call.collective == Collective::all_to_all_v) return kNominalBytes;
   if (call.collective == Collective::all_gather_v)
     return std::accumulate(call.receive_counts.begin(), call.receive_counts.end(), std::uint64_t{0}) * element;
   if (call.collective == Collective::reduce_scatter_v)

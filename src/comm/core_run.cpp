@@ -212,6 +212,7 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
     plan.algorithm = "direct";
     plan.pieced = false;
     plan.message_bytes = plans_->message_bytes();
+    plan.is_cut_by_transfer = true;
     plan.program = schedule::group_program(rank_, size(), group.sends, group.receives);
     pending.plan = group.made.get();
     pending.call.collective = Collective::send_recv;

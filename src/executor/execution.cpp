@@ -114,7 +114,7 @@ std::uint32_t Execution::messages_of(const BoundOp& bound) const {
   const Ref& ref = kind == OpKind::send ? bound.op->src : bound.op->dst;
   if (ref.count == 0) return 1;
   const std::uint64_t bytes = binding_->chunk(ref.buffer, bound.chunk(ref)).count * element_;
-  const std::uint64_t most = message_bytes_of(bytes);
+  const std::uint64_t most = plan_->message_bytes_of(bytes);
   return bytes == 0 ? 1 : static_cast<std::uint32_t>((bytes + most - 1) / most);
 }
 

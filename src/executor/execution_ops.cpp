@@ -35,7 +35,7 @@ schedule::Extent Execution::part(const Ref& ref, std::int32_t chunk, const Bound
   const schedule::Extent whole = binding_->chunk(ref.buffer, chunk);
   if (plan_->pieced) return binding_->pieces().of(whole, bound.piece);
   if (by_reference_) return whole;
-  const std::uint64_t most = message_bytes_of(whole.count * element_) / element_;
+  const std::uint64_t most = plan_->message_bytes_of(whole.count * element_) / element_;
   const std::uint64_t begin = std::min(whole.count, strand.message * most);
   return {whole.offset + begin, std::min(most, whole.count - begin)};
 }

@@ -62,7 +62,7 @@ bool Binding::unroll_op(const Plan& plan, const schedule::BoundOp& bound, std::u
   FlatRefs refs;
   refs.has_dst = has_dst(op.kind);
   refs.has_src = has_src(op.kind);
-  if (!plan.pieced && (schedule::sends(op.kind) || schedule::receives(op.kind))) refs.most_bytes = plan.message_bytes;
+  if (!plan.pieced && (schedule::sends(op.kind) || schedule::receives(op.kind))) refs.most_bytes = plan.longest_message();
   flat.kind = op.kind;
   flat.flags = op.flags;
   flat.event = op.event;

@@ -78,7 +78,7 @@ void Binding::bind_user(const Plan& plan, std::span<const std::uint64_t> bytes) 
   for (const std::uint64_t each : bytes) longest = std::max(longest, each);
   // What a user buffer holds is known to the operands: nothing has to be placed.
   if (!is_unrolled_) unroll(plan);
-  flat_.is_placed = !flat_.begin.empty() && longest <= std::min(plan.message_bytes, schedule::staged_message_bytes(longest));
+  flat_.is_placed = !flat_.begin.empty() && longest <= plan.longest_message();
 }
 
 }  // namespace peal::executor

@@ -6,7 +6,6 @@ namespace peal::schedule {
 
 namespace {
 constexpr std::uint64_t kAnySize = ~std::uint64_t{0};
-constexpr std::uint64_t kLeastHalf = 16 * 1024;  // bytes
 constexpr std::uint64_t kHalfGranule = 4 * 1024;
 constexpr ProtocolTraits kProtocols[kProtocolCount] = {
     {Protocol::line, "line", "data and flag in one pair of cache lines", 8, 64, true, false},
@@ -19,7 +18,7 @@ constexpr ProtocolTraits kProtocols[kProtocolCount] = {
 
 std::uint64_t staged_message_bytes(std::uint64_t whole) noexcept {
   const std::uint64_t half = (whole / 2 + kHalfGranule - 1) / kHalfGranule * kHalfGranule;
-  return std::clamp(half, kLeastHalf, traits_of(Protocol::staged).message_bytes);
+  return std::clamp(half, kWholeMessageBytes, traits_of(Protocol::staged).message_bytes);
 }
 
 const ProtocolTraits& traits_of(Protocol protocol) noexcept { return kProtocols[static_cast<int>(protocol)]; }

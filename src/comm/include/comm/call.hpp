@@ -30,7 +30,11 @@ Status check(const Call& call, int rank, int ranks);
 /// True when the buffers lie as the collective's in-place form has them.
 bool is_in_place(const Call& call, int rank, int ranks);
 
-/// Size of the call in bytes as nccl-tests counts it; 0 for barrier and all_to_all_v.
+/// What stands for the size of an all_to_all_v, whose counts no rank knows all of: its plan must be the same whatever they are, and one
+/// that moves much well moves little well, too.
+inline constexpr std::uint64_t kNominalBytes = 1 << 20;
+
+/// Size of the call in bytes as nccl-tests counts it; 0 for barrier.
 std::uint64_t size_in_bytes(const Call& call, int ranks);
 
 }  // namespace peal::comm

@@ -1,7 +1,6 @@
 // One call being executed: a program interpreted over a transport. Resumable: progress() goes as far as it can without blocking.
 #pragma once
 
-#include <algorithm>
 #include <base/clock.hpp>
 #include <base/result.hpp>
 #include <cstdint>
@@ -153,12 +152,6 @@ class Execution {
   schedule::Extent part(const Ref& ref, std::int32_t chunk, const BoundOp& bound, const Strand& strand) const;
   std::uint64_t elements(const Ref& ref, const BoundOp& bound, const Strand& strand) const;
   std::uint32_t messages_of(const BoundOp& bound) const;
-  /// The most that one message of a streamed op of `bytes` carries. In a group each transfer goes by its own length: its two ends know no
-  /// other.
-  std::uint64_t message_bytes_of(std::uint64_t bytes) const {
-    if (call_.collective != Collective::send_recv) return plan_->message_bytes;
-    return std::min(plan_->message_bytes, schedule::staged_message_bytes(bytes));
-  }
   std::byte* base_of(std::uint16_t buffer) const;
   std::byte* at(const Ref& ref, std::uint64_t offset) const { return base_of(ref.buffer) + offset * element_; }
   /// Calls f(address, elements) for each contiguous run that `ref` covers in this message.

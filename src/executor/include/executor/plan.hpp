@@ -2,6 +2,7 @@
 // out for the last count (so that calls of the same count pay nothing for it).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <executor/flat_program.hpp>
 #include <memory>
@@ -20,11 +21,22 @@ struct Plan {
   schedule::Layouts layouts;
   bool pieced = true;
   std::uint64_t message_bytes = 256 * 1024;  ///< most bytes of one message; the same on all ranks
-  std::int32_t chunks_a_message = 1;         ///< of all ranks' programs (schedule::widest_message): decides the pieces
-  std::uint32_t hash = 0;                    ///< of what ranks must agree on
+  /// Streams only: each transfer is cut by its own length, because only its two ends know that (groups, all_to_all_v).
+  bool is_cut_by_transfer = false;
+  std::int32_t chunks_a_message = 1;  ///< of all ranks' programs (schedule::widest_message): decides the pieces
+  std::uint32_t hash = 0;             ///< of what ranks must agree on
   double predicted_ns = 0;
   bool canonical = false;
   schedule::Program program;
+
+  /// The most that one message of a streamed transfer of `bytes` carries.
+  std::uint64_t message_bytes_of(std::uint64_t bytes) const {
+    return is_cut_by_transfer ? std::min(message_bytes, schedule::staged_message_bytes(bytes)) : message_bytes;
+  }
+  /// The longest streamed transfer that is one message.
+  std::uint64_t longest_message() const {
+    return is_cut_by_transfer ? std::min(message_bytes, schedule::kWholeMessageBytes) : message_bytes;
+  }
 };
 
 /// A hash of what both sides of an edge must have chosen alike. Stable over processes.
