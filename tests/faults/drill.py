@@ -18,6 +18,7 @@ import threading
 import time
 
 RANK_DEAD, RANK_STOPPED = 4, 5
+MARK = f"drill-{os.getpid()}-{time.monotonic_ns()}"  # in the environment of every rank, so that only our own count as left behind
 LIMIT = {"kill": 2.5, "stop": 5.5}
 CODE = {"kill": RANK_DEAD, "stop": RANK_STOPPED}
 
@@ -31,18 +32,22 @@ def leftovers(tag):
 
 
 def still_left_behind():
-    """What was there twice, two seconds apart: jobs of others come and go on the same machine."""
-    first = leftovers("peal-")
-    if first:
-        time.sleep(2)
-        first = sorted(set(first) & set(leftovers("peal-")))
-    return first
+    """Processes of this drill (and with them their Unix names: a name lives as long as somebody holds its socket), and files."""
+    left = ["/dev/shm/" + name for name in os.listdir("/dev/shm") if "peal" in name]
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as environment:
+                if f"PEAL_TEST_MARK={MARK}".encode() in environment.read().split(b"\0"):
+                    left.append(f"process {pid}")
+        except OSError:
+            pass
+    return left
 
 
 class Rank:
     def __init__(self, program, rank, ranks, transport, root):
         environment = dict(os.environ, PEAL_RANK=str(rank), PEAL_SIZE=str(ranks), PEAL_ROOT="unix:" + root, PEAL_TRANSPORT=transport,
-                           PEAL_JOB="d1")
+                           PEAL_JOB="d1", PEAL_TEST_MARK=MARK)
         self.process = subprocess.Popen([program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                         start_new_session=True)
         self.lines, self.ended_at = [], None
