@@ -131,21 +131,20 @@ Case varied(int n) {
 /// What is bound anew before every call where the counts of a case change. The blocks stay empty; their displacements move.
 class Rebinding {
  public:
-  Rebinding(const Case& c, int n)
-      : calls_(c.calls), places_(static_cast<std::size_t>(n / 2)), counts_(places_.size()), bytes_(static_cast<std::size_t>(n)) {
+  Rebinding(const Case& c, int n) : calls_(c.calls), places_(static_cast<std::size_t>(n / 2)), counts_(places_.size()) {
     shape_.input_counts = shape_.output_counts = counts_;
     shape_.input_displs = shape_.output_displs = places_;
   }
-  void operator()(Binding& binding, const Plan& plan) {
+  void operator()(Binding& binding, const Plan& plan, const Operands& operands) {
     if (calls_ == Calls::alike) return;
-    if (calls_ == Calls::grouped) return binding.bind_user(plan, bytes_);
+    if (calls_ == Calls::grouped) return binding.bind_user(plan, operands.user);
     places_[0] ^= 1;
     binding.bind(plan, shape_);
   }
 
  private:
   Calls calls_;
-  std::vector<std::uint64_t> places_, counts_, bytes_;
+  std::vector<std::uint64_t> places_, counts_;
   Shape shape_;
 };
 
@@ -199,7 +198,7 @@ void measure(const Case& c, int n, int calls) {
     whole.push_back(batch_ns(calls, [&] {
       renumber(tag, ++call.sequence);
       if (!is_group) ready.begin(tag);
-      rebind(binding, plan);
+      rebind(binding, plan, operands);
       execution.start(plan, binding, operands, call, tag);
       while (!execution.done() && !execution.failed()) execution.progress();
       unfinished += execution.failed() ? 1 : 0;

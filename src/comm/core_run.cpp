@@ -189,7 +189,6 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
   PEAL_TRY(copy_own(transfers));
   Group& group = pending.group;
   bool is_known = group.made != nullptr;
-  group.bytes.clear();
   pending.operands.user.clear();
   for (const bool is_send : {true, false}) {
     std::vector<schedule::Transfer>& list = is_send ? group.sends : group.receives;
@@ -200,7 +199,6 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
       is_known = is_known && list[n].peer == t.peer;
       list[n++].peer = t.peer;
       const std::uint64_t bytes = t.count * size_of(t.type);
-      group.bytes.push_back(bytes);
       pending.operands.user.push_back({static_cast<std::byte*>(is_send ? const_cast<void*>(t.send) : t.receive), t.count, bytes, t.type});
     }
     is_known = is_known && n == list.size();
@@ -219,7 +217,7 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
     pending.tag = executor::to_tag(pending.call);
     pending.operands.resolve(Collective::send_recv);
   }
-  group.made->binding.bind_user(group.made->plan, group.bytes);
+  group.made->binding.bind_user(group.made->plan, pending.operands.user);
   return {};
 }
 

@@ -55,10 +55,8 @@ Status World::start_watch() {
   if (size() == 1) return {};
   wake_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return fail(ErrorCode::system, "no eventfd for the watch thread: {}", errno_text(errno));
-  for (bootstrap::Rendezvous* star : {rendezvous_.get(), second_star_.get()}) {
-    if (star == nullptr) continue;
+  for (bootstrap::Rendezvous* star : stars())
     for (const bootstrap::ControlLink& end : star->control_links()) links_.push_back({star, end});
-  }
   watch_ranks();
   thread_ = std::thread([this] { watch(); });
   return {};
@@ -152,11 +150,17 @@ void World::report(int world_rank, ErrorCode code, const std::string& cause) {
   broadcast(0, executor::to_record({code, cause, world_rank, -1, {}}, rank_));
 }
 
+std::vector<bootstrap::Rendezvous*> World::stars() const {
+  std::vector<bootstrap::Rendezvous*> out;
+  for (bootstrap::Rendezvous* star : {rendezvous_.get(), second_star_.get()})
+    if (star != nullptr) out.push_back(star);
+  return out;
+}
+
 // On both stars: whoever hears it twice has recorded it already.
 void World::broadcast(std::uint64_t communicator, const executor::FaultRecord& fault) {
   const FaultNews news{communicator, fault};
-  for (bootstrap::Rendezvous* star : {rendezvous_.get(), second_star_.get()})
-    if (star != nullptr) (void)star->broadcast_control({reinterpret_cast<const char*>(&news), sizeof news});
+  for (bootstrap::Rendezvous* star : stars()) (void)star->broadcast_control({reinterpret_cast<const char*>(&news), sizeof news});
 }
 
 void World::read_control(const NewsLink& link) {
@@ -215,8 +219,7 @@ World::~World() {
     (void)!::write(wake_.get(), &one, sizeof one);
     thread_.join();
   }
-  for (bootstrap::Rendezvous* star : {rendezvous_.get(), second_star_.get()})
-    if (star != nullptr) star->goodbye();
+  for (bootstrap::Rendezvous* star : stars()) star->goodbye();
 }
 
 }  // namespace peal::comm

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <executor/plan.hpp>
+#include <limits>
 
 namespace peal::executor {
 
@@ -50,7 +51,7 @@ bool has_src(OpKind kind) {
 
 // Which chunks an operand takes; false when they may not be one run of memory.
 bool Binding::unroll_ref(const schedule::Ref& ref, const schedule::BoundOp& bound, std::uint8_t& buffer, FlatChunks& chunks) const {
-  if (ref.buffer > 255 || (ref.count > 1 && !is_contiguous(ref.buffer))) return false;
+  if (ref.buffer > std::numeric_limits<std::uint8_t>::max() || (ref.count > 1 && !is_contiguous(ref.buffer))) return false;
   buffer = static_cast<std::uint8_t>(ref.buffer);
   chunks = {ref.count == 0 ? 0 : bound.chunk(ref), ref.count};
   return true;

@@ -48,20 +48,21 @@ void Binding::bind(const Plan& plan, const Shape& shape) {
   element_bytes_ = shape.element_bytes;
   const schedule::Layouts& layouts = plan.layouts;
   varied_ = layouts.input.partition == schedule::Partition::varied || layouts.output.partition == schedule::Partition::varied;
-  const schedule::Extents extents{table_of(layouts.input, shape, shape.input_counts, shape.input_displs),
-                                  table_of(layouts.output, shape, shape.output_counts, shape.output_displs), layouts};
+  const schedule::ExtentTable input = table_of(layouts.input, shape, shape.input_counts, shape.input_displs);
+  const schedule::ExtentTable output = table_of(layouts.output, shape, shape.output_counts, shape.output_displs);
   outputs_ = static_cast<std::size_t>(layouts.input.chunks());
   const auto outputs = static_cast<std::size_t>(layouts.output.chunks());
   chunks_.resize(outputs_ + outputs + 1);
-  const std::uint64_t largest_in = extents.input.list(std::span(chunks_).first(outputs_));
-  const std::uint64_t largest_out = extents.output.list(std::span(chunks_).subspan(outputs_, outputs));
+  const std::uint64_t largest_in = input.list(std::span(chunks_).first(outputs_));
+  const std::uint64_t largest_out = output.list(std::span(chunks_).subspan(outputs_, outputs));
   scratch_like_input_ = layouts.scratch_like_input;
   compact_ = layouts.scratch_is_compact;
   if (layouts.scratch_copies > 0) {
-    const schedule::ExtentTable& like = scratch_like_input_ ? extents.input : extents.output;
+    const schedule::ExtentTable& like = scratch_like_input_ ? input : output;
+    const std::uint64_t largest = scratch_like_input_ ? largest_in : largest_out;
     scratch_chunks_ = like.layout().chunks();
-    scratch_stride_ = compact_ ? scratch_like_input_ ? largest_in : largest_out : like.total();
-    scratch_bytes_ = extents.scratch_elements() * shape.element_bytes;
+    scratch_stride_ = compact_ ? largest : like.total();
+    scratch_bytes_ = static_cast<std::uint64_t>(layouts.scratch_copies) * scratch_stride_ * shape.element_bytes;
   }
   pieces_ = plan.pieced ? schedule::cut_into_pieces(std::max(largest_in, largest_out), plan.chunks_a_message,
                                                     plan.message_bytes / shape.element_bytes)
@@ -72,10 +73,10 @@ void Binding::bind(const Plan& plan, const Shape& shape) {
   for (const auto& span : parts_of(shape)) varied_shape_.insert(varied_shape_.end(), span.begin(), span.end());
 }
 
-void Binding::bind_user(const Plan& plan, std::span<const std::uint64_t> bytes) {
-  user_ = bytes;
+void Binding::bind_user(const Plan& plan, std::span<const UserBuffer> buffers) {
+  user_ = buffers;
   std::uint64_t longest = 0;
-  for (const std::uint64_t each : bytes) longest = std::max(longest, each);
+  for (const UserBuffer& each : buffers) longest = std::max(longest, each.bytes);
   // What a user buffer holds is known to the operands: nothing has to be placed.
   if (!is_unrolled_) unroll(plan);
   flat_.is_placed = !flat_.begin.empty() && longest <= plan.longest_message();

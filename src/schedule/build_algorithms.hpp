@@ -18,10 +18,15 @@ std::vector<Algorithm> double_binary_tree_algorithms();  // build_double_binary_
 std::vector<Algorithm> hierarchical_algorithms();        // build_hierarchical.cpp
 std::vector<Algorithm> point_to_point_algorithms();      // build_point_to_point.cpp
 
-/// Marks rows that no host may choose by itself (see Algorithm).
-inline std::vector<Algorithm> only_by_name_on_hosts(std::vector<Algorithm> rows) {
-  for (Algorithm& row : rows) row.only_by_name_on_hosts = true;
-  return rows;
+// Answers for rows. Of `is_canonical`:
+inline bool without_reduction(const Request&) { return true; }
+inline bool is_pair(const Request& request) { return request.ranks <= 2; }
+// Of `suits_traits`: everybody sends before anybody receives, or a fused op stands on either side, so no send may wait for its receive.
+inline bool has_slots(const Request&, const ProtocolTraits& protocol) { return !protocol.rendezvous; }
+/// The same, and room that was sent from is written again in the next step, so messages must be taken when they are sent; two ranks have
+/// no next step.
+inline bool has_snapshots_or_is_pair(const Request& request, const ProtocolTraits& protocol) {
+  return !protocol.rendezvous && (protocol.snapshots || request.ranks == 2);
 }
 
 CostTerms hierarchical_cost(const Request& request);  // cost_hierarchical.cpp

@@ -138,28 +138,18 @@ CostTerms all_gather_cost(const Request& request) {
   return cost;
 }
 
-bool is_pair(const Request& request) { return request.ranks <= 2; }
-bool without_reduction(const Request&) { return true; }
-
-// Everybody sends before anybody receives.
-bool has_slots(const Request&, const ProtocolTraits& protocol) { return !protocol.rendezvous; }
-// The room for partial sums is used again in every step, so messages must be taken when they are sent.
-bool has_snapshots(const Request& request, const ProtocolTraits& protocol) {
-  return !protocol.rendezvous && (protocol.snapshots || request.ranks == 2);
-}
-
 }  // namespace
 
 std::vector<Algorithm> bidirectional_ring_algorithms() {
   using C = Collective;
-  return only_by_name_on_hosts({
+  return {
       {"bidirectional_ring", "two opposite rings, each for half of every chunk", C::all_reduce, true, needs_groups, all_reduce_layouts,
        build_all_reduce, all_reduce_cost, is_pair, has_slots},
       {"bidirectional_ring", "partial sums of half blocks travel both ways round", C::reduce_scatter, true, needs_groups,
-       partial_sum_layouts, build_reduce_scatter, reduce_scatter_cost, is_pair, has_snapshots},
+       partial_sum_layouts, build_reduce_scatter, reduce_scatter_cost, is_pair, has_snapshots_or_is_pair},
       {"bidirectional_ring", "half blocks travel both ways round", C::all_gather, true, needs_groups, gather_layouts, build_all_gather,
        all_gather_cost, without_reduction, has_slots},
-  });
+  };
 }
 
 }  // namespace peal::schedule

@@ -163,24 +163,15 @@ CostTerms all_to_all_cost(const Request& request) {
   return cost;
 }
 
-bool without_reduction(const Request&) { return true; }
-
-// Everybody sends before anybody receives.
-bool has_slots(const Request&, const ProtocolTraits& protocol) { return !protocol.rendezvous; }
-// Every round packs into the same room, so messages must be taken when they are sent.
-bool has_snapshots(const Request& request, const ProtocolTraits& protocol) {
-  return !protocol.rendezvous && (protocol.snapshots || request.ranks == 2);
-}
-
 }  // namespace
 
 std::vector<Algorithm> bruck_algorithms() {
-  return only_by_name_on_hosts({
+  return {
       {"bruck", "tell what is known at doubling distances, then turn the blocks", Collective::all_gather, true, few_blocks,
        all_gather_layouts, build_all_gather, all_gather_cost, without_reduction, has_slots},
       {"bruck", "blocks travel bit by bit of their distance, many in a message", Collective::all_to_all, true, few_blocks_apart,
-       all_to_all_layouts, build_all_to_all, all_to_all_cost, without_reduction, has_snapshots},
-  });
+       all_to_all_layouts, build_all_to_all, all_to_all_cost, without_reduction, has_snapshots_or_is_pair},
+  };
 }
 
 }  // namespace peal::schedule

@@ -111,22 +111,12 @@ void build_all_reduce(const Request& request, std::int32_t rank, RankBuilder& bu
   }
 }
 
-// The upper levels of trees over groups of consecutive positions cross. With unequal or scattered groups an estimate.
 CostTerms at_levels(const Request& request, const CostTerms::Level& all) {
-  CostTerms cost;
-  cost.level[0] = all;
-  cost.pipelined = true;
-  if (!has_groups(request)) return cost;
   const double whole = 1 + twin_depth(request.ranks);
-  const double inside = std::min(1.0, twin_depth(group_sizes(request).smallest) / whole);
-  cost.level[1] = all;
-  cost.level[0].rounds = all.rounds * inside;
-  cost.level[0].critical = all.critical * inside;
-  cost.level[1].rounds = all.rounds * (1 - inside);
-  cost.level[1].critical = all.critical * (1 - inside);
+  CostTerms cost = split_levels(request, all, std::min(1.0, twin_depth(group_sizes(request).smallest) / whole));
+  cost.pipelined = true;
   return cost;
 }
-
 // Each message is half of the data. The root serves both trees; nobody else has more than two children in all.
 CostTerms broadcast_cost(const Request& request) {
   const std::int32_t m = request.ranks - 1;
@@ -152,20 +142,19 @@ CostTerms all_reduce_cost(const Request& request) {
 bool never(const Request&) { return false; }
 // Three ranks are summed ((0, 1), 2) in canonical order; both trees of 0 and 1 end in the root.
 bool is_canonical_reduce(const Request& request) { return request.ranks == 3 && request.root == 2; }
-bool without_reduction(const Request&) { return true; }
 
 }  // namespace
 
 std::vector<Algorithm> double_binary_tree_algorithms() {
   using C = Collective;
-  return only_by_name_on_hosts({
+  return {
       {"double_binary_tree", "up and down two trees, each for half of the data", C::all_reduce, true, needs_three, half_layouts,
        build_all_reduce, all_reduce_cost, never},
       {"double_binary_tree", "down two trees, each for half of the data", C::broadcast, true, needs_three, half_layouts, build_broadcast,
        broadcast_cost, without_reduction},
       {"double_binary_tree", "up two trees, each for half of the data", C::reduce, true, needs_three, reduce_layouts, build_reduce,
        reduce_cost, is_canonical_reduce},
-  });
+  };
 }
 
 }  // namespace peal::schedule

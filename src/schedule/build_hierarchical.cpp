@@ -198,9 +198,6 @@ void build_reduce_scatter(const Request& request, std::int32_t rank, RankBuilder
   ring_reduce_scatter(strand, ring_between(map, at), rail_blocks(map, at.local), has_inside ? kScratch : kInput, kScratch, output(0), true);
 }
 
-// Everybody sends before anybody receives.
-bool has_slots(const Request&, const ProtocolTraits& protocol) { return !protocol.rendezvous; }
-
 }  // namespace
 
 std::vector<Algorithm> hierarchical_algorithms() {

@@ -143,9 +143,6 @@ CostTerms reduce_cost(const Request& request) { return cost_of(request, false); 
 
 bool is_canonical(const Request& request) { return fold_is_canonical(fold(request.ranks)); }
 
-// Everybody sends before anybody receives.
-bool has_slots(const Request&, const ProtocolTraits& protocol) { return !protocol.rendezvous; }
-
 }  // namespace
 
 std::vector<Algorithm> rabenseifner_algorithms() {

@@ -214,8 +214,6 @@ CostTerms barrier_cost(const Request& request) {
 bool is_up_to_three(const Request& request) { return request.ranks <= 3; }
 bool yes(const Request&) { return true; }
 
-// Everybody sends before anybody receives.
-bool has_slots(const Request&, const ProtocolTraits& protocol) { return !protocol.rendezvous; }
 // The sum is overwritten in every exchange, so messages must be taken when they are sent.
 bool has_snapshots(const Request&, const ProtocolTraits& protocol) { return !protocol.rendezvous && protocol.snapshots; }
 

@@ -148,17 +148,8 @@ CostTerms chain_cost(const Request& request) {
   return cost;
 }
 
-bool is_pair(const Request& request) { return request.ranks <= 2; }
-bool without_reduction(const Request&) { return true; }
 // Three ranks are summed ((0, 1), 2) in canonical order; the chain ends in its root.
 bool is_canonical_chain(const Request& request) { return request.ranks <= 2 || (request.ranks == 3 && request.root == 2); }
-
-// Everybody sends before anybody receives.
-bool has_slots(const Request&, const ProtocolTraits& protocol) { return !protocol.rendezvous; }
-// The room for partial sums is used again in every step, so messages must be taken when they are sent.
-bool has_snapshots(const Request& request, const ProtocolTraits& protocol) {
-  return !protocol.rendezvous && (protocol.snapshots || request.ranks == 2);
-}
 
 }  // namespace
 
@@ -167,7 +158,7 @@ std::vector<Algorithm> ring_algorithms() {
       {"ring", "reduce-scatter and all-gather around a ring; least bytes", Collective::all_reduce, true, always, all_reduce_layouts,
        build_all_reduce, all_reduce_cost, is_pair, has_slots},
       {"ring", "partial sums travel around a ring", Collective::reduce_scatter, true, always, partial_sum_layouts, build_reduce_scatter,
-       reduce_scatter_cost, is_pair, has_snapshots},
+       reduce_scatter_cost, is_pair, has_snapshots_or_is_pair},
       {"ring", "blocks travel around a ring", Collective::all_gather, true, always, gather_layouts, build_all_gather, all_gather_cost,
        without_reduction, has_slots},
       {"ring", "a pipelined chain from the root", Collective::broadcast, true, always, gather_layouts, build_broadcast, chain_cost,
@@ -177,7 +168,7 @@ std::vector<Algorithm> ring_algorithms() {
       {"ring", "blocks of any size travel around a ring", Collective::all_gather_v, true, always, gather_layouts, build_all_gather,
        all_gather_cost, without_reduction, has_slots},
       {"ring", "partial sums of any size travel around a ring", Collective::reduce_scatter_v, true, always, partial_sum_layouts,
-       build_reduce_scatter, reduce_scatter_cost, is_pair, has_snapshots},
+       build_reduce_scatter, reduce_scatter_cost, is_pair, has_snapshots_or_is_pair},
   };
 }
 

@@ -110,22 +110,11 @@ void build_scatter(const Request& request, std::int32_t rank, RankBuilder& build
 
 TreeTerms terms_of(const Request& request) { return tree_terms(request.ranks, root_of(request), request.radix); }
 
-// The levels of a tree over groups of consecutive ranks: the upper ones cross. With unequal or scattered groups an estimate.
 CostTerms at_levels(const Request& request, const CostTerms::Level& all) {
-  CostTerms cost;
-  cost.level[0] = all;
-  if (!has_groups(request)) return cost;
-  const TreeTerms inner = tree_terms(group_sizes(request).smallest, 0, request.radix);
   const double whole = terms_of(request).depth;
-  const double inside = whole > 0 ? std::min(1.0, inner.depth / whole) : 0;
-  cost.level[1] = all;
-  cost.level[0].rounds = all.rounds * inside;
-  cost.level[0].critical = all.critical * inside;
-  cost.level[1].rounds = all.rounds * (1 - inside);
-  cost.level[1].critical = all.critical * (1 - inside);
-  return cost;
+  const double inner = tree_terms(group_sizes(request).smallest, 0, request.radix).depth;
+  return split_levels(request, all, whole > 0 ? std::min(1.0, inner / whole) : 0);
 }
-
 CostTerms broadcast_cost(const Request& request) {
   const TreeTerms terms = terms_of(request);
   CostTerms cost = at_levels(request, {terms.depth, terms.most_children, terms.most_children, terms.down});
@@ -167,10 +156,6 @@ CostTerms scatter_cost(const Request& request) {
 }
 
 bool is_binary(const Request& request) { return request.radix == 2 || request.ranks <= 2; }
-bool without_reduction(const Request&) { return true; }
-
-// A fused receive-and-send would wait for its neighbour's, which waits for it.
-bool has_slots(const Request&, const ProtocolTraits& protocol) { return !protocol.rendezvous; }
 
 }  // namespace
 

@@ -34,4 +34,18 @@ inline GroupSizes group_sizes(const Request& request) {
   return sizes;
 }
 
+/// Terms of a tree over groups of consecutive ranks, whose upper levels cross: the share `inside` of rounds and critical path stays inside
+/// groups. With unequal or scattered groups an estimate.
+inline CostTerms split_levels(const Request& request, const CostTerms::Level& all, double inside) {
+  CostTerms cost;
+  cost.level[0] = all;
+  if (!has_groups(request)) return cost;
+  cost.level[1] = all;
+  cost.level[0].rounds = all.rounds * inside;
+  cost.level[0].critical = all.critical * inside;
+  cost.level[1].rounds = all.rounds * (1 - inside);
+  cost.level[1].critical = all.critical * (1 - inside);
+  return cost;
+}
+
 }  // namespace peal::schedule

@@ -16,11 +16,23 @@ std::string names_of(const Environment& environment) {
   return names;
 }
 
+/// Where ranks are processes on cores these are taken only when asked for by name: there the cost model does not charge what their many
+/// strands and copies cost, and they have won no measurement (bench/RESULTS.md).
+constexpr std::string_view kOnlyByNameOnHosts[] = {"bidirectional_ring", "bruck", "double_binary_tree"};
+
+bool is_only_by_name(const Environment& environment, std::string_view algorithm) {
+  return environment.is_host &&
+         std::find(std::begin(kOnlyByNameOnHosts), std::end(kOnlyByNameOnHosts), algorithm) != std::end(kOnlyByNameOnHosts);
+}
+
 /// Why an algorithm cannot serve the call under any protocol; ok when it can.
-Status check_algorithm(const schedule::Algorithm& algorithm, const schedule::Request& request, bool is_deterministic) {
+Status check_algorithm(const Environment& environment, const Question& question, const schedule::Algorithm& algorithm,
+                       const schedule::Request& request) {
   if (request.ranks > 1) PEAL_TRY(algorithm.supports(request));
-  if (is_deterministic && request.ranks > 1 && !algorithm.is_canonical(request))
+  if (question.is_deterministic && request.ranks > 1 && !algorithm.is_canonical(request))
     return fail(ErrorCode::unsupported, "it does not sum in the canonical order, and results must be deterministic");
+  if (question.algorithm.empty() && is_only_by_name(environment, algorithm.name))
+    return fail(ErrorCode::unsupported, "on a host it is taken only when asked for by name");
   return {};
 }
 
@@ -84,11 +96,7 @@ struct Judge {
 
   void consider(const schedule::Algorithm& algorithm, const std::optional<Protocol>& forced) {
     const schedule::Request request = request_of(environment, question.call);
-    if (auto ok = check_algorithm(algorithm, request, question.is_deterministic); !ok)
-      return exclude(algorithm.name, std::nullopt, ok.error());
-    if (environment.is_host && algorithm.only_by_name_on_hosts && question.algorithm.empty())
-      return exclude(algorithm.name, std::nullopt,
-                     Failure{ErrorCode::unsupported, "on a host it is taken only when asked for by name", -1, -1, {}});
+    if (auto ok = check_algorithm(environment, question, algorithm, request); !ok) return exclude(algorithm.name, std::nullopt, ok.error());
     for (const Offer& offer : environment.offers) {
       if (forced && *forced != offer.protocol) continue;
       auto plan = make_plan(environment, algorithm, offer.protocol, question.call);

@@ -109,7 +109,7 @@ class GroupRun {
     bool is_flat = true;
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       One& one = ranks_[r];
-      one = One{std::move(one.execution), {}, {}, {}, {}, {}, {}};
+      one = One{std::move(one.execution), {}, {}, {}, {}, {}};
       std::vector<schedule::Transfer> to, from;
       for (const Letter& letter : sent) {
         if (letter.from != static_cast<int>(r)) continue;
@@ -127,7 +127,7 @@ class GroupRun {
       one.plan.pieced = false;
       one.plan.message_bytes = message_bytes_;
       one.plan.program = schedule::group_program(static_cast<int>(r), static_cast<int>(ranks_.size()), to, from);
-      one.binding.bind_user(one.plan, one.bytes);
+      one.binding.bind_user(one.plan, one.operands.user);
       is_flat = is_flat && one.binding.flat().is_flat();
       one.call.collective = Collective::send_recv;
       one.operands.resolve(Collective::send_recv);
@@ -175,13 +175,11 @@ class GroupRun {
     Binding binding;
     executor::Operands operands;
     std::vector<std::vector<std::byte>> memory;  // each with one byte more, which nobody may touch
-    std::vector<std::uint64_t> bytes;
     executor::CallSignature call;
   };
 
   static void add(One& one, const Letter& letter) {
-    one.bytes.push_back(letter.count * size_of(letter.type));
-    one.operands.user.push_back({nullptr, letter.count, one.bytes.back(), letter.type});
+    one.operands.user.push_back({nullptr, letter.count, letter.count * size_of(letter.type), letter.type});
   }
   static std::vector<std::byte> text_of(const Letter& letter, std::size_t number) {
     std::vector<std::byte> text(letter.count * size_of(letter.type) + 1, std::byte{0xee});

@@ -17,6 +17,9 @@ import sys
 import threading
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../multiprocess"))
+from harness import processes_with  # noqa: E402
+
 RANK_DEAD, RANK_STOPPED = 4, 5
 MARK = f"drill-{os.getpid()}-{time.monotonic_ns()}"  # in the environment of every rank, so that only our own count as left behind
 LIMIT = {"kill": 2.5, "stop": 5.5}
@@ -33,15 +36,7 @@ def leftovers(tag):
 
 def still_left_behind():
     """Processes of this drill (and with them their Unix names: a name lives as long as somebody holds its socket), and files."""
-    left = ["/dev/shm/" + name for name in os.listdir("/dev/shm") if "peal" in name]
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as environment:
-                if f"PEAL_TEST_MARK={MARK}".encode() in environment.read().split(b"\0"):
-                    left.append(f"process {pid}")
-        except OSError:
-            pass
-    return left
+    return ["/dev/shm/" + name for name in os.listdir("/dev/shm") if "peal" in name] + [f"process {pid}" for pid in processes_with(MARK)]
 
 
 class Rank:

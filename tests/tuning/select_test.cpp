@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <topology/machine.hpp>
 #include <tuning/explain.hpp>
@@ -135,6 +136,22 @@ TEST(Select, LargeMessagesNeverGoInLinesOnAHost) {
   ASSERT_TRUE(selection) << selection.error().message;
   for (const Candidate& c : selection->candidates) EXPECT_NE(c.protocol, schedule::Protocol::line);
   EXPECT_FALSE(selection->excluded.empty());
+}
+
+TEST(Select, AHostTakesSomeAlgorithmsOnlyByName) {
+  Question q = ask(1 << 20);
+  q.call.collective = Collective::broadcast;
+  const Seat seat = host(8, 8);
+  auto free_choice = select(seat.environment, q);
+  ASSERT_TRUE(free_choice) << free_choice.error().message;
+  for (const Candidate& c : free_choice->candidates) EXPECT_NE(c.algorithm->name, "double_binary_tree");
+  EXPECT_TRUE(std::any_of(free_choice->excluded.begin(), free_choice->excluded.end(), [](const Exclusion& e) {
+    return e.algorithm == "double_binary_tree" && e.why.find("by name") != std::string::npos;
+  }));
+  q.algorithm = "double_binary_tree";
+  auto by_name = select(seat.environment, q);
+  ASSERT_TRUE(by_name) << by_name.error().message;
+  EXPECT_EQ(by_name->chosen().algorithm->name, "double_binary_tree");
 }
 
 TEST(Select, DeterministicTakesOnlyCanonicalOnes) {

@@ -131,7 +131,6 @@ class Core final : public FaultListener {
   /// The plan of a group, which serves the next one with the same peers.
   struct Group {
     std::vector<schedule::Transfer> sends, receives;
-    std::vector<std::uint64_t> bytes;  // of each, the sends first
     std::unique_ptr<CachedPlan> made;  // null: not yet
   };
   struct Pending {

@@ -18,7 +18,8 @@
 
 namespace peal::comm {
 
-/// What the watch tells the communicators. Called on the watch thread; must not block.
+/// What the watch tells the communicators. Called on the watch thread; must not wait for other ranks (but 100 ms for one that ended while
+/// it wrote on the fault board).
 class FaultListener {
  public:
   virtual ~FaultListener() = default;
@@ -93,6 +94,8 @@ class World {
   void look_for_stopped();
   void judge_suspects();
   void read_control(const NewsLink& link);
+  /// Those that there are: one, or two on several hosts.
+  std::vector<bootstrap::Rendezvous*> stars() const;
   void broadcast(std::uint64_t communicator, const executor::FaultRecord& fault);
   void report(int world_rank, ErrorCode code, const std::string& cause);
 

@@ -14,14 +14,6 @@
 
 namespace peal::executor {
 
-/// One buffer of a grouped send or receive.
-struct UserBuffer {
-  std::byte* data = nullptr;
-  std::uint64_t count = 0;  ///< elements of `type`
-  std::uint64_t bytes = 0;
-  DataType type = DataType::u8;
-};
-
 /// The caller's memory and arithmetic for one call.
 struct Operands {
   const std::byte* input = nullptr;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <executor/flat_program.hpp>
 #include <memory>
+#include <peal/types.hpp>
 #include <schedule/cursor.hpp>
 #include <schedule/layout.hpp>
 #include <schedule/protocol.hpp>
@@ -50,6 +51,14 @@ struct Shape {
   std::span<const std::uint64_t> output_counts, output_displs;  ///< Partition::varied only
 };
 
+/// One buffer of a grouped send or receive; the memory is the caller's.
+struct UserBuffer {
+  std::byte* data = nullptr;
+  std::uint64_t count = 0;  ///< elements of `type`
+  std::uint64_t bytes = 0;
+  DataType type = DataType::u8;
+};
+
 /// Chunk extents in elements for one shape, as flat tables.
 class Binding {
  public:
@@ -60,7 +69,7 @@ class Binding {
     if (buffer == schedule::kInput) return chunks_[static_cast<std::size_t>(index)];
     if (buffer == schedule::kOutput) return chunks_[outputs_ + static_cast<std::size_t>(index)];
     if (buffer == schedule::kScratch) return scratch_chunk(index);
-    return {0, user_[buffer - schedule::kFirstUserBuffer]};
+    return {0, user_[buffer - schedule::kFirstUserBuffer].bytes};
   }
   const schedule::Pieces& pieces() const { return pieces_; }
   std::uint64_t scratch_bytes() const { return scratch_bytes_; }
@@ -70,8 +79,9 @@ class Binding {
   /// The program with everything looked up, where it is short and each of its ops is one message or one run of memory.
   const FlatProgram& flat() const { return flat_; }
 
-  /// For grouped send and receive instead of bind(): bytes of user buffer i, which must stay as they are while the call runs.
-  void bind_user(const Plan& plan, std::span<const std::uint64_t> bytes);
+  /// For grouped send and receive instead of bind(): the user buffers, which the program counts in bytes. Not owned; they must stay as
+  /// they are while the call runs.
+  void bind_user(const Plan& plan, std::span<const UserBuffer> buffers);
 
  private:
   schedule::Extent scratch_chunk(std::int32_t index) const {
@@ -105,7 +115,7 @@ class Binding {
   std::size_t element_bytes_ = 0;
   std::vector<schedule::Extent> chunks_;  // of input, of output, and one without elements
   std::size_t outputs_ = 0;               // where those of output begin
-  std::span<const std::uint64_t> user_;   // bytes
+  std::span<const UserBuffer> user_;
   std::int32_t scratch_chunks_ = 1;
   bool scratch_like_input_ = true;
   bool compact_ = false;

@@ -31,8 +31,7 @@ struct ProtocolTraits {
 /// Messages of up to so many bytes are not cut.
 inline constexpr std::uint64_t kWholeMessageBytes = 16 * 1024;
 /// Bytes of one message where `whole` bytes go through slots. What goes through a slot is copied in and then out: in two halves, the
-/// second is copied in while the first is copied out; and a sender who sees two messages in a call learns how its slots are best filled
-/// (bench/RESULTS.md). Short messages stay whole, long ones fill slots.
+/// second is copied in while the first is copied out (bench/RESULTS.md). Short messages stay whole, long ones fill slots.
 std::uint64_t staged_message_bytes(std::uint64_t whole) noexcept;
 
 const ProtocolTraits& traits_of(Protocol protocol) noexcept;

@@ -41,9 +41,6 @@ struct Algorithm {
   bool (*is_canonical)(const Request&);
   /// False where a protocol's rules break it (a ring without slots, say); null: all protocols suit. Ask through `suits`.
   bool (*suits_traits)(const Request&, const ProtocolTraits&) = nullptr;
-  /// Where ranks are processes on cores it is taken only when asked for by name: there the cost model does not charge what its many
-  /// strands and copies cost (bench/RESULTS.md).
-  bool only_by_name_on_hosts = false;
 };
 
 /// True where the algorithm is right under the protocol (a test holds this against the verifier). Lowered with fusion, rings need
