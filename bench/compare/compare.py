@@ -19,6 +19,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -75,7 +76,7 @@ class Runner:
         self.arguments, self.folder = arguments, folder
         real_time = arguments.ranks <= os.cpu_count() and subprocess.run(["chrt", "-r", "1", "true"], capture_output=True).returncode == 0
         self.shield = ["chrt", "-r", "1"] if real_time else []
-        self.shm = f"/dev/shm/peal-compare-{os.getpid()}"
+        self.common = os.memfd_create("peal-compare")  # what the peers' ranks align by: no name, so nothing is left behind, however this ends
 
     def peal(self, collective):
         """{size: (p50 us, placement)} out of place, and in place under negative sizes."""
@@ -98,24 +99,20 @@ class Runner:
         names = [PEER_NAMES[collective]] + (["allreduce_inplace"] if collective == "all_reduce" else [])
         table = os.path.join(self.folder, "peer.csv")
         open(table, "w").close()
-        if os.path.exists(self.shm):
-            os.remove(self.shm)
+        os.ftruncate(self.common, 0)
         ranks = ["-np", str(self.arguments.ranks)]
         if kind == "ompi":
             bind = ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"] if crowded else ["--bind-to", "core", "--map-by", "core"]
             start = ["mpirun.openmpi"] + ranks + bind + flags + [os.path.join(self.folder, "bench.openmpi")]
         else:
             start = ["mpirun.mpich"] + ranks + ([] if crowded else ["-bind-to", "core"]) + flags + [os.path.join(self.folder, "bench.mpich")]
-        environment = dict(os.environ, PEERS_SHM=self.shm, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        environment = dict(os.environ, PEERS_SHM=f"/proc/{os.getpid()}/fd/{self.common}", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         sizes = ",".join(map(str, self.arguments.sizes))
         try:
             subprocess.run(self.shield + start + ["--colls", ",".join(names), "--sizes", sizes, "--out", table], env=environment, check=True,
                            timeout=300, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
             return {}
-        finally:
-            if os.path.exists(self.shm):
-                os.remove(self.shm)
         rows = {}
         with open(table) as file:
             for line in file:
@@ -266,6 +263,7 @@ def main():
     if not os.path.exists(arguments.peal):
         sys.exit(f"There is no {arguments.peal}; type ./quickstart first, or give --peal.")
     install()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped by SIGTERM"))  # so that the folder goes too
     folder = tempfile.mkdtemp(prefix="peal-compare-")
     raw, earlier = [], []
     if arguments.add_to:

@@ -26,17 +26,23 @@ LIMIT = {"kill": 2.5, "stop": 5.5}
 CODE = {"kill": RANK_DEAD, "stop": RANK_STOPPED}
 
 
-def leftovers(tag):
-    found = []
+def shared_files_of(pid):
+    """The named shared memory that a rank has open or mapped: /dev/shm belongs to the whole machine, so names alone say nothing of whose it is."""
+    try:
+        with open(f"/proc/{pid}/maps") as maps:
+            held = {line.split(maxsplit=5)[5].strip() for line in maps if "/dev/shm/" in line}
+        held |= {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+    except OSError:  # it has ended, or closed the descriptor meanwhile: its files of the moment before are not known
+        return set()
+    return {path for path in held if path.startswith("/dev/shm/")}
+
+
+def leftovers(tag, held):
+    """What a run left behind: Unix names and files that carry its tag, and files that its ranks held."""
     with open("/proc/net/unix") as sockets:
-        found += [line.split()[-1] for line in sockets if tag in line]
-    found += ["/dev/shm/" + name for name in os.listdir("/dev/shm") if "peal" in name]
-    return found
-
-
-def still_left_behind():
-    """Processes of this drill (and with them their Unix names: a name lives as long as somebody holds its socket), and files."""
-    return ["/dev/shm/" + name for name in os.listdir("/dev/shm") if "peal" in name] + [f"process {pid}" for pid in processes_with(MARK)]
+        found = [line.split()[-1] for line in sockets if tag in line]
+    named = {"/dev/shm/" + name for name in os.listdir("/dev/shm") if tag in name}
+    return found + sorted(named | {path for path in held if os.path.exists(path)})
 
 
 class Rank:
@@ -68,13 +74,14 @@ class Rank:
 def one(arguments, how, transport, number):
     root = f"peal-drill-{os.getpid()}-{number}"
     ranks = [Rank(arguments.rank, r, arguments.ranks, transport, root) for r in range(arguments.ranks)]
-    problems = []
+    problems, held = [], set()
     try:
         for r, rank in enumerate(ranks):
             if not rank.ready.wait(60) or rank.ended_at:
                 return [f"rank {r} did not start: {rank.lines}"], 0.0
         time.sleep(random.random() * 0.3)
         victim = random.randrange(arguments.ranks)
+        held = set().union(*(shared_files_of(rank.process.pid) for rank in ranks))
         began = time.monotonic()
         os.kill(ranks[victim].process.pid, signal.SIGKILL if how == "kill" else signal.SIGSTOP)
         slowest = 0.0
@@ -100,7 +107,7 @@ def one(arguments, how, transport, number):
     finally:
         for rank in ranks:
             rank.end()
-    problems += ["left behind: " + thing for thing in leftovers(root)]
+    problems += ["left behind: " + thing for thing in leftovers(root, held)]
     return problems, slowest
 
 
@@ -136,8 +143,9 @@ def main():
             failed += wrong
             times.sort()
             print(f"{how:>6} {transport:>5} {runs:>5} {runs - wrong:>6} {wrong:>6} {times[len(times) // 2]:>9.2f} {times[-1]:>10.2f}", flush=True)
-    left = still_left_behind()
-    print(f"left behind: {len(left)} {' '.join(left)}")
+    # With a process its Unix names: a name lives as long as somebody holds its socket.
+    left = [f"process {pid}" for pid in processes_with(MARK)]
+    print(f"left behind: {len(left)} {' '.join(left)}".rstrip())
     print("all right" if not failed and not left else f"{failed} runs wrong")
     return 1 if failed or left else 0
 
