@@ -94,7 +94,7 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
   const std::uint64_t message_bytes = transport::ShmLayout::of(core->size(), kChannels).slot_bytes;
   core->plans_ = std::make_unique<Plans>(std::move(environment), rank, message_bytes, options.wishes);
   core->execution_ = std::make_unique<executor::Execution>(*core->routes_, rank, core->size(), kChannels);
-  core->wait_policy_.fit(static_cast<int>(core->locals_.size()), static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  core->wait_policy_.fit(core->world_->ranks_on_host(), static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
   core->world_->add(core.get());
   return core;
 }

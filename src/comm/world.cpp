@@ -46,6 +46,12 @@ bool World::is_local(int world_rank) const {
   return contacts_[static_cast<std::size_t>(world_rank)].host_identity == contacts_[static_cast<std::size_t>(rank_)].host_identity;
 }
 
+int World::ranks_on_host() const {
+  int ranks = 0;
+  for (int r = 0; r < size(); ++r) ranks += is_local(r) ? 1 : 0;
+  return ranks;
+}
+
 std::string World::describe(int world_rank) const {
   const bootstrap::Contact& contact = contacts_[static_cast<std::size_t>(world_rank)];
   return fmt::format("rank {} (pid {} on {})", world_rank, contact.pid, contact.host_name);

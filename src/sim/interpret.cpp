@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <base/names.hpp>
+#include <utility>
 
 #include "world.hpp"
 
@@ -30,6 +31,7 @@ World::World(const tuning::Plan& plan, const topology::Resources& resources, std
       device_of_rank_(device_of_rank),
       environment_(environment),
       offer_(*environment.offer(plan.protocol)),
+      turns_(environment),
       wires_(wires),
       options_(options) {
   const int own = environment.is_used(0) ? 0 : 1;
@@ -146,7 +148,14 @@ void World::ask_for_core(Index index) {
   if (!environment_.is_host) return begin(index);
   Core& core = cores_[at(environment_.core_of[at(strands_[index].rank)])];
   if (core.is_busy) return core.queue.push_back(index);
+  take_core(core, index);
+}
+
+void World::take_core(Core& core, Index index) {
+  Strand& s = strands_[index];
   core.is_busy = true;
+  s.turn = turns_.cost(core.last, s.rank);
+  core.last = s.rank;
   begin(index);
 }
 
@@ -167,6 +176,7 @@ void World::begin(Index index) {
   double per_op = is_message(op.kind) ? 0 : local_.per_op;
   if (s.in != kNobody) per_op = channels_[s.in].cost.per_op;
   if (s.out != kNobody) per_op = std::max(per_op, channels_[s.out].cost.per_op);
+  per_op += std::exchange(s.turn, 0);
   if (per_op > 0) return engine_.after(per_op, tag(Kind::issued, index));
   issued(index);
 }
@@ -250,8 +260,9 @@ void World::slice_done(Index index) {
     engine_.after(channels_[s.in].cost.hop, tag(Kind::credit, s.in));
   }
   if (++s.slice >= s.slices) op_done(index);
-  release_core(index);
+  // First the strand itself: its rank keeps the core while it can go on.
   consider(index);
+  release_core(index);
 }
 
 void World::op_done(Index index) {
@@ -267,10 +278,10 @@ void World::release_core(Index index) {
   Core& core = cores_[at(environment_.core_of[at(strands_[index].rank)])];
   core.is_busy = false;
   if (core.queue.empty()) return;
-  const Index next = core.queue.front();
-  core.queue.pop_front();
-  core.is_busy = true;
-  begin(next);
+  const auto first = turns_.next(core.queue, core.last, [this](Index strand) { return strands_[strand].rank; });
+  const Index next = *first;
+  core.queue.erase(first);
+  take_core(core, next);
 }
 
 void World::note(const Strand& s) {

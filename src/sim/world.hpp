@@ -5,6 +5,7 @@
 #include <schedule/cursor.hpp>
 #include <sim/engine.hpp>
 #include <sim/interpret.hpp>
+#include <tuning/core_turns.hpp>
 #include <tuning/message_cost.hpp>
 #include <unordered_map>
 
@@ -40,6 +41,7 @@ struct Strand {
   std::int64_t slices = 0;
   std::int64_t slice = 0;  // 0 and not begun: the op is looked at afresh
   double began = 0;
+  double turn = 0;     // what it waits for its core to come round to it
   Index in = kNobody;  // channels of the op at hand
   Index out = kNobody;
   bool is_at_work = false;
@@ -56,6 +58,7 @@ struct RankState {
 
 struct Core {
   bool is_busy = false;
+  std::int32_t last = -1;  // the rank that did the last op
   std::deque<Index> queue;
 };
 
@@ -88,6 +91,7 @@ class World final : Engine::Listener {
   void take_up(Index strand);
   bool step_sync(Index strand);
   void ask_for_core(Index strand);
+  void take_core(Core& core, Index strand);
   void begin(Index strand);
   void issued(Index strand);
   void work_locally(Index strand);
@@ -117,6 +121,7 @@ class World final : Engine::Listener {
   std::span<const int> device_of_rank_;
   const tuning::Environment& environment_;
   const tuning::Offer& offer_;
+  const tuning::CoreTurns turns_;
   tuning::Wires wires_;
   InterpretOptions options_;
   Engine engine_;

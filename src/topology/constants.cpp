@@ -72,6 +72,7 @@ Result<HostDefaults> read_host(const YamlNode& node, const std::string& file) {
   };
   PEAL_TRY(time("near_exchange_ns", host.near_exchange));
   PEAL_TRY(time("far_exchange_ns", host.far_exchange));
+  PEAL_TRY(time("core_switch_ns", host.core_switch));
   PEAL_TRY(time("loopback_latency_ns", host.loopback_latency));
   PEAL_TRY(rate("core_copy_GBps", host.core_copy));
   PEAL_TRY(rate("domain_memory_GBps", host.domain_memory));

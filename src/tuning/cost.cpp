@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <tuning/core_turns.hpp>
 #include <tuning/cost.hpp>
 #include <tuning/message_cost.hpp>
 
@@ -63,6 +64,14 @@ Prediction continue_line(const Prediction& a, double x0, const Prediction& b, do
   return p;
 }
 
+/// Ranks on the core that most ranks share.
+int most_on_a_core(const Environment& environment) {
+  const CoreTurns turns(environment);
+  int most = 1;
+  for (std::int32_t r = 0; r < environment.ranks; ++r) most = std::max(most, turns.sharing(r));
+  return most;
+}
+
 std::vector<schedule::Program> programs_of(const Plan& plan) {
   std::vector<schedule::Program> programs;
   programs.reserve(static_cast<std::size_t>(plan.schedule.request.ranks));
@@ -97,6 +106,7 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
   const double length = length_of(plan);
   Breakdown& cost = prediction.breakdown;
   double reduced = terms.reduced;
+  double all_rounds = 0;
   for (int l = 0; l < kLevels; ++l) {
     if (!environment.is_used(l)) continue;
     const Level& level = environment.level[l];
@@ -116,10 +126,15 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
       cost.copy += send_work(message, moved * bytes) + time_at((moved - combined) * bytes, message.copy);
       cost.reduce += time_at(combined * bytes, message.reduce);
     }
+    all_rounds += rounds;
     prediction.bytes[l] = term.sent * bytes;
     prediction.steps += term.rounds;
     if (l == 0 || !environment.is_used(0)) cost.copy += time_at(terms.copied * bytes, message.copy);
   }
+  // Ranks of one core do their parts of every step one after another, and in every step the core goes round them once.
+  const int sharing = most_on_a_core(environment);
+  for (double* part : {&cost.overhead, &cost.copy, &cost.reduce}) *part *= sharing;
+  cost.overhead += all_rounds * (sharing - 1) * environment.core_switch.value;
   prediction.time = {cost.total()};
   return prediction;
 }

@@ -175,7 +175,11 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
   const auto& groups = environment.placement.group;
   environment.nodes = groups.empty() ? 1 : *std::max_element(groups.begin(), groups.end()) + 1;
   environment.fused = options.fused;
-  if (environment.is_host) number_cores(environment, cluster, device_of_rank);
+  if (environment.is_host) {
+    number_cores(environment, cluster, device_of_rank);
+    PEAL_ASSIGN(const topology::HostDefaults defaults, topology::host_defaults());
+    environment.core_switch = defaults.core_switch;
+  }
   PEAL_TRY(Survey(environment, resources, device_of_rank, options.wires).look());
   if (!environment.level[0].is_used && !environment.level[1].is_used) {
     const Route self = resources.route(device_of_rank[0], device_of_rank[0]);

@@ -62,6 +62,7 @@ Result<Environment> read(const json& tree) {
   e.placement.ring = tree.at("ring").get<std::vector<std::int32_t>>();
   e.placement.group = tree.at("group").get<std::vector<std::int32_t>>();
   e.core_of = tree.at("core_of").get<std::vector<std::int32_t>>();
+  e.core_switch.value = tree.at("core_switch").get<double>();
   e.fused = tree.at("fused").get<std::vector<std::string>>();
   const auto is_per_rank = [&](const std::vector<std::int32_t>& v, std::int32_t below) {
     if (v.empty()) return true;
@@ -106,9 +107,17 @@ Result<Environment> read(const json& tree) {
 }  // namespace
 
 std::string to_json(const Environment& e) {
-  json tree = {{"ranks", e.ranks},           {"nodes", e.nodes},         {"is_host", e.is_host}, {"ring", e.placement.ring},
-               {"group", e.placement.group}, {"core_of", e.core_of},     {"fused", e.fused},     {"levels", json::array()},
-               {"offers", json::array()},    {"refusals", json::array()}};
+  json tree = {{"ranks", e.ranks},
+               {"nodes", e.nodes},
+               {"is_host", e.is_host},
+               {"ring", e.placement.ring},
+               {"group", e.placement.group},
+               {"core_of", e.core_of},
+               {"core_switch", e.core_switch.value},
+               {"fused", e.fused},
+               {"levels", json::array()},
+               {"offers", json::array()},
+               {"refusals", json::array()}};
   for (const Level& level : e.level) tree["levels"].push_back(level.is_used ? to_tree(level) : json(nullptr));
   for (const Offer& o : e.offers)
     tree["offers"].push_back(

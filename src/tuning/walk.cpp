@@ -9,7 +9,12 @@
 namespace peal::tuning::walking {
 
 Walk::Walk(const Environment& environment, const Plan& plan, const std::vector<Program>& programs, const WalkExtent& extent)
-    : environment_(environment), plan_(plan), programs_(programs), offer_(*environment.offer(plan.protocol)), scale_(extent.scale) {
+    : environment_(environment),
+      plan_(plan),
+      programs_(programs),
+      offer_(*environment.offer(plan.protocol)),
+      turns_(environment),
+      scale_(extent.scale) {
   const int own_level = environment.is_used(0) ? 0 : 1;
   local_ = message_cost(environment, constants(own_level), plan.protocol, own_level, {}, environment.level[own_level].bottleneck);
   const auto n = at(environment.ranks);
@@ -101,35 +106,48 @@ void Walk::visit(int index) {
     s.ready = do_local(index, bound, start, whole);
   }
   const bool moves = schedule::sends(bound.op->kind) || schedule::receives(bound.op->kind);
-  if (moves && ++s.slice < slices) return queue(index, s.ready.at);
-  s.slice = 0;
-  s.cursor.advance(program);
-  if (!s.cursor.done()) return queue(index, s.ready.at);
-  ranks_[at(s.rank)].done = later(ranks_[at(s.rank)].done, s.ready);
+  if (!moves || ++s.slice >= slices) {
+    s.slice = 0;
+    s.cursor.advance(program);
+    if (s.cursor.done()) ranks_[at(s.rank)].done = later(ranks_[at(s.rank)].done, s.ready);
+  }
+  if (!s.cursor.done()) queue(index, s.ready.at);
+  // After the strand itself: its rank keeps the core while it can go on.
+  if (!is_sync) call_next(s.rank);
 }
 
-/// First come, first served: true when the core is free and the strand is the next in its line; else the first in line comes when it is.
+std::deque<int>::const_iterator Walk::next_in_line(const Core& core) const {
+  return turns_.next(core.line, core.last, [this](int strand) { return strands_[at(strand)].rank; });
+}
+
+/// True when the core is free and it is the strand's turn; else whose turn it is comes when the core is free.
 bool Walk::has_turn(int index, Stamp& start) {
-  Core& core = cores_[at(environment_.core_of[at(strands_[at(index)].rank)])];
   Strand& s = strands_[at(index)];
+  Core& core = cores_[at(environment_.core_of[at(s.rank)])];
   if (!s.is_in_line) core.line.push_back(index);
   s.is_in_line = true;
-  if (core.line.front() != index || core.free.at > now_) {
-    queue(core.line.front(), std::max(core.free.at, now_));
+  const auto next = next_in_line(core);
+  if (*next != index || core.free.at > now_) {
+    queue(*next, std::max(core.free.at, now_), true);
     return false;
   }
-  core.line.pop_front();
+  core.line.erase(next);
   s.is_in_line = false;
-  start = later(start, core.free);
+  start = later(start, core.free).plus(kOverhead, turns_.cost(core.last, s.rank));
+  core.last = s.rank;
   return true;
 }
 
-/// The core is taken until `when`; whoever is first in line comes then.
+/// The core is taken until `when`.
 void Walk::hold_core(int rank, const Stamp& when) {
+  if (environment_.is_host) cores_[at(environment_.core_of[at(rank)])].free = when;
+}
+
+/// Whoever has the core of `rank` next comes when it is free.
+void Walk::call_next(int rank) {
   if (!environment_.is_host) return;
-  Core& core = cores_[at(environment_.core_of[at(rank)])];
-  core.free = when;
-  if (!core.line.empty()) queue(core.line.front(), when.at);
+  const Core& core = cores_[at(environment_.core_of[at(rank)])];
+  if (!core.line.empty()) queue(*next_in_line(core), core.free.at, true);
 }
 
 /// Bytes leave `from`; returns when `from` is done with them.

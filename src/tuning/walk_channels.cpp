@@ -19,11 +19,11 @@ Channel& Walk::channel(int from, int to, int number) {
   return c;
 }
 
-void Walk::queue(int strand, double when) {
+void Walk::queue(int strand, double when, bool is_offer) {
   Strand& s = strands_[at(strand)];
   if (s.is_queued) return;
   s.is_queued = true;
-  queue_.push({when, order_++, strand});
+  queue_.push({when, is_offer, order_++, strand});
 }
 
 void Walk::wake(int& parked, double when) {

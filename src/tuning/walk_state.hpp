@@ -3,7 +3,9 @@
 
 #include <deque>
 #include <queue>
+#include <tuning/core_turns.hpp>
 #include <tuning/message_cost.hpp>
+#include <tuple>
 #include <unordered_map>
 
 #include "walk.hpp"
@@ -61,8 +63,9 @@ struct Strand {
 };
 
 struct Core {
-  Stamp free;            // when it has ended what it does
-  std::deque<int> line;  // strands that are ready but for it; the first of them is queued
+  Stamp free;              // when it has ended what it does
+  std::int32_t last = -1;  // the rank that did it
+  std::deque<int> line;    // strands that are ready but for it; the next of them is queued
 };
 
 struct Rank {
@@ -91,9 +94,10 @@ class Walk {
   };
   struct Queued {
     double at;
+    bool is_offer;  // of a core to whoever is next in its line: after all else of that instant, which may let its last rank go on
     std::uint64_t order;
     int strand;
-    bool operator>(const Queued& o) const { return at != o.at ? at > o.at : order > o.order; }
+    bool operator>(const Queued& o) const { return std::tie(at, is_offer, order) > std::tie(o.at, o.is_offer, o.order); }
   };
 
   Channel& channel(int from, int to, int number);
@@ -102,7 +106,7 @@ class Walk {
   bool can_receive(int strand, int peer, int number);
   std::int64_t signals(int rank, int event) const;
   std::int64_t signals_from(int rank, int peer, int event) const;
-  void queue(int strand, double at);
+  void queue(int strand, double at, bool is_offer = false);
   void visit(int strand);
   Stamp start_of(int strand, const BoundOp& bound);
   Stamp do_messages(int strand, const BoundOp& bound, Stamp at, double bytes);
@@ -111,6 +115,8 @@ class Walk {
   void note_free(Channel& c, const Stamp& at);
   bool has_turn(int strand, Stamp& start);
   void hold_core(int rank, const Stamp& until);
+  void call_next(int rank);
+  std::deque<int>::const_iterator next_in_line(const Core& core) const;
   void signal(int rank, const BoundOp& bound, const Stamp& at);
   void wake(int& parked, double at);
   void wake_waiting(int rank, double at);
@@ -120,6 +126,7 @@ class Walk {
   const Plan& plan_;
   const std::vector<Program>& programs_;
   const Offer& offer_;
+  const CoreTurns turns_;
   double scale_;
   MessageCost local_;
   std::vector<Strand> strands_;

@@ -25,6 +25,24 @@ TEST(Prediction, AgreesWithTheSimulatorOnOneHost) {
   for (const int ranks : {1, 2, 3, 4, 8}) EXPECT_GT(compare(host_scene(ranks), {8, 4096, 1 << 17, 1 << 20, 1 << 24}), 50) << ranks;
 }
 
+// A core that ranks share is congested. One message that comes a nanosecond later can cost a turn more, so single cases may differ.
+TEST(Prediction, AgreesWithTheSimulatorWhereRanksShareCores) {
+  for (const auto& [cores, ranks] : {std::pair{1, 2}, {2, 4}, {2, 8}, {3, 8}}) {
+    const sim::Scene scene = host_scene(cores, tuning::Wires::shared_memory, ranks);
+    int near = 0;
+    const int all = for_each_candidate(
+        scene, {8, 4096, 1 << 17, 1 << 20}, [&](const tuning::Question& q, const tuning::Candidate& c, const tuning::Plan& plan) {
+          auto predicted = tuning::predict_walked(scene.environment, plan);
+          auto simulated = sim::interpret(plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires);
+          ASSERT_TRUE(predicted && simulated);
+          const double ratio = predicted->time.value / simulated->time.value;
+          EXPECT_TRUE(ratio > 1 / 1.75 && ratio < 1.75) << name_of_case(q, c, ranks) << ": " << ratio;
+          near += ratio > 1 - kTolerance && ratio < 1 + kTolerance ? 1 : 0;
+        });
+    EXPECT_GT(near, 0.9 * all) << near << " of " << all << " on " << cores << " cores";
+  }
+}
+
 TEST(Prediction, AgreesWithTheSimulatorOverLoopback) {
   EXPECT_GT(compare(host_scene(2, tuning::Wires::socket), {8, 4096, 1 << 20, 1 << 24}), 30);
   // Among four, several senders meet in the way into one rank: that is congestion, which only the simulator has in full.

@@ -11,8 +11,8 @@
 
 namespace peal::agreement {
 
-/// A host with `cores` cores before one memory that is never the limit.
-inline sim::Scene host_scene(int cores, tuning::Wires wires = tuning::Wires::shared_memory) {
+/// A host with `cores` cores before one memory that is never the limit; a rank a core, or `ranks` that share them.
+inline sim::Scene host_scene(int cores, tuning::Wires wires = tuning::Wires::shared_memory, int ranks = 0) {
   const std::string text = fmt::format(
       "devices:\n  - {{id: \"core[0-{0}]\", kind: core}}\n  - {{id: mem0, kind: memory}}\n  - {{id: lo0, kind: loopback}}\n"
       "links:\n  - {{a: \"core[0-{0}]\", b: mem0, kind: shm, GBps: 1000, latency_ns: 30}}\n"
@@ -22,7 +22,7 @@ inline sim::Scene host_scene(int cores, tuning::Wires wires = tuning::Wires::sha
   EXPECT_TRUE(cluster) << (cluster ? "" : cluster.error().message);
   tuning::EnvironmentOptions options;
   options.wires = wires;
-  auto scene = sim::make_scene(std::move(*cluster), cores, options);
+  auto scene = sim::make_scene(std::move(*cluster), ranks > 0 ? ranks : cores, options);
   EXPECT_TRUE(scene) << (scene ? "" : scene.error().message);
   return std::move(*scene);
 }

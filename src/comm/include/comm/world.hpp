@@ -46,6 +46,7 @@ class World {
   int size() const { return static_cast<int>(contacts_.size()); }
   const std::vector<bootstrap::Contact>& contacts() const { return contacts_; }
   bool is_local(int world_rank) const;
+  int ranks_on_host() const;  ///< of the whole job: they share this host's cores, whatever groups they are in
   bool spans_hosts() const { return spans_hosts_; }
   TransportChoice choice() const { return choice_; }
   /// Null where no TCP is needed.

@@ -14,10 +14,16 @@ struct WaitPolicy {
   std::uint32_t spins = 4000;                     ///< polls before the first yield
   std::uint32_t yields = 20000;                   ///< yields before the first sleep
   std::int64_t sleep_us = 500;                    ///< longest sleep; bounds the harm of a missed wake
+  std::int64_t crowd_ns = 200'000;                ///< who waits longer than this for kYieldsALook yields is in a crowd
+  std::int64_t crowded_for_ns = 200'000'000;      ///< and believes so for this long
   std::atomic<std::int64_t> crowded_until_ns{0};  ///< others compete for our cores until then: do not yield, sleep
-  /// Before the first wait.
+  /// Before the first wait. Where ranks share cores, who yields lets the rank run that it waits for, and yields take as long as the
+  /// others' work: only somebody who holds the core for a whole tick (4 ms) is a stranger, and sleeping costs ten times the yields.
   void fit(int ranks_on_host, int cores) {
-    if (ranks_on_host > cores) spins = 30;
+    if (ranks_on_host <= cores) return;
+    spins = 10;
+    crowd_ns = 3'500'000;
+    crowded_for_ns = 20'000'000;
   }
 };
 
@@ -64,15 +70,12 @@ class Backoff {
   static constexpr std::uint32_t kEagerPolls = 100;
   static constexpr std::uint32_t kPollsALook = 512;
   static constexpr std::uint32_t kYieldsALook = 4;
-  static constexpr std::int64_t kCrowdedNs = 200'000;
-
-  static constexpr std::int64_t kCrowdedForNs = 200'000'000;
 
   // Others want this core: who yields to them waits for a whole time slice again and again, who sleeps is let in soon after its wake.
   void notice_crowd() {
     const std::int64_t now = now_ns();
-    if (last_look_ns_ != 0 && now - last_look_ns_ > kCrowdedNs)
-      policy_->crowded_until_ns.store(now + kCrowdedForNs, std::memory_order_relaxed);
+    if (last_look_ns_ != 0 && now - last_look_ns_ > policy_->crowd_ns)
+      policy_->crowded_until_ns.store(now + policy_->crowded_for_ns, std::memory_order_relaxed);
     last_look_ns_ = now;
   }
 

@@ -42,11 +42,12 @@ Result<ProtocolConstants> constants_for(std::string_view scope, std::string_view
 /// Parses one file's text; `name` stands for the file in messages.
 Result<std::vector<ProtocolConstants>> read_constants_text(std::string_view text, const std::string& name);
 
-/// What discovery assumes of a host where nothing was measured: exchange of a flag, one core's copy, memory, loopback, a NIC of unknown
+/// What discovery assumes of a host where nothing was measured: exchange of a flag, a switch of processes, one core's copy, memory, loopback, a NIC of unknown
 /// speed.
 struct HostDefaults {
   Nanoseconds near_exchange;  ///< a cache line between two cores under one cache
   Nanoseconds far_exchange;   ///< between sockets, or vCPUs that the hypervisor placed apart
+  Nanoseconds core_switch;    ///< from a process that yields to the next one on its core
   Bandwidth core_copy;        ///< one core, large copies
   Bandwidth domain_memory;    ///< all cores of a NUMA domain together
   Bandwidth between_domains;  ///< one way between two NUMA domains

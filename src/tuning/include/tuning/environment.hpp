@@ -49,6 +49,7 @@ struct Environment {
   bool is_host = true;  ///< ranks are processes on cores, which do the copying; false: GPUs
   schedule::Placement placement;
   std::vector<std::int32_t> core_of;  ///< host ranks: ranks with equal numbers share one core
+  Nanoseconds core_switch;            ///< from one rank to the next on the same core (core_turns.hpp)
   Level level[kLevels];
   std::vector<Offer> offers;
   std::vector<Refusal> refusals;
