@@ -12,6 +12,7 @@ namespace {
 
 // In alphabetical order (a test holds it). Names without PEAL_ belong to launchers, whose environment start-up reads.
 constexpr Setting kSettings[] = {
+    {"HOME", "", "", "The user's folder; `peal tune` keeps its table in .config/peal there."},
     {"LOCAL_RANK", "", "", "torchrun: number of this rank among the ranks of its host."},
     {"LOCAL_WORLD_SIZE", "", "", "torchrun: ranks on this host."},
     {"MASTER_ADDR", "", "", "torchrun: host of rank 0; Peal meets there when PEAL_ROOT is unset."},
@@ -22,6 +23,8 @@ constexpr Setting kSettings[] = {
     {"OMPI_COMM_WORLD_SIZE", "", "", "Open MPI: ranks in the job."},
     {"PEAL_ALGORITHM", "", "", "Algorithm to use for every call, by its registry name; an error where it cannot be used."},
     {"PEAL_DATA_DIR", "", "", "Folder with the machine catalogue; unset: the installed share/peal, or data/ of the source tree."},
+    {"PEAL_DETERMINISTIC", "0", "",
+     "1: only plans that sum in one fixed order, as Options::deterministic; results are bitwise equal whatever else."},
     {"PEAL_HOST_ID", "", "", "Text that stands for this host when ranks ask who is on the same one; unset: boot id and network namespace."},
     {"PEAL_INTERFACE", "", "", "Network interface (eth0) or address (10.0.0.5, fd00::5) that Peal listens on and connects from."},
     {"PEAL_JOB", "", "", "Name of the job; ranks with different names never meet."},
@@ -36,11 +39,14 @@ constexpr Setting kSettings[] = {
     {"PEAL_START_TIMEOUT", "60", "s", "Time until a rank that never comes is named and start-up ends."},
     {"PEAL_TIMEOUT", "1800", "s", "Time until a call that does not finish ends with an error."},
     {"PEAL_TRANSPORT", "auto", "", "Transport between ranks: auto, shm or tcp."},
+    {"PEAL_TUNING", "", "",
+     "Table of `peal tune` that chooses algorithms; off: none; unset: peal/tuning.json in $XDG_CONFIG_HOME or ~/.config, if there."},
     {"PMIX_NAMESPACE", "", "", "PMIx launchers: name of the job."},
     {"RANK", "", "", "torchrun: number of this rank."},
     {"TORCHELASTIC_RESTART_COUNT", "", "", "torchrun: which attempt this is; ranks of different attempts never meet."},
     {"TORCHELASTIC_RUN_ID", "", "", "torchrun: name of the job."},
     {"WORLD_SIZE", "", "", "torchrun: ranks in the job."},
+    {"XDG_CONFIG_HOME", "", "", "The user's folder for settings, instead of .config in HOME."},
 };
 
 const Setting* find_setting(std::string_view name) {

@@ -1,4 +1,5 @@
 // What a benchmark prints: the columns of nccl-tests, and Peal's own behind them.
+#include <algorithm>
 #include <base/names.hpp>
 #include <cli/bench.hpp>
 #include <nlohmann/json.hpp>
@@ -29,6 +30,32 @@ nlohmann::ordered_json half_json(const BenchHalf& half) {
 
 nlohmann::ordered_json line_json(const BenchHalf& half) {
   return half.is_measured ? nlohmann::ordered_json{half.line_ns, half.line_after_ns} : nlohmann::ordered_json(nullptr);
+}
+
+nlohmann::ordered_json digest_json(const BenchDigest& digest) {
+  nlohmann::ordered_json json = {{"sha256", digest.sha256}, {"repeats", digest.repeats}, {"differing", digest.differing}};
+  json["head"] = nullptr;
+  if (digest.head_count > 0) json["head"] = {{"count", digest.head_count}, {"sha256", digest.head_sha256}};
+  return json;
+}
+
+nlohmann::ordered_json numerics_json(const ErrorFigures& numerics) {
+  return {{"elements", numerics.elements},     {"not_finite", numerics.not_finite},     {"max_ulps", numerics.max_ulps},
+          {"mean_ulps", numerics.mean_ulps()}, {"max_relative", numerics.max_relative}, {"max_backward", numerics.max_backward}};
+}
+
+// What the columns of nccl-tests have no place for stands below the row.
+std::string below(const BenchRow& row) {
+  std::string text;
+  if (row.digest.repeats > 0)
+    text += fmt::format("#   digest: sha256 {}  {} calls, {} differ\n", row.digest.sha256, row.digest.repeats, row.digest.differing);
+  if (row.numerics.elements > 0) {
+    const ErrorFigures& n = row.numerics;
+    text += fmt::format("#   error: max {:.4g} ulps, mean {:.4g} ulps; max {:.3g} of the result, max {:.3g} of the inputs; {} results",
+                        n.max_ulps, n.mean_ulps(), n.max_relative, n.max_backward, n.elements);
+    text += n.not_finite > 0 ? fmt::format(", {} of them not finite\n", n.not_finite) : "\n";
+  }
+  return text;
 }
 
 std::string op_text(const BenchOptions& options) { return has_reduction(options.collective) ? std::string(name_of(options.op)) : "none"; }
@@ -62,7 +89,8 @@ std::string bench_line(const BenchOptions& options, const BenchRow& row) {
       row.predicted_us > 0 && p50 > 0 ? fmt::format("{:>6.0f}", 100 * row.predicted_us / p50) : fmt::format("{:>6}", "-");
   return fmt::format("  {:>12}{:>14}{:>8}{:>11}{:>6} |{} |{} | {} {}  {}/{}\n", row.bytes, row.count, name_of(options.type),
                      op_text(options), root_of(options), half_text(row.half[0]), half_text(row.half[1]), predicted, bound, row.algorithm,
-                     row.protocol);
+                     row.protocol) +
+         below(row);
 }
 
 std::string bench_ending(const std::vector<BenchRow>& rows) {
@@ -70,7 +98,11 @@ std::string bench_ending(const std::vector<BenchRow>& rows) {
   bool is_checked = false;
   double bandwidth = 0;
   int halves = 0;
+  int differing = -1;
+  bool has_numerics = false;
   for (const BenchRow& row : rows) {
+    if (row.digest.repeats > 0) differing = std::max(differing, 0) + row.digest.differing;
+    has_numerics = has_numerics || row.numerics.elements > 0;
     for (const BenchHalf& half : row.half) {
       if (!half.is_measured) continue;
       bandwidth += half.busbw;
@@ -79,11 +111,21 @@ std::string bench_ending(const std::vector<BenchRow>& rows) {
       wrong += std::max<std::int64_t>(half.wrong, 0);
     }
   }
+  std::string legend;
+  if (differing >= 0)
+    legend += fmt::format(
+        "# digest: of all ranks' results, of inputs whose sums depend on the order. Calls that differ from the first of their row: {}\n",
+        differing);
+  if (has_numerics)
+    legend +=
+        "# error: of sums of mixed sign and magnitude, against compensated f64; ulps: distances of the type's numbers around the right\n"
+        "# result; of the inputs: relative to the sum of their magnitudes, which cancellation does not inflate\n";
   const std::string verdict = is_checked ? fmt::format("{} {}", wrong, wrong == 0 ? "OK" : "FAILED") : "not checked (give --check)";
   return fmt::format(
-      "# bound: predicted time / measured p50 (out of place); p50, p99: calls with aligned starts, maximum over ranks\n"
-      "# Out of bounds values : {}\n# Avg bus bandwidth    : {:.4f}\n",
-      verdict, halves > 0 ? bandwidth / halves : 0.0);
+             "# bound: predicted time / measured p50 (out of place); p50, p99: calls with aligned starts, maximum over ranks\n"
+             "# Out of bounds values : {}\n# Avg bus bandwidth    : {:.4f}\n",
+             verdict, halves > 0 ? bandwidth / halves : 0.0) +
+         legend;
 }
 
 std::string bench_json(const BenchOptions& options, const std::vector<BenchRow>& rows, int ranks, const std::string& transport) {
@@ -102,6 +144,8 @@ std::string bench_json(const BenchOptions& options, const std::vector<BenchRow>&
                                    {"line_ns", {{"out_of_place", line_json(row.half[0])}, {"in_place", line_json(row.half[1])}}}};
     line["out_of_place"] = half_json(row.half[0]);
     line["in_place"] = half_json(row.half[1]);
+    if (row.digest.repeats > 0) line["digest"] = digest_json(row.digest);
+    if (row.numerics.elements > 0) line["numerics"] = numerics_json(row.numerics);
     json["rows"].push_back(std::move(line));
   }
   return json.dump(2) + "\n";

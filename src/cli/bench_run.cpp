@@ -5,8 +5,9 @@
 #include <base/clock.hpp>
 #include <base/names.hpp>
 #include <cli/bench.hpp>
-#include <cli/bench_values.hpp>
-#include <cli/pages.hpp>
+#include <cli/bench_buffers.hpp>
+#include <cli/bench_reals.hpp>
+#include <cli/digest.hpp>
 #include <cmath>
 #include <functional>
 #include <tuning/plan.hpp>
@@ -15,9 +16,8 @@ namespace peal::cli {
 
 namespace {
 
-constexpr double kBudgetSeconds = 0.08;  // of timed calls a half row
 constexpr int kMostIterations = 3000;
-constexpr int kFewestIterations = 5;
+constexpr std::uint64_t kMostCompared = std::uint64_t{1} << 18;  // results over all ranks that are compared with a reference
 
 // A spin barrier that all ranks of one host share. Ranks on several hosts align by Peal's barrier alone.
 struct Aligner {
@@ -73,38 +73,40 @@ Result<double> exchange_flags(const Aligner& aligner, const comm::Core& core) {
   return static_cast<double>(now_ns() - begin) / kTimed;
 }
 
+// Collectives whose results begin alike whatever their size (BenchBuffers::fill_reals).
+bool has_head(Collective collective) {
+  return collective == Collective::all_reduce || collective == Collective::reduce || collective == Collective::reduce_scatter;
+}
+
 class Bench {
  public:
   Bench(comm::Core& core, comm::Core& plain, const BenchOptions& options)
-      : core_(core), plain_(plain), options_(options), n_(static_cast<std::uint64_t>(core.size())) {}
+      : core_(core), plain_(plain), options_(options), buffers_(options, core.rank(), core.size()) {}
   Status open();
   Result<BenchRow> measure(Bytes size);
+  /// Buffers for calls of up to this size, so that none need grow between rows.
+  Status reserve(Bytes largest) { return buffers_.shape(largest); }
 
  private:
-  Status shape(Bytes size);
   Status measure_half(bool in_place, BenchHalf& half);
-  comm::Call call_of(bool in_place) const;
   Status operate(bool in_place);
-  /// The operator that the inputs are made for; copies take those of max, which differ most from rank to rank.
-  ReduceOp data_op() const { return has_reduction(options_.collective) ? options_.op : ReduceOp::max; }
-  void fill(bool in_place);
-  std::int64_t wrong(bool in_place) const;
   Status count_wrong(bool in_place, BenchHalf& half);
+  Status hash_repeats(bool in_place, BenchDigest& digest);
+  Status conclude(BenchDigest& digest);
+  Result<ErrorFigures> measure_numerics(bool in_place);
   Status align();
   Result<double> maximum(double value);
-  Result<std::vector<double>> maxima(std::vector<double> values);
+  Result<std::vector<double>> maxima(std::vector<double> values) { return over_ranks(std::move(values), ReduceOp::max); }
+  Result<std::vector<double>> over_ranks(std::vector<double> values, ReduceOp op);
 
   comm::Core& core_;   // what is measured
   comm::Core& plain_;  // the same ranks, for everything around it: forced algorithms and protocols are not for that
   const BenchOptions& options_;
-  std::uint64_t n_;
   Aligner aligner_;
-  Pages send_, receive_;
-  std::uint64_t count_ = 0;  // elements a rank gives or gets
-  std::uint64_t input_ = 0, output_ = 0;
-  std::uint64_t bytes_ = 0;
-  std::vector<std::uint64_t> counts_, displs_, back_counts_, back_displs_;
+  BenchBuffers buffers_;
   const executor::Plan* plan_ = nullptr;
+  std::uint64_t head_count_ = 0;   // elements a rank in the first row
+  Digest first_{}, first_head_{};  // of this rank's result in the first hashed call of a row
 };
 
 Status Bench::open() {
@@ -116,154 +118,20 @@ Status Bench::open() {
   return {};
 }
 
-// Sizes as nccl-tests has them: of block collectives the size is all ranks' blocks together, at least one element each.
-Status Bench::shape(Bytes size) {
-  const std::uint64_t element = size_of(options_.type);
-  const std::uint64_t blocks = has_blocks(options_.collective) ? n_ : 1;
-  count_ = options_.collective == Collective::barrier ? 0 : std::max<std::uint64_t>(1, size.value / element / blocks);
-  bytes_ = count_ * element * blocks;
-  input_ = output_ = count_ * blocks;
-  // The v-collectives are measured with uneven counts around the mean, as far as there are elements.
-  counts_.assign(n_, count_);
-  for (std::uint64_t r = 0; r + 1 < n_; r += 2) {
-    const std::uint64_t shift = count_ / 4;
-    counts_[r] += shift;
-    counts_[r + 1] -= shift;
-  }
-  displs_.assign(n_, 0);
-  for (std::uint64_t r = 1; r < n_; ++r) displs_[r] = displs_[r - 1] + counts_[r - 1];
-  back_counts_.assign(n_, counts_[static_cast<std::size_t>(core_.rank())]);
-  back_displs_.assign(n_, 0);
-  for (std::uint64_t r = 1; r < n_; ++r) back_displs_[r] = back_displs_[r - 1] + back_counts_[r - 1];
-  const std::uint64_t room = std::max(input_, back_counts_[0] * n_) + 16;
-  PEAL_TRY(send_.grow(room * element));
-  return receive_.grow(room * element);
-}
-
-comm::Call Bench::call_of(bool in_place) const {
-  const auto me = static_cast<std::uint64_t>(core_.rank());
-  const std::uint64_t element = size_of(options_.type);
-  comm::Call call;
-  call.collective = options_.collective;
-  call.send = send_.data();
-  call.receive = receive_.data();
-  call.count = count_;
-  call.type = options_.type;
-  call.op = options_.op;
-  call.root = options_.root;
-  call.premul = premul_factor(core_.rank());
-  switch (options_.collective) {
-    case Collective::all_gather:
-    case Collective::gather:
-      if (in_place) call.send = receive_.data() + me * count_ * element;
-      break;
-    case Collective::reduce_scatter:
-    case Collective::scatter:
-      if (in_place) call.receive = send_.data() + me * count_ * element;
-      break;
-    case Collective::all_gather_v:
-      if (in_place) call.send = receive_.data() + displs_[me] * element;
-      call.receive_counts = counts_;
-      call.receive_displs = displs_;
-      break;
-    case Collective::reduce_scatter_v:
-      if (in_place) call.receive = send_.data() + displs_[me] * element;
-      call.send_counts = counts_;
-      call.send_displs = displs_;
-      break;
-    case Collective::all_to_all_v:
-      call.send_counts = counts_;
-      call.send_displs = displs_;
-      call.receive_counts = back_counts_;
-      call.receive_displs = back_displs_;
-      break;
-    default:
-      if (in_place) call.send = receive_.data();
-  }
-  return call;
-}
-
 Status Bench::operate(bool in_place) {
-  if (options_.collective != Collective::send_recv) return core_.run(call_of(in_place));
+  if (options_.collective != Collective::send_recv) return core_.run(buffers_.call(in_place));
   const int n = core_.size();
   const std::vector<comm::PairTransfer> ring = {
-      {send_.data(), nullptr, true, count_, options_.type, (core_.rank() + 1) % n},
-      {nullptr, receive_.data(), false, count_, options_.type, (core_.rank() + n - 1) % n},
+      {buffers_.send(), nullptr, true, buffers_.count(), options_.type, (core_.rank() + 1) % n},
+      {nullptr, buffers_.receive(), false, buffers_.count(), options_.type, (core_.rank() + n - 1) % n},
   };
   return core_.run_group(ring);
 }
 
-// Fresh inputs, and outputs that cannot be right by chance.
-void Bench::fill(bool in_place) {
-  const auto me = static_cast<std::uint64_t>(core_.rank());
-  const std::uint64_t element = size_of(options_.type);
-  const std::uint64_t room = std::max(input_, back_counts_[0] * n_);
-  std::fill_n(receive_.data(), room * element, std::byte{0x5b});
-  fill_contributions(send_.data(), input_, core_.rank(), 0, options_.type, data_op());
-  if (!in_place) return;
-  std::byte* own = receive_.data();
-  std::uint64_t own_count = count_;
-  switch (options_.collective) {
-    case Collective::reduce_scatter:
-    case Collective::reduce_scatter_v:
-    case Collective::scatter: return;  // works inside the send buffer
-    case Collective::all_gather:
-    case Collective::gather: own += me * count_ * element; break;
-    case Collective::all_gather_v:
-      own += displs_[me] * element;
-      own_count = counts_[me];
-      break;
-    default: break;
-  }
-  fill_contributions(own, own_count, core_.rank(), 0, options_.type, data_op());
-}
-
-std::int64_t Bench::wrong(bool in_place) const {
-  const int me = core_.rank();
-  const auto own = static_cast<std::uint64_t>(me);
-  const std::uint64_t element = size_of(options_.type);
-  const std::byte* out = receive_.data();
-  const auto copies = [&](const std::byte* at, std::uint64_t count, std::uint64_t from, std::uint64_t index) {
-    return count_wrong_copies(at, count, static_cast<int>(from), index, options_.type, data_op());
-  };
-  const auto sums = [&](const std::byte* at, std::uint64_t count, std::uint64_t index) {
-    return count_wrong_reductions(at, count, core_.size(), index, options_.type, options_.op);
-  };
-  std::int64_t bad = 0;
-  switch (options_.collective) {
-    case Collective::all_reduce: return sums(out, count_, 0);
-    case Collective::reduce: return me == options_.root ? sums(out, count_, 0) : 0;
-    case Collective::reduce_scatter: return sums(in_place ? send_.data() + own * count_ * element : out, count_, own * count_);
-    case Collective::reduce_scatter_v: return sums(in_place ? send_.data() + displs_[own] * element : out, counts_[own], displs_[own]);
-    case Collective::broadcast: return copies(out, count_, static_cast<std::uint64_t>(options_.root), 0);
-    case Collective::scatter:
-      return copies(in_place ? send_.data() + own * count_ * element : out, count_, static_cast<std::uint64_t>(options_.root),
-                    own * count_);
-    case Collective::send_recv: return copies(out, count_, (own + n_ - 1) % n_, 0);
-    case Collective::gather:
-      if (me != options_.root) return 0;
-      [[fallthrough]];
-    case Collective::all_gather:
-      for (std::uint64_t r = 0; r < n_; ++r) bad += copies(out + r * count_ * element, count_, r, 0);
-      return bad;
-    case Collective::all_gather_v:
-      for (std::uint64_t r = 0; r < n_; ++r) bad += copies(out + displs_[r] * element, counts_[r], r, 0);
-      return bad;
-    case Collective::all_to_all:
-      for (std::uint64_t r = 0; r < n_; ++r) bad += copies(out + r * count_ * element, count_, r, own * count_);
-      return bad;
-    case Collective::all_to_all_v:
-      for (std::uint64_t r = 0; r < n_; ++r) bad += copies(out + back_displs_[r] * element, back_counts_[r], r, displs_[own]);
-      return bad;
-    case Collective::barrier: return 0;
-  }
-  return bad;
-}
-
 Status Bench::count_wrong(bool in_place, BenchHalf& half) {
-  fill(in_place);
+  buffers_.fill(in_place);
   PEAL_TRY(operate(in_place));
-  std::int64_t bad = wrong(in_place);
+  std::int64_t bad = buffers_.wrong(in_place);
   std::int64_t total = 0;
   comm::Call sum{Collective::all_reduce, &bad, &total, 1, DataType::i64};
   PEAL_TRY(plain_.run(sum));
@@ -277,8 +145,8 @@ Status Bench::align() {
   return aligner_.meet(plain_);
 }
 
-Result<std::vector<double>> Bench::maxima(std::vector<double> values) {
-  comm::Call call{Collective::all_reduce, values.data(), values.data(), values.size(), DataType::f64, ReduceOp::max};
+Result<std::vector<double>> Bench::over_ranks(std::vector<double> values, ReduceOp op) {
+  comm::Call call{Collective::all_reduce, values.data(), values.data(), values.size(), DataType::f64, op};
   PEAL_TRY(plain_.run(call));
   return values;
 }
@@ -288,13 +156,71 @@ Result<double> Bench::maximum(double value) {
   return all[0];
 }
 
+// The ranks do not meet between these calls, so that each repeat finds them apart in another way.
+Status Bench::hash_repeats(bool in_place, BenchDigest& digest) {
+  const std::uint64_t element = size_of(options_.type);
+  std::vector<double> differs(static_cast<std::size_t>(options_.digest_repeats));
+  for (std::size_t i = 0; i < differs.size(); ++i) {
+    PEAL_TRY(buffers_.fill_reals(in_place, digest.repeats == 0 && i == 0));
+    PEAL_TRY(operate(in_place));
+    const BenchBuffers::Output output = buffers_.output(in_place);
+    const Digest now = sha256({output.data, output.count * element});
+    if (digest.repeats == 0 && i == 0) {
+      first_ = now;
+      first_head_ = sha256({output.data, std::min(output.count, head_count_) * element});
+    }
+    differs[i] = now == first_ ? 0 : 1;
+  }
+  PEAL_ASSIGN(differs, maxima(std::move(differs)));
+  digest.repeats += options_.digest_repeats;
+  digest.differing += static_cast<int>(std::count(differs.begin(), differs.end(), 1.0));
+  return {};
+}
+
+// One digest of all ranks' digests, in the order of ranks.
+Status Bench::conclude(BenchDigest& digest) {
+  const auto over_all = [&](const Digest& mine, std::string& text) -> Status {
+    std::vector<Digest> all(static_cast<std::size_t>(core_.size()));
+    comm::Call gather{Collective::all_gather, mine.data(), all.data(), sizeof mine, DataType::u8};
+    PEAL_TRY(plain_.run(gather));
+    text = hex_of(sha256(std::as_bytes(std::span(all))));
+    return {};
+  };
+  PEAL_TRY(over_all(first_, digest.sha256));
+  if (!has_head(options_.collective)) return {};
+  digest.head_count = head_count_;
+  return over_all(first_head_, digest.head_sha256);
+}
+
+Result<ErrorFigures> Bench::measure_numerics(bool in_place) {
+  PEAL_TRY(buffers_.fill_reals(in_place, true));
+  PEAL_TRY(operate(in_place));
+  const BenchBuffers::Output output = buffers_.output(in_place);
+  // Each result costs as many additions as there are ranks. Where that is too much, ranks look at every so many, each at others.
+  const std::uint64_t most = std::max<std::uint64_t>(1024, kMostCompared / static_cast<std::uint64_t>(core_.size()));
+  const std::uint64_t stride = std::max<std::uint64_t>(1, (output.count + most - 1) / most);
+  const std::uint64_t first = std::min(output.count, static_cast<std::uint64_t>(core_.rank()) % stride);
+  ErrorFigures mine;
+  measure_errors(output.data + first * size_of(options_.type), output.count - first, stride, core_.size(), output.index + first,
+                 options_.type, options_.op, mine);
+  PEAL_ASSIGN(const std::vector<double> most_of, maxima({mine.max_ulps, mine.max_relative, mine.max_backward}));
+  PEAL_ASSIGN(const std::vector<double> sums,
+              over_ranks({static_cast<double>(mine.elements), static_cast<double>(mine.not_finite), mine.sum_ulps}, ReduceOp::sum));
+  ErrorFigures all;
+  all.elements = static_cast<std::uint64_t>(sums[0]);
+  all.not_finite = static_cast<std::uint64_t>(sums[1]);
+  all.sum_ulps = sums[2];
+  all.max_ulps = most_of[0];
+  all.max_relative = most_of[1];
+  all.max_backward = most_of[2];
+  return all;
+}
+
 Status Bench::measure_half(bool in_place, BenchHalf& half) {
   half.is_measured = true;
   if (options_.check) PEAL_TRY(count_wrong(in_place, half));
-  fill(in_place);
-  if (in_place && has_reduction(options_.collective))  // repeated sums in place must not overflow
-    std::fill_n(options_.collective == Collective::all_reduce || options_.collective == Collective::reduce ? receive_.data() : send_.data(),
-                bytes_, std::byte{0});
+  if (!options_.only_aligned) buffers_.fill(in_place);
+  if (in_place && has_reduction(options_.collective)) buffers_.clear_in_place();
   double best = 1e9;
   for (int i = 0; i < 3; ++i) {
     const std::int64_t begin = now_ns();
@@ -306,7 +232,7 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
   PEAL_ASSIGN(best, maximum(best));
   int iterations = options_.iterations;
   if (iterations == 0)
-    iterations = static_cast<int>(std::clamp(kBudgetSeconds / std::max(best, 1e-7), double(kFewestIterations), double(kMostIterations)));
+    iterations = static_cast<int>(std::clamp(options_.budget_s / std::max(best, 1e-7), double(options_.fewest), double(kMostIterations)));
   const int warmup = options_.warmup >= 0 ? options_.warmup : iterations / 5 + 1;
   for (int i = 0; i < warmup; ++i) PEAL_TRY(operate(in_place));
   std::vector<double> times(static_cast<std::size_t>(iterations));
@@ -316,26 +242,29 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
     PEAL_TRY(operate(in_place));
     time = static_cast<double>(now_ns() - begin) * 1e-3;
   }
-  const int loops = iterations / 2 + 2;
-  PEAL_TRY(align());
-  const std::int64_t begin = now_ns();
-  for (int i = 0; i < loops; ++i) PEAL_TRY(operate(in_place));
-  PEAL_ASSIGN(half.time_us, maximum(static_cast<double>(now_ns() - begin) * 1e-3 / loops));
+  if (!options_.only_aligned) {
+    const int loops = iterations / 2 + 2;
+    PEAL_TRY(align());
+    const std::int64_t begin = now_ns();
+    for (int i = 0; i < loops; ++i) PEAL_TRY(operate(in_place));
+    PEAL_ASSIGN(half.time_us, maximum(static_cast<double>(now_ns() - begin) * 1e-3 / loops));
+  }
   PEAL_ASSIGN(times, maxima(std::move(times)));
   std::sort(times.begin(), times.end());
   half.p50_us = times[times.size() / 2];
   half.p99_us = times[static_cast<std::size_t>(static_cast<double>(times.size() - 1) * 0.99 + 0.5)];
-  half.algbw = half.time_us > 0 ? static_cast<double>(bytes_) / half.time_us * 1e-3 : 0;
+  half.algbw = half.time_us > 0 ? static_cast<double>(buffers_.bytes()) / half.time_us * 1e-3 : 0;
   half.busbw = half.algbw * tuning::bus_factor(options_.collective, core_.size());
   if (options_.check) PEAL_TRY(count_wrong(in_place, half));
   return {};
 }
 
 Result<BenchRow> Bench::measure(Bytes size) {
-  PEAL_TRY(shape(size));
+  PEAL_TRY(buffers_.shape(size));
+  if (head_count_ == 0) head_count_ = buffers_.count();
   BenchRow row;
-  row.bytes = bytes_;
-  row.count = count_;
+  row.bytes = buffers_.bytes();
+  row.count = buffers_.count();
   PEAL_TRY(align());
   PEAL_ASSIGN(double line, exchange_flags(aligner_, plain_));
   const bool wanted[2] = {options_.out_of_place, options_.in_place && has_in_place(options_.collective)};
@@ -344,10 +273,15 @@ Result<BenchRow> Bench::measure(Bytes size) {
     BenchHalf& half = row.half[in_place ? 1 : 0];
     half.line_ns = line;
     PEAL_TRY(measure_half(in_place, half));
+    if (options_.digest_repeats > 0) PEAL_TRY(hash_repeats(in_place, row.digest));
+    if (options_.numerics && row.numerics.elements == 0) {
+      PEAL_ASSIGN(row.numerics, measure_numerics(in_place));
+    }
     PEAL_TRY(align());
     PEAL_ASSIGN(line, exchange_flags(aligner_, plain_));
     half.line_after_ns = line;
   }
+  if (options_.digest_repeats > 0) PEAL_TRY(conclude(row.digest));
   row.algorithm = plan_ != nullptr ? plan_->algorithm : "direct";
   row.protocol = plan_ != nullptr ? std::string(schedule::name_of(plan_->protocol)) : "staged";
   return row;
@@ -371,6 +305,22 @@ Status run_bench(comm::Core& core, comm::Core& plain, const BenchOptions& option
     }
     each(row);
     if (options.collective == Collective::barrier || size.value == 0 || size.value > options.last.value / options.factor) break;
+  }
+  return {};
+}
+
+Status run_points(comm::Core& core, comm::Core& plain, const std::vector<BenchOptions>& points,
+                  const std::function<void(std::size_t, const BenchRow&)>& each) {
+  if (points.empty()) return {};
+  const auto largest = std::max_element(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  BenchOptions now = *largest;
+  Bench bench(core, plain, now);
+  PEAL_TRY(bench.open());
+  PEAL_TRY(bench.reserve(largest->first));
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    now = points[i];
+    PEAL_ASSIGN(const BenchRow row, bench.measure(now.first));
+    each(i, row);
   }
   return {};
 }

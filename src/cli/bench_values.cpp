@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <base/names.hpp>
 #include <cli/bench_values.hpp>
+#include <cli/elements.hpp>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 namespace peal::cli {
 
@@ -11,101 +11,6 @@ namespace {
 
 // A prime, so that chunk boundaries (multiples of 16) never fall onto the same value.
 constexpr std::uint64_t kPeriod = 251;
-
-// The floats of 16 and 8 bits, which are taken apart by hand.
-struct NarrowFloat {
-  int bytes;
-  int fraction_bits;
-  int bias;
-  bool has_infinity;
-  int exponent_bits() const { return bytes * 8 - 1 - fraction_bits; }
-  unsigned sign() const { return 1u << (bytes * 8 - 1); }
-};
-
-NarrowFloat narrow_float(DataType type) {
-  switch (type) {
-    case DataType::f16: return {2, 10, 15, true};
-    case DataType::bf16: return {2, 7, 127, true};
-    case DataType::f8_e4m3fn: return {1, 3, 7, false};
-    default: return {1, 2, 15, true};  // f8_e5m2
-  }
-}
-
-double decode_narrow(const void* at, const NarrowFloat& format) {
-  unsigned bits = 0;
-  std::memcpy(&bits, at, static_cast<std::size_t>(format.bytes));  // little endian
-  const int highest_fraction = (1 << format.fraction_bits) - 1;
-  const int highest_exponent = (1 << format.exponent_bits()) - 1;
-  const int fraction = static_cast<int>(bits) & highest_fraction;
-  const int exponent = static_cast<int>(bits >> format.fraction_bits) & highest_exponent;
-  const double sign = (bits & format.sign()) != 0 ? -1 : 1;
-  if (exponent == highest_exponent && format.has_infinity)
-    return fraction != 0 ? std::nan("") : sign * std::numeric_limits<double>::infinity();
-  if (exponent == highest_exponent && fraction == highest_fraction) return std::nan("");
-  if (exponent == 0) return sign * std::ldexp(fraction, 1 - format.bias - format.fraction_bits);
-  return sign * std::ldexp(fraction + (1 << format.fraction_bits), exponent - format.bias - format.fraction_bits);
-}
-
-void encode_narrow(void* at, const NarrowFloat& format, std::int64_t value) {
-  unsigned bits = 0;
-  if (value != 0) {
-    const auto magnitude = static_cast<std::uint64_t>(value < 0 ? -value : value);
-    int exponent = 0;
-    while ((magnitude >> exponent) > 1) ++exponent;
-    const auto fraction = static_cast<unsigned>(magnitude << format.fraction_bits >> exponent) & ((1u << format.fraction_bits) - 1);
-    bits = (value < 0 ? format.sign() : 0u) | static_cast<unsigned>(exponent + format.bias) << format.fraction_bits | fraction;
-  }
-  std::memcpy(at, &bits, static_cast<std::size_t>(format.bytes));
-}
-
-// What a value looks like in memory.
-double decode(const void* at, DataType type) {
-  const auto load = [at](auto zero) {
-    std::memcpy(&zero, at, sizeof zero);
-    return static_cast<double>(zero);
-  };
-  switch (type) {
-    case DataType::f64: return load(double{});
-    case DataType::f32: return load(float{});
-    case DataType::i8: return load(std::int8_t{});
-    case DataType::u8:
-    case DataType::boolean: return load(std::uint8_t{});
-    case DataType::i16: return load(std::int16_t{});
-    case DataType::u16: return load(std::uint16_t{});
-    case DataType::i32: return load(std::int32_t{});
-    case DataType::u32: return load(std::uint32_t{});
-    case DataType::i64: return load(std::int64_t{});
-    case DataType::u64: return load(std::uint64_t{});
-    case DataType::bf16:
-    case DataType::f16:
-    case DataType::f8_e4m3fn:
-    case DataType::f8_e5m2: break;
-  }
-  return decode_narrow(at, narrow_float(type));
-}
-
-// Whole numbers that are exact in the type only.
-void encode(void* at, DataType type, std::int64_t value) {
-  const auto store = [at](auto v) { std::memcpy(at, &v, sizeof v); };
-  switch (type) {
-    case DataType::f64: return store(static_cast<double>(value));
-    case DataType::f32: return store(static_cast<float>(value));
-    case DataType::i8:
-    case DataType::u8:
-    case DataType::boolean: return store(static_cast<std::uint8_t>(value));
-    case DataType::i16:
-    case DataType::u16: return store(static_cast<std::uint16_t>(value));
-    case DataType::i32:
-    case DataType::u32: return store(static_cast<std::uint32_t>(value));
-    case DataType::i64:
-    case DataType::u64: return store(static_cast<std::uint64_t>(value));
-    case DataType::bf16:
-    case DataType::f16:
-    case DataType::f8_e4m3fn:
-    case DataType::f8_e5m2: break;
-  }
-  encode_narrow(at, narrow_float(type), value);
-}
 
 // One element of the reduction, before it is rounded to the type.
 double reduced(int ranks, std::uint64_t index, DataType type, ReduceOp op) {
@@ -146,11 +51,6 @@ double wrapped(double value, DataType type) {
   return is_signed && inside >= modulus / 2 ? inside - modulus : inside;
 }
 
-double last_place(double value, DataType type) {
-  const int digits = type == DataType::f64 ? 52 : type == DataType::f32 ? 23 : narrow_float(type).fraction_bits;
-  return std::ldexp(1.0, value == 0 ? -digits : std::ilogb(value) - digits);
-}
-
 // Blocks of other ranks or from other places differ nearly everywhere; with a straight line modulo a number they would not.
 std::uint64_t scrambled(int rank, std::uint64_t index) {
   std::uint64_t mixed = (static_cast<std::uint64_t>(rank) * kPeriod + index % kPeriod + 1) * 0x9e3779b97f4a7c15ull;
@@ -166,6 +66,10 @@ std::int64_t sparse_contribution(int rank, std::uint64_t index) {
 }
 
 }  // namespace
+
+double expected_reduction(int ranks, std::uint64_t index, DataType type, ReduceOp op) {
+  return wrapped(reduced(ranks, index, type, op), type);
+}
 
 std::int64_t contribution(int rank, std::uint64_t index, DataType type, ReduceOp op) {
   const bool is_summed = op == ReduceOp::sum || op == ReduceOp::avg || op == ReduceOp::premul_sum;
@@ -206,7 +110,7 @@ std::int64_t count_wrong_copies(const void* data, std::uint64_t count, int rank,
 std::int64_t count_wrong_reductions(const void* data, std::uint64_t count, int ranks, std::uint64_t index, DataType type, ReduceOp op) {
   double expected[kPeriod], slack[kPeriod];
   for (std::uint64_t k = 0; k < kPeriod; ++k) {
-    expected[k] = wrapped(reduced(ranks, index + k, type, op), type);
+    expected[k] = expected_reduction(ranks, index + k, type, op);
     slack[k] = op == ReduceOp::avg && is_floating(type) ? last_place(expected[k], type) : 0;
   }
   const auto* at = static_cast<const std::byte*>(data);

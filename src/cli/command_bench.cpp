@@ -1,6 +1,4 @@
 // peal bench: starts the ranks, or is one of them when a launcher has started it.
-#include <unistd.h>
-
 #include <base/names.hpp>
 #include <base/settings.hpp>
 #include <bootstrap/job.hpp>
@@ -18,18 +16,35 @@ namespace {
 struct BenchWords {
   std::string collective, first = "8", last = "64M", type = "f32", op = "sum", transport, algorithm, protocol, json;
   std::uint64_t factor = 2;
-  int ranks = 2, root = 0, iterations = 0, warmup = -1, groups = 0;
+  int ranks = 2, root = 0, iterations = 0, warmup = -1, groups = 0, digest = 0;
   double timeout_s = 0;
-  bool in_place = false, out_of_place = false, check = false, deterministic = false;
+  bool in_place = false, out_of_place = false, check = false, deterministic = false, numerics = false;
+  bool has_sizes = false;  // -b or -e was given
 };
 
-Result<comm::TransportChoice> transport_of(const std::string& asked) {
-  const std::string text = asked.empty() ? setting("PEAL_TRANSPORT") : asked;
-  if (text == "auto") return comm::TransportChoice::automatic;
-  if (text == "shm") return comm::TransportChoice::shm;
-  if (text == "tcp") return comm::TransportChoice::tcp;
-  if (text == "ofi" || text == "cuda") return fail(ErrorCode::unsupported, "this build has no {} transport; type auto, shm or tcp", text);
-  return fail(ErrorCode::invalid_argument, "there is no transport \"{}\"; type auto, shm or tcp", text);
+constexpr const char* kJudgedSize = "64K";  // of --digest and --numerics, unless sizes are given
+constexpr int kJudgedIterations = 5;
+
+// What is asked of the results: their digest, their error.
+Status judge_as_asked(const BenchWords& words, BenchOptions& options) {
+  if (words.digest < 0 || words.digest > 1'000'000)
+    return fail(ErrorCode::invalid_argument, "--digest {} is no number of calls; give 1 to 1000000, or leave it out", words.digest);
+  if (words.digest > 0 && options.collective == Collective::barrier)
+    return fail(ErrorCode::invalid_argument, "barrier has no result to hash; leave --digest out");
+  if (words.numerics && !has_reduction(options.collective))
+    return fail(ErrorCode::invalid_argument,
+                "{} sums nothing, so it has no rounding error; leave --numerics out, or ask for all_reduce, reduce, reduce_scatter or "
+                "reduce_scatter_v",
+                name_of(options.collective));
+  options.digest_repeats = words.digest;
+  options.numerics = words.numerics;
+  if (words.digest == 0 && !words.numerics) return {};
+  if (!words.has_sizes) {
+    PEAL_ASSIGN(options.first, parse_bytes(kJudgedSize));
+    options.last = options.first;
+  }
+  if (options.iterations == 0) options.iterations = kJudgedIterations;
+  return {};
 }
 
 Result<BenchOptions> options_of(const BenchWords& words, int ranks) {
@@ -69,6 +84,7 @@ Result<BenchOptions> options_of(const BenchWords& words, int ranks) {
   options.in_place = words.in_place || !words.out_of_place;
   if (words.in_place && !words.out_of_place && !has_in_place(options.collective))
     return fail(ErrorCode::unsupported, "{} has no in-place form; leave --in-place out", name_of(options.collective));
+  PEAL_TRY(judge_as_asked(words, options));
   return options;
 }
 
@@ -89,8 +105,10 @@ Result<int> measure(const BenchWords& words) {
     PEAL_ASSIGN(core, world->split(world->rank() / options.groups, world->rank()));
   }
   const std::shared_ptr<comm::Core> plain = core;
+  PEAL_ASSIGN(const bool is_set, flag_setting("PEAL_DETERMINISTIC"));
+  const bool deterministic = words.deterministic || is_set;
   if (words.deterministic || !words.algorithm.empty() || !words.protocol.empty()) {
-    PEAL_ASSIGN(core, plain->split(0, plain->rank(), {words.deterministic, words.algorithm, words.protocol}));
+    PEAL_ASSIGN(core, plain->split(0, plain->rank(), {deterministic, words.algorithm, words.protocol}));
   }
   const bool prints = world->rank() == 0;
   const std::string transport = transport_text(*core, words.transport);
@@ -105,8 +123,10 @@ Result<int> measure(const BenchWords& words) {
     if (prints && !to_stdout) (void)write_output("-", bench_line(options, row));
   }));
   std::int64_t wrong = 0;
-  for (const BenchRow& row : rows)
+  for (const BenchRow& row : rows) {
     for (const BenchHalf& half : row.half) wrong += std::max<std::int64_t>(half.wrong, 0);
+    if (deterministic) wrong += row.digest.differing;
+  }
   if (prints && !to_stdout) PEAL_TRY(write_output("-", bench_ending(rows)));
   if (prints && !words.json.empty()) PEAL_TRY(write_output(words.json, bench_json(options, rows, core->size(), transport)));
   // Nobody leaves before all have what they need.
@@ -123,15 +143,7 @@ Result<int> run(const BenchWords& words, const std::vector<std::string>& argumen
   if (words.timeout_s < 0) return fail(ErrorCode::invalid_argument, "--timeout {} is negative; give seconds", words.timeout_s);
   PEAL_TRY(can_write(words.json));
   PEAL_TRY(options_of(words, words.groups > 0 && words.groups <= ranks && ranks % words.groups == 0 ? words.groups : ranks));
-  LaunchSpec spec;
-  spec.ranks = spec.total_ranks = ranks;
-  spec.command = {"/proc/self/exe"};
-  char path[4096];
-  if (const ssize_t n = ::readlink("/proc/self/exe", path, sizeof path); n > 0) spec.command[0].assign(path, static_cast<std::size_t>(n));
-  spec.command.insert(spec.command.end(), arguments.begin(), arguments.end());
-  spec.environment = one_host_environment();
-  spec.label_output = false;
-  spec.say_errors_once = true;
+  LaunchSpec spec = spec_of_this_tool(ranks, arguments);
   spec.timeout_s = words.timeout_s;
   PEAL_ASSIGN(const LaunchOutcome outcome, launch(spec));
   if (outcome.exit_code > 1 && !outcome.has_said_why) std::fprintf(stderr, "peal bench: %s\n", outcome.why.c_str());
@@ -139,6 +151,15 @@ Result<int> run(const BenchWords& words, const std::vector<std::string>& argumen
 }
 
 }  // namespace
+
+Result<comm::TransportChoice> transport_of(const std::string& asked) {
+  const std::string text = asked.empty() ? setting("PEAL_TRANSPORT") : asked;
+  if (text == "auto") return comm::TransportChoice::automatic;
+  if (text == "shm") return comm::TransportChoice::shm;
+  if (text == "tcp") return comm::TransportChoice::tcp;
+  if (text == "ofi" || text == "cuda") return fail(ErrorCode::unsupported, "this build has no {} transport; type auto, shm or tcp", text);
+  return fail(ErrorCode::invalid_argument, "there is no transport \"{}\"; type auto, shm or tcp", text);
+}
 
 void add_bench(CLI::App& app, Action& action) {
   auto words = std::make_shared<BenchWords>();
@@ -151,8 +172,9 @@ void add_bench(CLI::App& app, Action& action) {
                    "all_gather_v, reduce_scatter_v or all_to_all_v")
       ->required();
   command->add_option("-n", words->ranks, "Ranks to start on this host; under a launcher its ranks take part")->capture_default_str();
-  command->add_option("-b", words->first, "Smallest size (8, 64K, 1M)")->capture_default_str();
-  command->add_option("-e", words->last, "Largest size")->capture_default_str();
+  command->add_option("-b", words->first, "Smallest size in bytes (8, 64K, 1M); with --digest or --numerics 64K unless -b or -e is given")
+      ->capture_default_str();
+  command->add_option("-e", words->last, "Largest size in bytes")->capture_default_str();
   command->add_option("-f", words->factor, "Factor from one size to the next")->capture_default_str();
   command->add_option("--dtype", words->type, "f64 f32 f16 bf16 f8_e4m3fn f8_e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool")
       ->capture_default_str();
@@ -160,17 +182,29 @@ void add_bench(CLI::App& app, Action& action) {
   command->add_option("--root", words->root, "Root rank")->capture_default_str();
   command->add_flag("--in-place", words->in_place, "Only in place");
   command->add_flag("--out-of-place", words->out_of_place, "Only out of place");
-  command->add_option("--iters", words->iterations, "Timed calls a row (default: what fits 0.1 s, at least 5)");
+  command->add_option("--iters", words->iterations,
+                      "Timed calls a row (default: what fits 0.1 s, at least 5; with --digest or --numerics 5)");
   command->add_option("--warmup", words->warmup, "Calls before the timed ones");
   command->add_flag("--check", words->check, "Check every element of every rank; exit code 1 when any is wrong");
   command->add_option("--transport", words->transport, "auto, shm or tcp (default: PEAL_TRANSPORT, or auto)");
   command->add_option("--algorithm", words->algorithm, "Force an algorithm (peal explain lists them)");
   command->add_option("--protocol", words->protocol, "Force a protocol: line, staged, ...");
-  command->add_flag("--deterministic", words->deterministic, "Only canonical summation");
+  command->add_flag(
+      "--deterministic", words->deterministic,
+      "Only canonical summation (as PEAL_DETERMINISTIC=1); with --digest exit code 1 when two calls of a row give different bits");
+  command->add_option("--digest", words->digest,
+                      "Hash the results of so many more calls a row and half (1 to 1000000), of inputs whose sums depend on the order,\n"
+                      "and print one SHA-256 over all ranks");
+  command->add_flag(
+      "--numerics", words->numerics,
+      "Print how far sums of mixed sign and magnitude are from f64: in ulps (units in the last place of --dtype) and relative");
   command->add_option("--groups", words->groups, "Split the ranks into groups of K that run at the same time");
   command->add_option("--timeout", words->timeout_s, "Stop after so many seconds (exit code 124)");
   command->add_option("--json", words->json, "Write the table as JSON to a file, or - for standard output");
-  command->callback([words, &action] { action = [words] { return run(*words, original_arguments()); }; });
+  command->callback([words, command, &action] {
+    words->has_sizes = command->count("-b") + command->count("-e") > 0;
+    action = [words] { return run(*words, original_arguments()); };
+  });
 }
 
 }  // namespace peal::cli

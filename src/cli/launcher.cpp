@@ -294,6 +294,19 @@ Result<LaunchOutcome> launch(const LaunchSpec& spec) {
   return Launch(spec).run();
 }
 
+LaunchSpec spec_of_this_tool(int ranks, const std::vector<std::string>& arguments) {
+  LaunchSpec spec;
+  spec.ranks = spec.total_ranks = ranks;
+  spec.command = {"/proc/self/exe"};
+  char path[4096];
+  if (const ssize_t n = ::readlink("/proc/self/exe", path, sizeof path); n > 0) spec.command[0].assign(path, static_cast<std::size_t>(n));
+  spec.command.insert(spec.command.end(), arguments.begin(), arguments.end());
+  spec.environment = one_host_environment();
+  spec.label_output = false;
+  spec.say_errors_once = true;
+  return spec;
+}
+
 std::vector<std::pair<std::string, std::string>> one_host_environment() {
   std::random_device random;
   const std::uint64_t number = static_cast<std::uint64_t>(random()) << 32 | random();

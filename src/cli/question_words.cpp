@@ -1,6 +1,7 @@
 #include <base/names.hpp>
 #include <CLI/CLI.hpp>
 #include <cli/question_words.hpp>
+#include <discovery/discover.hpp>
 #include <schedule/registry.hpp>
 #include <tuning/placement.hpp>
 
@@ -41,7 +42,12 @@ Result<sim::Scene> scene_of(const QuestionWords& words) {
   } else if (words.groups < 0) {
     return fail(ErrorCode::invalid_argument, "--groups {} is no number of ranks; give 1 or more", words.groups);
   }
-  return sim::make_scene(std::move(cluster), ranks, options);
+  PEAL_ASSIGN(sim::Scene scene, sim::make_scene(std::move(cluster), ranks, options));
+  if (is_this_host) {
+    PEAL_ASSIGN(const std::string fingerprint, discovery::host_fingerprint());
+    PEAL_TRY(tuning::add_measurements(scene.environment, fingerprint));
+  }
+  return scene;
 }
 
 Result<tuning::Question> question_of(const QuestionWords& words, int ranks) {

@@ -98,6 +98,7 @@ int run_tool(int argc, char** argv) {
   add_run(app, action);
   add_bench(app, action);
   add_sim(app, action);
+  add_tune(app, action);
   const std::vector<std::string>& words = arguments() = std::vector<std::string>(argv + 1, argv + argc);
   try {
     app.parse(argc, argv);

@@ -49,6 +49,8 @@ Result<CoreOptions> complete(CoreOptions options) {
     PEAL_ASSIGN(const std::int64_t seconds, integer_setting("PEAL_TIMEOUT", 1, 10'000'000));
     options.timeout_ns = seconds * kSecond;
   }
+  PEAL_ASSIGN(const bool deterministic, flag_setting("PEAL_DETERMINISTIC"));
+  options.wishes.deterministic = options.wishes.deterministic || deterministic;
   if (options.wishes.algorithm.empty()) options.wishes.algorithm = setting("PEAL_ALGORITHM");
   if (options.wishes.protocol.empty()) options.wishes.protocol = setting("PEAL_PROTOCOL");
   return options;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <base/log.hpp>
 #include <comm/host_environment.hpp>
 #include <discovery/discover.hpp>
 #include <map>
@@ -66,7 +67,11 @@ Result<tuning::Environment> find(const World& world) {
                   : world.choice() == TransportChoice::shm ? tuning::Wires::shared_memory
                                                            : tuning::Wires::automatic;
   options.protocols = {schedule::Protocol::line, schedule::Protocol::staged};
-  return tuning::environment_of(resources, devices, options);
+  PEAL_ASSIGN(tuning::Environment environment, tuning::environment_of(resources, devices, options));
+  PEAL_ASSIGN(const std::string fingerprint, discovery::host_fingerprint());
+  PEAL_TRY(tuning::add_measurements(environment, fingerprint));
+  if (!environment.measured_by.empty()) log(LogLevel::info, "choice of algorithms: {}", environment.measured_by);
+  return environment;
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ std::vector<Algorithm> bidirectional_ring_algorithms();  // build_bidirectional_
 std::vector<Algorithm> direct_algorithms();              // build_direct.cpp: one_shot, two_shot, all_pairs
 std::vector<Algorithm> recursive_algorithms();           // build_recursive.cpp: doubling, halving, dissemination
 std::vector<Algorithm> bruck_algorithms();               // build_bruck.cpp
+std::vector<Algorithm> pat_algorithms();                 // build_pat.cpp
 std::vector<Algorithm> rabenseifner_algorithms();        // build_rabenseifner.cpp
 std::vector<Algorithm> tree_algorithms();                // build_tree.cpp: k-nomial
 std::vector<Algorithm> double_binary_tree_algorithms();  // build_double_binary_tree.cpp

@@ -256,18 +256,22 @@ constexpr std::string_view kBlocks = "blocks go straight to everybody";
 std::vector<Algorithm> direct_algorithms() {
   using C = Collective;
   return {
-      {"one_shot", kOneShot, C::all_reduce, true, few_sources, one_shot_layouts, build_one_shot, one_shot_cost, yes, is_taken_when_sent},
-      {"two_shot", kTwoShot, C::all_reduce, true, few_sources, two_shot_layouts, build_two_shot, two_shot_cost, yes},
-      {"direct", kOwner, C::reduce_scatter, true, few_sources, scatter_sum_layouts, build_reduce_scatter, reduce_scatter_cost, yes},
+      {"one_shot", kOneShot, C::all_reduce, true, few_sources, one_shot_layouts, build_one_shot, one_shot_cost, yes, is_taken_when_sent,
+       true},
+      {"two_shot", kTwoShot, C::all_reduce, true, few_sources, two_shot_layouts, build_two_shot, two_shot_cost, yes, nullptr, true},
+      {"direct", kOwner, C::reduce_scatter, true, few_sources, scatter_sum_layouts, build_reduce_scatter, reduce_scatter_cost, yes, nullptr,
+       true},
       {"direct", kBlocks, C::all_gather, true, always, plain_layouts, build_all_gather, exchange_cost, yes},
       {"direct", "the root sends to everybody", C::broadcast, true, always, plain_layouts, build_broadcast, broadcast_cost, yes},
-      {"direct", "everybody sends to the root", C::reduce, true, few_sources, one_shot_layouts, build_reduce, reduce_cost, yes},
+      {"direct", "everybody sends to the root", C::reduce, true, few_sources, one_shot_layouts, build_reduce, reduce_cost, yes, nullptr,
+       true},
       {"direct", "everybody sends to the root", C::gather, true, always, plain_layouts, build_gather, gather_cost, yes},
       {"direct", "the root sends everybody its block", C::scatter, true, always, plain_layouts, build_scatter, exchange_cost, yes},
       {"all_pairs", "round i sends to rank + i", C::all_to_all, true, apart, plain_layouts, build_all_pairs, exchange_cost, yes},
       {"direct", "everybody tells everybody", C::barrier, true, always, plain_layouts, build_barrier, barrier_cost, yes},
       {"direct", kBlocks, C::all_gather_v, false, always, plain_layouts, build_all_gather, exchange_cost, yes},
-      {"direct", kOwner, C::reduce_scatter_v, false, few_sources, scatter_sum_layouts, build_reduce_scatter, reduce_scatter_cost, yes},
+      {"direct", kOwner, C::reduce_scatter_v, false, few_sources, scatter_sum_layouts, build_reduce_scatter, reduce_scatter_cost, yes,
+       nullptr, true},
       {"all_pairs", "round i sends to rank + i", C::all_to_all_v, false, apart, plain_layouts, build_all_pairs, exchange_cost, yes},
   };
 }

@@ -18,6 +18,30 @@ const Offer* Environment::offer(schedule::Protocol protocol) const {
   return nullptr;
 }
 
+const MeasuredWay* Environment::measured_way(Collective collective, std::string_view algorithm, schedule::Protocol protocol) const {
+  if (nodes != 1) return nullptr;
+  for (const MeasuredWay& way : measured)
+    if (way.collective == collective && way.ranks == ranks && way.protocol == protocol && way.algorithm == algorithm &&
+        way.scope == level[0].scope)
+      return &way;
+  return nullptr;
+}
+
+Status add_measurements(Environment& environment, const std::string& fingerprint) {
+  auto table = load_measured_table(fingerprint);
+  if (!table && table.error().code == ErrorCode::unsupported) {
+    environment.measured_by = table.error().message;
+    return {};
+  }
+  if (!table) return pass_on(std::move(table).error());
+  if (table->ways.empty()) return {};
+  environment.measured_by = fmt::format("peal tune on {}, {}", table->host, table->date);
+  for (MeasuredWay& way : table->ways)
+    if (way.ranks <= environment.ranks) environment.measured.push_back(std::move(way));
+  if (environment.measured.empty()) environment.measured_by = "the table of `peal tune` has nothing for so few ranks";
+  return {};
+}
+
 Via via_of(Wires wires, bool is_host, bool is_one_node) noexcept {
   if (!is_host) return Via::any;
   if (wires == Wires::socket) return Via::socket;

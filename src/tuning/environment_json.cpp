@@ -101,6 +101,11 @@ Result<Environment> read(const json& tree) {
     e.refusals.push_back({protocol, t.at("why").get<std::string>()});
   }
   if (e.offers.empty()) return bad("no protocol");
+  e.measured_by = tree.at("measured_by").get<std::string>();
+  if (const std::string table = tree.at("measured").get<std::string>(); !table.empty()) {
+    PEAL_ASSIGN(MeasuredTable measured, measured_table_from_text(table, "of rank 0"));
+    e.measured = std::move(measured.ways);
+  }
   return e;
 }
 
@@ -118,6 +123,8 @@ std::string to_json(const Environment& e) {
                {"levels", json::array()},
                {"offers", json::array()},
                {"refusals", json::array()}};
+  tree["measured_by"] = e.measured_by;
+  tree["measured"] = e.measured.empty() ? "" : to_text(MeasuredTable{"", "", e.measured});
   for (const Level& level : e.level) tree["levels"].push_back(level.is_used ? to_tree(level) : json(nullptr));
   for (const Offer& o : e.offers)
     tree["offers"].push_back(

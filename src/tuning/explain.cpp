@@ -34,11 +34,25 @@ json to_tree(const Candidate& c) {
   return {{"algorithm", c.algorithm->name},
           {"protocol", schedule::name_of(c.protocol)},
           {"predicted_us", c.prediction.time.microseconds()},
+          {"measured_us", c.measured_us ? json(*c.measured_us) : json(nullptr)},
           {"steps", c.prediction.steps},
           {"pieces", c.pieces},
           {"canonical", c.is_canonical},
           {"bytes_per_link", {c.prediction.bytes[0], c.prediction.bytes[1]}},
           {"method", c.prediction.is_walked ? "walk" : "closed form"}};
+}
+
+std::string times_of(const Candidate& c) {
+  const std::string predicted = fmt::format("predicted {}", to_text(c.prediction.time));
+  return c.measured_us ? fmt::format("measured {} ({})", to_text(Nanoseconds{*c.measured_us * 1e3}), predicted) : predicted;
+}
+
+/// How much longer a candidate takes than the chosen one, by what chose.
+std::string against(const Candidate& c, const Candidate& best) {
+  if (best.measured_us && !c.measured_us) return "not measured";
+  const double ratio =
+      best.measured_us ? *c.measured_us / *best.measured_us : c.prediction.time.value / std::max(1e-9, best.prediction.time.value);
+  return fmt::format("{:.2f} times as long", ratio);
 }
 
 json links_of(const Environment& environment, const Candidate& c) {
@@ -79,8 +93,13 @@ std::string explain_text(const Environment& environment, const Selection& select
   std::string text = fmt::format("{} of {} bytes ({}) on {} ranks", name_of(call.collective), size_of_call(call, environment.ranks).value,
                                  name_of(call.type), environment.ranks);
   if (environment.nodes > 1) text += fmt::format(" in {} nodes", environment.nodes);
-  text += fmt::format("\n\nchosen: {} with {}, predicted {}\n", best.algorithm->name, schedule::name_of(best.protocol),
-                      to_text(best.prediction.time));
+  text += fmt::format("\n\nchosen: {} with {}, {}\n", best.algorithm->name, schedule::name_of(best.protocol), times_of(best));
+  text +=
+      fmt::format("  chosen by {}\n", best.measured_us                  ? "measurement: " + environment.measured_by
+                                      : environment.measured_by.empty() ? "the cost model (no table of `peal tune` for this host)"
+                                      : environment.measured.empty()
+                                          ? "the cost model: " + environment.measured_by
+                                          : "the cost model: the table of `peal tune` has nothing for this collective and number of ranks");
   text += fmt::format("  {}\n", best.algorithm->what);
   text += fmt::format("  {}: {}\n", schedule::name_of(best.protocol), schedule::traits_of(best.protocol).what);
   text +=
@@ -99,8 +118,8 @@ std::string explain_text(const Environment& environment, const Selection& select
   if (selection.candidates.size() > 1) text += "\nit beat:\n";
   for (std::size_t i = 1; i < selection.candidates.size(); ++i) {
     const Candidate& c = selection.candidates[i];
-    text += fmt::format("  {:<22} {:<13} {:>12}  {:.2f} times as long{}\n", c.algorithm->name, schedule::name_of(c.protocol),
-                        to_text(c.prediction.time), c.prediction.time.value / std::max(1e-9, best.prediction.time.value),
+    text += fmt::format("  {:<22} {:<13} {:>12}  {}{}\n", c.algorithm->name, schedule::name_of(c.protocol),
+                        to_text(c.measured_us ? Nanoseconds{*c.measured_us * 1e3} : c.prediction.time), against(c, best),
                         c.is_canonical && has_reduction(call.collective) ? ", canonical" : "");
   }
   if (!selection.excluded.empty() || !environment.refusals.empty()) text += "\nexcluded:\n";
@@ -130,6 +149,9 @@ std::string explain_json(const Environment& environment, const Selection& select
                {"algorithm", best.algorithm->name},
                {"protocol", schedule::name_of(best.protocol)},
                {"predicted_us", best.prediction.time.microseconds()},
+               {"measured_us", best.measured_us ? json(*best.measured_us) : json(nullptr)},
+               {"chosen_by", best.measured_us ? "measurement" : "model"},
+               {"measured_by", environment.measured_by},
                {"steps", best.prediction.steps},
                {"canonical", best.is_canonical},
                {"rounding", rounding_of(best, environment, call)},

@@ -46,7 +46,8 @@ double send_work(const MessageCost& cost, double bytes) {
 }
 
 double local_work(const MessageCost& cost, OpKind kind, int more, double bytes) {
-  if (kind == OpKind::reduce) return more * time_at(bytes, cost.reduce);
+  // The rate is that of two streams into one, three in all; all sources are read in one pass, so k of them are k + 1 streams.
+  if (kind == OpKind::reduce) return (more + 2) / 3.0 * time_at(bytes, cost.reduce);
   return time_at(bytes, cost.copy);
 }
 

@@ -16,13 +16,19 @@ std::string names_of(const Environment& environment) {
   return names;
 }
 
-/// Where ranks are processes on cores these are taken only when asked for by name: there the cost model does not charge what their many
-/// strands and copies cost, and they have won no measurement (bench/RESULTS.md).
-constexpr std::string_view kOnlyByNameOnHosts[] = {"bidirectional_ring", "bruck", "double_binary_tree"};
+/// Where ranks are processes on cores these are taken only when asked for by name, or where `peal tune` measured them: there the cost model
+/// does not charge what their many strands and copies cost, and untuned they have won no measurement (bench/RESULTS.md).
+constexpr std::string_view kOnlyByNameOnHosts[] = {"bidirectional_ring", "bruck", "double_binary_tree", "pat"};
 
 bool is_only_by_name(const Environment& environment, std::string_view algorithm) {
   return environment.is_host &&
          std::find(std::begin(kOnlyByNameOnHosts), std::end(kOnlyByNameOnHosts), algorithm) != std::end(kOnlyByNameOnHosts);
+}
+
+bool is_measured(const Environment& environment, const schedule::Algorithm& algorithm) {
+  return std::any_of(environment.offers.begin(), environment.offers.end(), [&](const Offer& offer) {
+    return environment.measured_way(algorithm.collective, algorithm.name, offer.protocol) != nullptr;
+  });
 }
 
 /// Why an algorithm cannot serve the call under any protocol; ok when it can.
@@ -31,7 +37,11 @@ Status check_algorithm(const Environment& environment, const Question& question,
   if (request.ranks > 1) PEAL_TRY(algorithm.supports(request));
   if (question.is_deterministic && request.ranks > 1 && !algorithm.is_canonical(request))
     return fail(ErrorCode::unsupported, "it does not sum in the canonical order, and results must be deterministic");
-  if (question.algorithm.empty() && is_only_by_name(environment, algorithm.name))
+  if (question.is_deterministic && request.ranks > 2 && has_reduction(request.collective) && is_narrow(question.call.type) &&
+      !algorithm.sums_at_once)
+    return fail(ErrorCode::unsupported, "it rounds sums of {} at every hop, and deterministic results are rounded once, at their owner",
+                name_of(question.call.type));
+  if (question.algorithm.empty() && is_only_by_name(environment, algorithm.name) && !is_measured(environment, algorithm))
     return fail(ErrorCode::unsupported, "on a host it is taken only when asked for by name");
   return {};
 }
@@ -116,6 +126,8 @@ struct Judge {
       candidate.message_bytes = plan->message_bytes;
       candidate.slots = plan->slots;
       candidate.prediction = predict(environment, *plan);
+      if (const MeasuredWay* way = environment.measured_way(algorithm.collective, algorithm.name, offer.protocol))
+        candidate.measured_us = way->time_us(static_cast<double>(question.call.bytes.value));
       selection.candidates.push_back(std::move(candidate));
     }
   }
@@ -184,8 +196,10 @@ Result<Selection> select(const Environment& environment, const Question& questio
                 why.empty() ? "the registry has no algorithm for it" : why);
   }
   // Stable: equal times keep the order of the registry and of the protocols, on every rank.
-  std::stable_sort(selection.candidates.begin(), selection.candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.prediction.time < b.prediction.time; });
+  std::stable_sort(selection.candidates.begin(), selection.candidates.end(), [](const Candidate& a, const Candidate& b) {
+    if (a.measured_us.has_value() != b.measured_us.has_value()) return a.measured_us.has_value();
+    return a.measured_us ? *a.measured_us < *b.measured_us : a.prediction.time < b.prediction.time;
+  });
   return selection;
 }
 

@@ -58,6 +58,27 @@ TEST(BenchReport, ColumnsStayUnderTheirHeadsFromNanosecondsToSeconds) {
   }
 }
 
+TEST(BenchReport, DigestsAndErrorsStandBelowTheirRowOnlyWhenAskedFor) {
+  BenchRow row = row_of(4);
+  const std::string plain = bench_line({}, row);
+  EXPECT_FALSE(nlohmann::json::parse(bench_json({}, {row}, 2, "shm"))["rows"][0].contains("digest"));
+  EXPECT_FALSE(nlohmann::json::parse(bench_json({}, {row}, 2, "shm"))["rows"][0].contains("numerics"));
+  EXPECT_THAT(bench_ending({row}), testing::Not(testing::HasSubstr("digest")));
+  row.digest = {"abcd", 40, 3, "ef01", 64};
+  row.numerics = {100, 1, 2.5, 49.5, 0.25, 0.125};
+  EXPECT_THAT(bench_line({}, row), testing::StartsWith(plain));
+  EXPECT_THAT(bench_line({}, row), testing::HasSubstr("\n#   digest: sha256 abcd  40 calls, 3 differ\n"));
+  EXPECT_THAT(bench_line({}, row), testing::HasSubstr("max 2.5 ulps, mean 0.5 ulps"));
+  EXPECT_THAT(bench_line({}, row), testing::HasSubstr("1 of them not finite"));
+  EXPECT_THAT(bench_ending({row, row}), testing::HasSubstr("differ from the first of their row: 6"));
+  const auto json = nlohmann::json::parse(bench_json({}, {row}, 2, "shm"))["rows"][0];
+  EXPECT_EQ(json["digest"].dump(), R"({"differing":3,"head":{"count":64,"sha256":"ef01"},"repeats":40,"sha256":"abcd"})");
+  EXPECT_EQ(json["numerics"].dump(),
+            R"({"elements":100,"max_backward":0.125,"max_relative":0.25,"max_ulps":2.5,"mean_ulps":0.5,"not_finite":1})");
+  row.digest.head_count = 0;
+  EXPECT_TRUE(nlohmann::json::parse(bench_json({}, {row}, 2, "shm"))["rows"][0]["digest"]["head"].is_null());
+}
+
 TEST(BenchReport, OneRankIsNotManyRanks) {
   EXPECT_THAT(bench_heading({}, {}, 1, "none"), testing::HasSubstr("over 1 rank, none"));
   EXPECT_THAT(bench_heading({}, {}, 2, "shm"), testing::HasSubstr("over 2 ranks, shm"));

@@ -75,7 +75,7 @@ class ToolCase(unittest.TestCase):
         clean = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHERS) and k not in ("RANK", "WORLD_SIZE")}
         if "PEAL_DATA_DIR" in os.environ:
             clean["PEAL_DATA_DIR"] = os.environ["PEAL_DATA_DIR"]
-        clean.update({"PEAL_TEST_MARK": self.mark, "PEAL": str(options.tool)}, **{k: str(v) for k, v in (env or {}).items()})
+        clean.update({"PEAL_TEST_MARK": self.mark, "PEAL_TUNING": "off", "PEAL": str(options.tool)}, **{k: str(v) for k, v in (env or {}).items()})
         process = subprocess.Popen([*prefix, str(options.tool), *map(str, words)], env=clean, text=True, errors="replace", stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder, start_new_session=True)
         self.addCleanup(process.stdout.close)

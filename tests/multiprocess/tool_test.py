@@ -4,7 +4,7 @@ import json
 
 import harness
 
-COMMANDS = ("topo", "machines", "verify", "explain", "run", "bench", "sim")
+COMMANDS = ("topo", "machines", "verify", "explain", "run", "bench", "sim", "tune")
 FIXTURES = harness.ROOT / "tests" / "fixtures" / "msccl"
 
 

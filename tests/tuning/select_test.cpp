@@ -166,6 +166,31 @@ TEST(Select, DeterministicTakesOnlyCanonicalOnes) {
   EXPECT_NE(forced.error().message.find("canonical"), std::string::npos) << forced.error().message;
 }
 
+// A tree is canonical, too, but rounds floats of 16 and 8 bits at every hop: other bits than of an owner that rounds once.
+TEST(Select, DeterministicSumsOfNarrowFloatsAreRoundedOnce) {
+  for (const Collective collective : {Collective::all_reduce, Collective::reduce, Collective::reduce_scatter})
+    for (const DataType type : {DataType::bf16, DataType::f16, DataType::f8_e4m3fn, DataType::f8_e5m2})
+      for (const int ranks : {3, 5, 8})
+        for (const std::uint64_t bytes : {std::uint64_t{8}, std::uint64_t{4096}, std::uint64_t{1} << 20, std::uint64_t{64} << 20}) {
+          Question q = ask(bytes);
+          q.call.collective = collective;
+          q.call.type = type;
+          q.is_deterministic = true;
+          auto selection = select(host(ranks, ranks).environment, q);
+          ASSERT_TRUE(selection) << selection.error().message;
+          for (const Candidate& c : selection->candidates) EXPECT_TRUE(c.algorithm->sums_at_once) << c.algorithm->name;
+        }
+  Question q = ask(1 << 20);
+  q.is_deterministic = true;
+  q.algorithm = "tree";
+  EXPECT_TRUE(select(host(8, 8).environment, q));
+  q.call.type = DataType::bf16;
+  EXPECT_TRUE(select(host(2, 2).environment, q)) << "two ranks have one sum to round";
+  auto refused = select(host(8, 8).environment, q);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("rounded once"), std::string::npos) << refused.error().message;
+}
+
 TEST(Select, AForcedChoiceIsTakenOrRefused) {
   const Seat seat = host(4, 4);
   Question q = ask(1 << 20);

@@ -3,6 +3,7 @@
 
 #include <base/result.hpp>
 #include <base/units.hpp>
+#include <cli/bench_reals.hpp>
 #include <comm/core.hpp>
 #include <cstdint>
 #include <functional>
@@ -26,6 +27,11 @@ struct BenchOptions {
   bool out_of_place = true;
   bool in_place = true;
   bool check = false;
+  int digest_repeats = 0;     ///< calls a half row whose result is hashed; 0: none
+  bool numerics = false;      ///< compare results of real inputs with a reference
+  double budget_s = 0.08;     ///< of timed calls a half row, where `iterations` is 0
+  int fewest = 5;             ///< timed calls a half row, whatever they take
+  bool only_aligned = false;  ///< no back-to-back calls, no prediction
 };
 
 /// One half (out of place or in place) of one row. Times in microseconds.
@@ -42,13 +48,27 @@ struct BenchHalf {
   double line_after_ns = 0;
 };
 
+/// What `digest_repeats` calls gave, of inputs whose sums depend on the order (bench_reals.hpp).
+struct BenchDigest {
+  std::string sha256;            ///< SHA-256 of the ranks' SHA-256s, in the order of ranks, each of that rank's result (none: of nothing)
+  int repeats = 0;               ///< hashed calls, both halves together
+  int differing = 0;             ///< of these: on some rank not bit for bit what the first gave
+  std::string head_sha256;       ///< the same of each rank's first `head_count` elements: equal for all sizes that are summed alike
+  std::uint64_t head_count = 0;  ///< elements a rank in the first row; 0: no such beginning
+};
+
 struct BenchRow {
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
   std::string algorithm, protocol;
   double predicted_us = 0;  ///< 0: no prediction
   BenchHalf half[2];        ///< out of place, in place
+  BenchDigest digest;
+  ErrorFigures numerics;  ///< over all ranks that have a result; no elements: not measured
 };
+
+/// "auto", "shm" or "tcp"; empty: PEAL_TRANSPORT.
+Result<comm::TransportChoice> transport_of(const std::string& asked);
 
 /// True for the collectives that have an in-place form.
 bool has_in_place(Collective collective);
@@ -56,6 +76,10 @@ bool has_in_place(Collective collective);
 /// Runs the whole table over `core`; `plain` has the same ranks and no forced algorithm (it may be the same), and carries everything
 /// that is not measured. Every rank calls it; `each` is called with every finished row on every rank (the figures are the same).
 Status run_bench(comm::Core& core, comm::Core& plain, const BenchOptions& options, const std::function<void(const BenchRow&)>& each);
+
+/// One row out of place for each of `points` (their first size), with the same buffers. As run_bench else.
+Status run_points(comm::Core& core, comm::Core& plain, const std::vector<BenchOptions>& points,
+                  const std::function<void(std::size_t, const BenchRow&)>& each);
 
 /// nccl-tests' table, with p50, p99, algorithm, protocol and the prediction behind it.
 std::string bench_heading(const BenchOptions& options, const std::vector<std::string>& rank_lines, int ranks, const std::string& transport);

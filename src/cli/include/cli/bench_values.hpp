@@ -18,6 +18,9 @@ constexpr double premul_factor(int rank) { return rank % 3 + 1; }
 /// Writes contributions index, index + 1, ... of `rank` to `count` elements.
 void fill_contributions(void* data, std::uint64_t count, int rank, std::uint64_t index, DataType type, ReduceOp op);
 
+/// The reduction of all ranks' contributions at element `index`, before it is rounded to a floating type.
+double expected_reduction(int ranks, std::uint64_t index, DataType type, ReduceOp op);
+
 /// How many of `count` elements are not what `rank` contributed from `index` on.
 std::int64_t count_wrong_copies(const void* data, std::uint64_t count, int rank, std::uint64_t index, DataType type, ReduceOp op);
 

@@ -22,6 +22,7 @@ void add_verify(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
 void add_run(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
+void add_tune(CLI::App& app, Action& action);
 void add_sim(CLI::App& app, Action& action);
 
 /// The whole tool: main() calls it.

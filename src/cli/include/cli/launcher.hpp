@@ -31,6 +31,9 @@ struct LaunchOutcome {
 /// Call from the main thread; blocks signals while it runs.
 Result<LaunchOutcome> launch(const LaunchSpec& spec);
 
+/// Ranks of this very tool on this host, with these words behind its name; they write as the tool itself does.
+LaunchSpec spec_of_this_tool(int ranks, const std::vector<std::string>& arguments);
+
 /// Environment for a job whose ranks are all on this host: a fresh Unix name to meet at.
 std::vector<std::pair<std::string, std::string>> one_host_environment();
 

@@ -41,6 +41,9 @@ struct Algorithm {
   bool (*is_canonical)(const Request&);
   /// False where a protocol's rules break it (a ring without slots, say); null: all protocols suit. Ask through `suits`.
   bool (*suits_traits)(const Request&, const ProtocolTraits&) = nullptr;
+  /// True where an owner combines all contributions at once, so that floats of 16 and 8 bits are rounded once; false: once a hop.
+  /// Two ranks have one sum to round, whatever the algorithm.
+  bool sums_at_once = false;
 };
 
 /// True where the algorithm is right under the protocol (a test holds this against the verifier). Lowered with fusion, rings need

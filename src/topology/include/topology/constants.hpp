@@ -42,8 +42,8 @@ Result<ProtocolConstants> constants_for(std::string_view scope, std::string_view
 /// Parses one file's text; `name` stands for the file in messages.
 Result<std::vector<ProtocolConstants>> read_constants_text(std::string_view text, const std::string& name);
 
-/// What discovery assumes of a host where nothing was measured: exchange of a flag, a switch of processes, one core's copy, memory, loopback, a NIC of unknown
-/// speed.
+/// What discovery assumes of a host where nothing was measured: exchange of a flag, a switch of processes, one core's copy, memory,
+/// loopback, a NIC of unknown speed.
 struct HostDefaults {
   Nanoseconds near_exchange;  ///< a cache line between two cores under one cache
   Nanoseconds far_exchange;   ///< between sockets, or vCPUs that the hypervisor placed apart

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <topology/constants.hpp>
 #include <topology/resources.hpp>
+#include <tuning/measured.hpp>
 #include <vector>
 
 namespace peal::tuning {
@@ -53,7 +54,9 @@ struct Environment {
   Level level[kLevels];
   std::vector<Offer> offers;
   std::vector<Refusal> refusals;
-  std::vector<std::string> fused;  ///< "all_reduce/two_shot": schedules that have a hand-written routine
+  std::vector<MeasuredWay> measured;  ///< what `peal tune` found here; empty: the cost model alone chooses
+  std::string measured_by;            ///< "peal tune on HOST, DATE", or why a table is not used; empty: there is none
+  std::vector<std::string> fused;     ///< "all_reduce/two_shot": schedules that have a hand-written routine
 
   int level_of(int a, int b) const {
     if (placement.group.empty()) return 0;
@@ -61,7 +64,13 @@ struct Environment {
   }
   const Offer* offer(schedule::Protocol protocol) const;
   bool is_used(int l) const { return level[l].is_used; }
+  /// What was measured for these ranks; null where nothing was, or where they are on several hosts.
+  const MeasuredWay* measured_way(Collective collective, std::string_view algorithm, schedule::Protocol protocol) const;
 };
+
+/// Gives the environment the table of this host, if there is one that applies. A table that does not apply (another host's) is said in
+/// `measured_by` and leaves the choice to the model; one that cannot be read is an error.
+Status add_measurements(Environment& environment, const std::string& fingerprint);
 
 enum class Wires : std::uint8_t { automatic, shared_memory, socket };
 

@@ -1,4 +1,5 @@
-// Which algorithm and which protocol a call takes: the predicted time decides among what is possible. Ties go to the registry's order.
+// Which algorithm and which protocol a call takes: the measured time decides among what is possible, where `peal tune` has figures for the
+// call; elsewhere the predicted time. Ties go to the registry's order.
 #pragma once
 
 #include <optional>
@@ -8,7 +9,7 @@ namespace peal::tuning {
 
 struct Question {
   Call call;
-  bool is_deterministic = false;  ///< only canonical summation: bitwise equal results whatever the placement
+  bool is_deterministic = false;  ///< only canonical summation, rounded once: bitwise equal results whatever the placement
   std::string algorithm = {};     ///< forced; empty: free
   std::string protocol = {};      ///< forced; empty: free
 };
@@ -21,6 +22,7 @@ struct Candidate {
   std::uint64_t message_bytes = 0;
   int slots = 0;
   Prediction prediction;
+  std::optional<double> measured_us;  ///< what `peal tune` found for this call; decides where any candidate has it
 };
 
 /// What may not be taken, and the rule that says so. No protocol: with none of them.
@@ -32,7 +34,7 @@ struct Exclusion {
 
 struct Selection {
   Question question;
-  std::vector<Candidate> candidates;  ///< fastest first; the first is chosen; never empty
+  std::vector<Candidate> candidates;  ///< fastest first, measured ones before the others; the first is chosen; never empty
   std::vector<Exclusion> excluded;
   const Candidate& chosen() const { return candidates.front(); }
 };

@@ -1,0 +1,262 @@
+// Rounds over all ways at all sizes, so that what the machine does meanwhile meets all of them alike; the first round drops what is
+// hopeless, the others go on until the budget is spent.
+#include <algorithm>
+#include <base/clock.hpp>
+#include <base/names.hpp>
+#include <cli/bench.hpp>
+#include <cli/tune.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <schedule/registry.hpp>
+#include <tuning/select.hpp>
+
+namespace peal::cli {
+
+namespace {
+
+constexpr double kHopeless = 2;  // times the best of the first round
+constexpr int kMostRounds = 25;
+constexpr double kPointSeconds = 0.004;  // of timed calls a point and round
+
+using Way = std::pair<std::string, schedule::Protocol>;
+
+std::string name_of_way(const std::string& algorithm, schedule::Protocol protocol) {
+  return fmt::format("{} {}", algorithm, schedule::name_of(protocol));
+}
+
+/// All ways of all collectives at these sizes, those that hosts take only by name too.
+Result<std::vector<TunedPoint>> points_of(const tuning::Environment& environment, const std::vector<Collective>& collectives,
+                                          const std::vector<std::uint64_t>& sizes) {
+  std::vector<TunedPoint> points;
+  for (const Collective collective : collectives) {
+    for (const std::uint64_t bytes : sizes) {
+      for (const schedule::Algorithm* algorithm : schedule::algorithms_for(collective)) {
+        tuning::Question question;
+        question.call.collective = collective;
+        question.call.bytes = {collective == Collective::barrier ? 0 : bytes};
+        question.call.type = DataType::f32;
+        question.algorithm = algorithm->name;
+        const auto selection = tuning::select(environment, question);
+        if (!selection) continue;  // not for so many ranks, or not for this size
+        for (const tuning::Candidate& c : selection->candidates)
+          points.push_back({collective, question.call.bytes.value, std::string(algorithm->name), c.protocol, {}, false});
+      }
+      if (collective == Collective::barrier) break;
+    }
+  }
+  if (points.empty()) return fail(ErrorCode::unsupported, "there is nothing to choose between {} ranks here", environment.ranks);
+  return points;
+}
+
+void drop_hopeless(std::vector<TunedPoint>& points) {
+  std::map<std::pair<Collective, std::uint64_t>, double> best;
+  for (const TunedPoint& p : points) {
+    const auto [at, is_new] = best.emplace(std::pair{p.collective, p.bytes}, p.us.front());
+    if (!is_new) at->second = std::min(at->second, p.us.front());
+  }
+  for (TunedPoint& p : points) p.is_dropped = p.us.front() > kHopeless * best[{p.collective, p.bytes}];
+}
+
+class Tuner {
+ public:
+  Tuner(comm::Core& world, const std::function<void(const std::string&)>& say) : world_(world), say_(say) {}
+
+  /// Measures until the budget is spent; the first round is always done.
+  Result<int> measure(std::vector<TunedPoint>& points, double budget_s, const std::string& what) {
+    const std::int64_t begin = now_ns();
+    double round_s = 0;
+    for (int round = 1; round <= kMostRounds; ++round) {
+      const std::int64_t round_begin = now_ns();
+      PEAL_TRY(measure_round(points, round == 1, what));
+      if (round == 1) drop_hopeless(points);
+      round_s = static_cast<double>(now_ns() - round_begin) * 1e-9;
+      // All ranks must come to the same end.
+      double spent[2] = {static_cast<double>(now_ns() - begin) * 1e-9, round == 1 ? round_s / 2 : round_s};
+      comm::Call call{Collective::all_reduce, spent, spent, 2, DataType::f64, ReduceOp::max};
+      PEAL_TRY(world_.run(call));
+      say_(fmt::format("{}: round {} done after {:.1f} s of {:.0f}", what, round, spent[0], budget_s));
+      if (spent[0] + spent[1] > budget_s) return round;
+    }
+    return kMostRounds;
+  }
+
+ private:
+  Status measure_round(std::vector<TunedPoint>& points, bool is_first, const std::string& what) {
+    std::map<Way, std::vector<std::size_t>> by_way;
+    for (std::size_t i = 0; i < points.size(); ++i)
+      if (!points[i].is_dropped) by_way[{points[i].algorithm, points[i].protocol}].push_back(i);
+    std::size_t done = 0;
+    for (const auto& [way, members] : by_way) {
+      PEAL_ASSIGN(const std::shared_ptr<comm::Core> core,
+                  world_.split(0, world_.rank(), {false, way.first, std::string(schedule::name_of(way.second))}));
+      std::vector<BenchOptions> asked;
+      for (const std::size_t i : members) {
+        BenchOptions options;
+        options.collective = points[i].collective;
+        options.first = options.last = {points[i].bytes};
+        options.in_place = false;
+        options.only_aligned = true;
+        options.budget_s = kPointSeconds;
+        options.fewest = 3;
+        asked.push_back(options);
+      }
+      PEAL_TRY(run_points(*core, world_, asked, [&](std::size_t k, const BenchRow& row) {
+        points[members[k]].us.push_back(std::max(1e-3, row.half[0].p50_us));
+      }));
+      ++done;
+      if (is_first && now_ns() - said_ns_ > 3'000'000'000) {
+        said_ns_ = now_ns();
+        say_(fmt::format("{}: first round, {} of {} ways", what, done, by_way.size()));
+      }
+    }
+    return {};
+  }
+
+  comm::Core& world_;
+  const std::function<void(const std::string&)>& say_;
+  std::int64_t said_ns_ = now_ns();
+};
+
+}  // namespace
+
+double TunedPoint::typical_us() const {
+  if (us.empty()) return 0;
+  std::vector<double> sorted = us;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[sorted.size() / 4];
+}
+
+double TunedPoint::spread() const {
+  if (us.empty()) return 0;
+  std::vector<double> sorted = us;
+  std::sort(sorted.begin(), sorted.end());
+  return (sorted[(sorted.size() * 3) / 4] - sorted[sorted.size() / 4]) / typical_us();
+}
+
+std::vector<tuning::MeasuredWay> ways_of(const std::vector<TunedPoint>& points, int ranks, const std::string& scope) {
+  std::vector<tuning::MeasuredWay> ways;
+  for (const TunedPoint& p : points) {
+    auto way = std::find_if(ways.begin(), ways.end(), [&](const tuning::MeasuredWay& w) {
+      return w.collective == p.collective && w.algorithm == p.algorithm && w.protocol == p.protocol;
+    });
+    if (way == ways.end()) way = ways.insert(ways.end(), {p.collective, ranks, scope, p.algorithm, p.protocol, {}});
+    way->points.push_back({p.bytes, p.typical_us(), p.spread()});
+  }
+  for (tuning::MeasuredWay& way : ways)
+    std::sort(way.points.begin(), way.points.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  return ways;
+}
+
+Result<std::vector<Judgement>> judge(const tuning::Environment& environment, const std::vector<tuning::MeasuredWay>& ways,
+                                     const std::vector<TunedPoint>& points) {
+  tuning::Environment tuned = environment;
+  tuned.measured = ways;
+  std::vector<Judgement> judgements;
+  std::map<std::pair<Collective, std::uint64_t>, std::vector<const TunedPoint*>> cases;
+  for (const TunedPoint& p : points) cases[{p.collective, p.bytes}].push_back(&p);
+  for (const auto& [which, all] : cases) {
+    const auto find = [&](const tuning::Candidate& c) -> const TunedPoint* {
+      for (const TunedPoint* p : all)
+        if (p->algorithm == c.algorithm->name && p->protocol == c.protocol) return p;
+      return nullptr;
+    };
+    tuning::Question question;
+    question.call.collective = which.first;
+    question.call.bytes = {which.second};
+    question.call.type = DataType::f32;
+    PEAL_ASSIGN(const tuning::Selection with, tuning::select(tuned, question));
+    PEAL_ASSIGN(const tuning::Selection without, tuning::select(environment, question));
+    const TunedPoint* const a = find(with.chosen());
+    const TunedPoint* const b = find(without.chosen());
+    const TunedPoint* const best = *std::min_element(
+        all.begin(), all.end(), [](const TunedPoint* x, const TunedPoint* y) { return x->typical_us() < y->typical_us(); });
+    if (a == nullptr || b == nullptr) return fail(ErrorCode::internal, "a choice for {} was not measured", name_of(which.first));
+    judgements.push_back({which.first, which.second, environment.ranks, name_of_way(best->algorithm, best->protocol),
+                          name_of_way(a->algorithm, a->protocol), name_of_way(b->algorithm, b->protocol), best->typical_us(),
+                          a->typical_us(), b->typical_us(), std::max(best->spread(), a->spread())});
+  }
+  return judgements;
+}
+
+Result<TuneResult> run_tune(comm::Core& world, const TuneOptions& options, const std::function<void(const std::string&)>& say) {
+  const tuning::Environment& environment = world.plans().environment();
+  if (environment.nodes != 1) return fail(ErrorCode::unsupported, "peal tune measures one host; start it without a launcher of several");
+  TuneResult result;
+  Tuner tuner(world, say);
+  PEAL_ASSIGN(std::vector<TunedPoint> points, points_of(environment, options.collectives, options.sizes));
+  PEAL_ASSIGN(result.rounds, tuner.measure(points, options.budget_s, fmt::format("{} ranks", world.size())));
+  result.ways = ways_of(points, world.size(), environment.level[0].scope);
+  if (options.kept_out.empty()) return result;
+  // A barrier has no size that could be kept out.
+  std::vector<Collective> sized = options.collectives;
+  std::erase(sized, Collective::barrier);
+  if (sized.empty()) return result;
+  PEAL_ASSIGN(std::vector<TunedPoint> kept_out, points_of(environment, sized, options.kept_out));
+  PEAL_TRY(tuner.measure(kept_out, options.budget_s, fmt::format("{} ranks, sizes kept out", world.size())));
+  PEAL_ASSIGN(result.judgements, judge(environment, result.ways, kept_out));
+  return result;
+}
+
+std::string tune_report(const std::vector<Judgement>& judgements) {
+  std::string text;
+  int tuned = 0, untuned = 0;
+  for (const Judgement& j : judgements) {
+    tuned += j.is_tuned_good() ? 1 : 0;
+    untuned += j.is_untuned_good() ? 1 : 0;
+    if (j.is_tuned_good()) continue;
+    if (text.empty())
+      text = fmt::format(
+          "\nkept out, and chosen more than 5 % (and the noise) slower than the best:\n{:>16} {:>6} {:>10} {:>26} {:>10} {:>26} {:>10} "
+          "{:>6} {:>6}\n",
+          "collective", "ranks", "size", "chosen", "us", "best", "us", "ratio", "noise");
+    text += fmt::format("{:>16} {:>6} {:>10} {:>26} {:>10.4g} {:>26} {:>10.4g} {:>6.2f} {:>6.2f}\n", name_of(j.collective), j.ranks,
+                        to_text(Bytes{j.bytes}), j.tuned, j.tuned_us, j.best, j.best_us, j.tuned_us / j.best_us, j.noise);
+  }
+  const auto share = [&](int good) { return 100.0 * good / static_cast<double>(std::max<std::size_t>(1, judgements.size())); };
+  text += fmt::format(
+      "\nof {} cases that were kept out: the table's choice within 5 % of the best, or within the noise, in {} ({:.0f} %); "
+      "the cost model's choice within 20 % in {} ({:.0f} %)\n",
+      judgements.size(), tuned, share(tuned), untuned, share(untuned));
+  return text;
+}
+
+std::string judgements_json(const std::vector<Judgement>& judgements) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const Judgement& j : judgements)
+    all.push_back({{"collective", name_of(j.collective)},
+                   {"bytes", j.bytes},
+                   {"ranks", j.ranks},
+                   {"best", j.best},
+                   {"tuned", j.tuned},
+                   {"untuned", j.untuned},
+                   {"best_us", j.best_us},
+                   {"tuned_us", j.tuned_us},
+                   {"untuned_us", j.untuned_us},
+                   {"noise", j.noise}});
+  return all.dump();
+}
+
+Result<std::vector<Judgement>> judgements_from_json(const std::string& text) {
+  std::vector<Judgement> judgements;
+  try {
+    for (const nlohmann::json& t : nlohmann::json::parse(text)) {
+      Judgement j;
+      PEAL_ASSIGN(j.collective, parse_collective(t.at("collective").get<std::string>()));
+      j.bytes = t.at("bytes").get<std::uint64_t>();
+      j.ranks = t.at("ranks").get<int>();
+      j.best = t.at("best").get<std::string>();
+      j.tuned = t.at("tuned").get<std::string>();
+      j.untuned = t.at("untuned").get<std::string>();
+      j.best_us = t.at("best_us").get<double>();
+      j.tuned_us = t.at("tuned_us").get<double>();
+      j.untuned_us = t.at("untuned_us").get<double>();
+      j.noise = t.at("noise").get<double>();
+      judgements.push_back(std::move(j));
+    }
+  } catch (const nlohmann::json::exception& error) {
+    return fail(ErrorCode::corrupt, "the report of the ranks does not parse: {}", error.what());
+  }
+  return judgements;
+}
+
+}  // namespace peal::cli

@@ -1,0 +1,61 @@
+// What `peal tune` measured on a host: the time of every collective by every algorithm and protocol that can serve it, at some sizes. Where
+// a table has figures for a call, they choose; elsewhere the cost model does. A table speaks only for the host whose fingerprint it
+// carries, and for communicators whose ranks all sit there.
+#pragma once
+
+#include <base/result.hpp>
+#include <optional>
+#include <peal/types.hpp>
+#include <schedule/protocol.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace peal::tuning {
+
+struct MeasuredPoint {
+  std::uint64_t bytes = 0;  ///< size of the call as nccl-tests counts it
+  double us = 0;            ///< lower quartile of the repeats' medians of the calls' times (aligned starts, maximum over ranks)
+  double spread = 0;        ///< width of the middle half of the repeats' medians / us; 0 for one repeat
+  bool operator==(const MeasuredPoint&) const = default;
+};
+
+/// One way to do a collective.
+struct MeasuredWay {
+  Collective collective = Collective::all_reduce;
+  int ranks = 0;
+  std::string scope;  ///< "shm", "tcp-loopback": as in Level
+  std::string algorithm;
+  schedule::Protocol protocol = schedule::Protocol::staged;
+  std::vector<MeasuredPoint> points;  ///< sizes ascend
+  bool operator==(const MeasuredWay&) const = default;
+
+  /// Microseconds of a call of `bytes`: between two points on a straight line in log-log, below the first the first, above the last in
+  /// proportion to the bytes. Nothing without points.
+  std::optional<double> time_us(double bytes) const;
+};
+
+struct MeasuredTable {
+  std::string host;  ///< discovery::host_fingerprint()
+  std::string date;  ///< of the measurement, as 2026-11-22
+  std::vector<MeasuredWay> ways;
+  bool operator==(const MeasuredTable&) const = default;
+};
+
+/// Largest text and most ways and points that are read.
+inline constexpr std::size_t kMostTableBytes = 64u << 20;
+inline constexpr std::size_t kMostWays = 100'000;
+
+/// JSON, schema peal.tuning/1, a way a line.
+std::string to_text(const MeasuredTable& table);
+/// `name` stands for the file in messages.
+Result<MeasuredTable> measured_table_from_text(std::string_view text, const std::string& name);
+
+/// PEAL_TUNING, or peal/tuning.json in $XDG_CONFIG_HOME or ~/.config; empty for PEAL_TUNING=off and where there is no home.
+std::string measured_table_path();
+
+/// The table that applies to the host with this fingerprint. Without a file at the default place an empty table. An error for a file that
+/// was named and cannot be read, for one that does not parse, and (ErrorCode::unsupported) for one of another host.
+Result<MeasuredTable> load_measured_table(const std::string& fingerprint);
+
+}  // namespace peal::tuning

@@ -1,0 +1,188 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <topology/machine.hpp>
+#include <tuning/explain.hpp>
+#include <tuning/measured.hpp>
+
+namespace peal::tuning {
+namespace {
+
+using schedule::Protocol;
+using testing::HasSubstr;
+
+MeasuredWay way(std::string algorithm, Protocol protocol, std::vector<MeasuredPoint> points, int ranks = 4) {
+  return {Collective::all_reduce, ranks, "shm", std::move(algorithm), protocol, std::move(points)};
+}
+
+Environment four_ranks() {
+  auto cluster = topology::read_cluster_text(
+      "devices:\n  - {id: \"core[0-3]\", kind: core}\n  - {id: mem0, kind: memory}\n"
+      "links:\n  - {a: \"core[0-3]\", b: mem0, kind: shm, GBps: 100, latency_ns: 30}\n",
+      "test host");
+  EXPECT_TRUE(cluster);
+  const topology::Resources resources(std::move(*cluster));
+  auto environment = environment_of(resources, std::vector<int>{0, 1, 2, 3}, {});
+  EXPECT_TRUE(environment) << (environment ? "" : environment.error().message);
+  environment->measured_by = "peal tune on a test host, 2026-11-22";
+  return std::move(*environment);
+}
+
+Question ask(std::uint64_t bytes) {
+  Question q;
+  q.call.bytes = {bytes};
+  return q;
+}
+
+TEST(Measured, ATextIsReadAsItWasWritten) {
+  const MeasuredTable table{"host \"with\" quotes",
+                            "2026-11-22",
+                            {way("ring", Protocol::staged, {{8, 1.25, 0.5}, {32, 2.5, 0}}), way("tree", Protocol::line, {{8, 0.5, 0}}, 8)}};
+  const auto read = measured_table_from_text(to_text(table), "t.json");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, table);
+}
+
+TEST(Measured, WhatDoesNotParseSaysWhyAndWhatToType) {
+  const std::string head = R"({"schema": "peal.tuning/1", "host": "h", "date": "d", "ways": [)";
+  const std::string start =
+      R"({"collective": "all_reduce", "ranks": 4, "scope": "shm", "algorithm": "ring", "protocol": "staged", "bytes_us_spread": )";
+  for (
+      const auto& [text, why] : std::initializer_list<std::pair<std::string, const char*>>{
+          {"", "parse error"},
+          {"[]", "cannot use"},
+          {R"({"schema": "peal.tuning/7", "host": "h", "date": "d", "ways": []})", "this version"},
+          {head + start + "[[8, 1, 0], [8, 2, 0]]}]}", "do not ascend"},
+          {head + start + "[]}]}", "without points"},
+          {head + start + "[[8, -1, 0]]}]}", "a time is -1"},
+          {head + start + "[[-8, 1, 0]]}]}", "a size is -8"},
+          {head + start + "[[8, \"1\", 0]]}]}", "must be number"},
+          {head +
+               R"({"collective": "all_reduced", "ranks": 4, "scope": "shm", "algorithm": "ring", "protocol": "staged", "bytes_us_spread": []}]})",
+           "all_reduced"}}) {
+    const auto read = measured_table_from_text(text, "mine.json");
+    ASSERT_FALSE(read) << text;
+    EXPECT_THAT(read.error().message, HasSubstr(why)) << text;
+    EXPECT_THAT(read.error().message, HasSubstr("mine.json")) << text;
+    EXPECT_THAT(read.error().message, HasSubstr("peal tune")) << text;
+  }
+}
+
+TEST(Measured, BetweenSizesTheTimeIsOnALineInLogLog) {
+  const MeasuredWay w = way("ring", Protocol::staged, {{64, 10, 0}, {1024, 40, 0}});
+  EXPECT_DOUBLE_EQ(*w.time_us(64), 10);
+  EXPECT_DOUBLE_EQ(*w.time_us(8), 10);
+  EXPECT_NEAR(*w.time_us(256), 20, 1e-9);
+  EXPECT_DOUBLE_EQ(*w.time_us(1024), 40);
+  EXPECT_DOUBLE_EQ(*w.time_us(4096), 160);
+  EXPECT_FALSE(way("ring", Protocol::staged, {}).time_us(8));
+  EXPECT_DOUBLE_EQ(*way("direct", Protocol::line, {{0, 7, 0}}).time_us(0), 7) << "a barrier has no bytes";
+}
+
+TEST(Measured, WhatWasMeasuredChoosesAndTheModelElsewhere) {
+  Environment environment = four_ranks();
+  const auto model = select(environment, ask(1 << 16));
+  ASSERT_TRUE(model);
+  EXPECT_FALSE(model->chosen().measured_us);
+  const std::string other = model->chosen().algorithm->name == "tree" ? "ring" : "tree";
+  environment.measured = {
+      way(other, Protocol::staged, {{1 << 14, 10, 0}, {1 << 18, 40, 0}}),
+      way(std::string(model->chosen().algorithm->name), model->chosen().protocol, {{1 << 14, 20, 0}, {1 << 18, 80, 0}})};
+  const auto measured = select(environment, ask(1 << 16));
+  ASSERT_TRUE(measured);
+  EXPECT_EQ(measured->chosen().algorithm->name, other);
+  EXPECT_NEAR(measured->chosen().measured_us.value_or(0), 20, 1e-9);
+  EXPECT_EQ(measured->candidates[1].algorithm->name, model->chosen().algorithm->name) << "what was measured stands before the rest";
+  EXPECT_THAT(explain_text(environment, *measured), HasSubstr("chosen by measurement: peal tune on a test host, 2026-11-22"));
+  EXPECT_THAT(explain_json(environment, *measured), HasSubstr("\"chosen_by\": \"measurement\""));
+  // Another collective, another number of ranks, other wires: the model.
+  Question broadcast = ask(1 << 16);
+  broadcast.call.collective = Collective::broadcast;
+  const auto not_there = select(environment, broadcast);
+  ASSERT_TRUE(not_there);
+  EXPECT_FALSE(not_there->chosen().measured_us);
+  EXPECT_THAT(explain_text(environment, *not_there), HasSubstr("chosen by the cost model: the table of `peal tune` has nothing"));
+  for (MeasuredWay& w : environment.measured) w.scope = "tcp-loopback";
+  EXPECT_EQ(select(environment, ask(1 << 16))->chosen().algorithm->name, model->chosen().algorithm->name);
+}
+
+TEST(Measured, AForcedNameAndDeterminismStandAboveTheTable) {
+  Environment environment = four_ranks();
+  environment.measured = {way("ring", Protocol::staged, {{8, 1, 0}, {1 << 20, 1, 0}}),
+                          way("tree", Protocol::staged, {{8, 9, 0}, {1 << 20, 9, 0}})};
+  EXPECT_EQ(select(environment, ask(4096))->chosen().algorithm->name, "ring");
+  Question canonical = ask(4096);
+  canonical.is_deterministic = true;
+  EXPECT_TRUE(select(environment, canonical)->chosen().is_canonical);
+  Question forced = ask(4096);
+  forced.algorithm = "two_shot";
+  EXPECT_EQ(select(environment, forced)->chosen().algorithm->name, "two_shot");
+}
+
+TEST(Measured, WhatHostsTakeByNameOnlyIsTakenWhereItWasMeasured) {
+  Environment environment = four_ranks();
+  environment.measured = {way("double_binary_tree", Protocol::staged, {{8, 1, 0}, {1 << 20, 1, 0}})};
+  EXPECT_EQ(select(environment, ask(4096))->chosen().algorithm->name, "double_binary_tree");
+}
+
+TEST(Measured, TheTableTravelsWithTheEnvironment) {
+  Environment environment = four_ranks();
+  environment.measured = {way("ring", Protocol::staged, {{8, 1.5, 0.25}})};
+  const auto read = environment_from_json(to_json(environment));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->measured, environment.measured);
+  EXPECT_EQ(read->measured_by, environment.measured_by);
+  EXPECT_EQ(read->core_switch.value, environment.core_switch.value);
+}
+
+/// PEAL_TUNING for one test.
+class MeasuredFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "peal-measured-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    path_ = folder_ + "/table.json";
+    ::setenv("PEAL_TUNING", path_.c_str(), 1);
+  }
+  void TearDown() override {
+    ::setenv("PEAL_TUNING", "off", 1);
+    std::filesystem::remove_all(folder_);
+  }
+  void write(const std::string& text) const { std::ofstream(path_) << text; }
+  std::string folder_, path_;
+};
+
+TEST_F(MeasuredFile, OnlyOnTheHostThatItWasMeasuredOn) {
+  write(to_text({"this host", "2026-11-22", {way("ring", Protocol::staged, {{8, 1, 0}}), way("ring", Protocol::staged, {{8, 1, 0}}, 16)}}));
+  Environment environment = four_ranks();
+  ASSERT_TRUE(add_measurements(environment, "this host"));
+  EXPECT_EQ(environment.measured.size(), 1u) << "16 ranks are more than there are";
+  EXPECT_EQ(environment.measured_by, "peal tune on this host, 2026-11-22");
+  environment.measured.clear();
+  ASSERT_TRUE(add_measurements(environment, "that host"));
+  EXPECT_TRUE(environment.measured.empty());
+  EXPECT_THAT(environment.measured_by, HasSubstr("was measured on another host"));
+}
+
+TEST_F(MeasuredFile, ANamedFileThatCannotBeUsedIsAnError) {
+  Environment environment = four_ranks();
+  const auto missing = add_measurements(environment, "this host");
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message, HasSubstr("cannot be read"));
+  write("not a table");
+  const auto broken = add_measurements(environment, "this host");
+  ASSERT_FALSE(broken);
+  EXPECT_THAT(broken.error().message, HasSubstr("does not parse"));
+  ::setenv("PEAL_TUNING", "off", 1);
+  environment.measured_by.clear();
+  EXPECT_TRUE(add_measurements(environment, "this host"));
+  EXPECT_TRUE(environment.measured_by.empty());
+  EXPECT_EQ(measured_table_path(), "");
+}
+
+}  // namespace
+}  // namespace peal::tuning
