@@ -43,10 +43,7 @@ Result<sim::Scene> scene_of(const QuestionWords& words) {
     return fail(ErrorCode::invalid_argument, "--groups {} is no number of ranks; give 1 or more", words.groups);
   }
   PEAL_ASSIGN(sim::Scene scene, sim::make_scene(std::move(cluster), ranks, options));
-  if (is_this_host) {
-    PEAL_ASSIGN(const std::string fingerprint, discovery::host_fingerprint());
-    PEAL_TRY(tuning::add_measurements(scene.environment, fingerprint));
-  }
+  if (is_this_host) PEAL_TRY(tuning::add_measurements(scene.environment, [] { return discovery::host_fingerprint(); }));
   return scene;
 }
 

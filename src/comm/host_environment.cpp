@@ -68,8 +68,7 @@ Result<tuning::Environment> find(const World& world) {
                                                            : tuning::Wires::automatic;
   options.protocols = {schedule::Protocol::line, schedule::Protocol::staged};
   PEAL_ASSIGN(tuning::Environment environment, tuning::environment_of(resources, devices, options));
-  PEAL_ASSIGN(const std::string fingerprint, discovery::host_fingerprint());
-  PEAL_TRY(tuning::add_measurements(environment, fingerprint));
+  PEAL_TRY(tuning::add_measurements(environment, [] { return discovery::host_fingerprint(); }));
   if (!environment.measured_by.empty()) log(LogLevel::info, "choice of algorithms: {}", environment.measured_by);
   return environment;
 }

@@ -40,9 +40,6 @@ std::int32_t met(std::int32_t n, std::int32_t distance) {
   return distance + (all - 1) * 2 * distance == n - 1 ? all - 1 : all;
 }
 
-/// Blocks are counted round the ranks.
-void stepping(Op& op, std::int32_t n) { op.modulus = n; }
-
 // Sends and receives are separate strands, so that the messages of a round follow one another without waiting; only rounds do.
 void build_all_gather(const Request& request, std::int32_t rank, RankBuilder& builder) {
   const std::int32_t n = request.ranks;
@@ -57,8 +54,8 @@ void build_all_gather(const Request& request, std::int32_t rank, RankBuilder& bu
     const std::int32_t passed_on = ways(n, distance) - 1;
     send.send(to, input(0));
     if (passed_on > 0) send.wait(received, rounds_for(n) - 1 - k);
-    send.loop(passed_on, [&] { stepping(send.send(to, output(wrap(rank - 2 * distance, n)).by(-2 * distance)), n); });
-    receive.loop(passed_on + 1, [&] { stepping(receive.recv(from, output(from).by(-2 * distance)), n); });
+    send.loop(passed_on, [&] { send.send(to, output(wrap(rank - 2 * distance, n)).by(-2 * distance)).modulus = n; });
+    receive.loop(passed_on + 1, [&] { receive.recv(from, output(from).by(-2 * distance)).modulus = n; });
     if (k > 0) receive.signal(received);
   }
 }
@@ -76,13 +73,13 @@ void build_reduce_scatter(const Request& request, std::int32_t rank, RankBuilder
     const std::int32_t sums = met(n, distance);
     const auto held = [&](std::int32_t block) { return k == 0 ? input(block) : scratch(block); };
     if (k > 0 && sums > 0) send.wait(reduced, k);
-    send.loop(sums, [&] { stepping(send.send(to, held(to).by(-2 * distance)), n); });
+    send.loop(sums, [&] { send.send(to, held(to).by(-2 * distance)).modulus = n; });
     if (sums < ways(n, distance)) send.send(to, input(wrap(rank - (n - 1), n)));
     if (k + 1 == rounds) {
       reduce.recv_reduce(from, output(0), held(rank)).flags |= kFinish;
     } else {
       reduce.loop(ways(n, distance),
-                  [&] { stepping(reduce.recv_reduce(from, scratch(rank).by(-2 * distance), held(rank).by(-2 * distance)), n); });
+                  [&] { reduce.recv_reduce(from, scratch(rank).by(-2 * distance), held(rank).by(-2 * distance)).modulus = n; });
       reduce.signal(reduced);
     }
   }

@@ -66,6 +66,7 @@ Prediction continue_line(const Prediction& a, double x0, const Prediction& b, do
 
 /// Ranks on the core that most ranks share.
 int most_on_a_core(const Environment& environment) {
+  if (!environment.is_host) return 1;
   const CoreTurns turns(environment);
   int most = 1;
   for (std::int32_t r = 0; r < environment.ranks; ++r) most = std::max(most, turns.sharing(r));

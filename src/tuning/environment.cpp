@@ -27,16 +27,18 @@ const MeasuredWay* Environment::measured_way(Collective collective, std::string_
   return nullptr;
 }
 
-Status add_measurements(Environment& environment, const std::string& fingerprint) {
-  auto table = load_measured_table(fingerprint);
-  if (!table && table.error().code == ErrorCode::unsupported) {
-    environment.measured_by = table.error().message;
+Status add_measurements(Environment& environment, const std::function<Result<std::string>()>& fingerprint) {
+  PEAL_ASSIGN(MeasuredTable table, load_measured_table());
+  if (table.ways.empty()) return {};
+  PEAL_ASSIGN(const std::string host, fingerprint());
+  if (table.host != host) {
+    environment.measured_by =
+        fmt::format("the tuning table {} was measured on another host ({}; this is {}): measure again with `peal tune`",
+                    measured_table_path(), table.host, host);
     return {};
   }
-  if (!table) return pass_on(std::move(table).error());
-  if (table->ways.empty()) return {};
-  environment.measured_by = fmt::format("peal tune on {}, {}", table->host, table->date);
-  for (MeasuredWay& way : table->ways)
+  environment.measured_by = fmt::format("peal tune on {}, {}", table.host, table.date);
+  for (MeasuredWay& way : table.ways)
     if (way.ranks <= environment.ranks) environment.measured.push_back(std::move(way));
   if (environment.measured.empty()) environment.measured_by = "the table of `peal tune` has nothing for so few ranks";
   return {};

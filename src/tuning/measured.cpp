@@ -117,7 +117,7 @@ std::string measured_table_path() {
   return {};
 }
 
-Result<MeasuredTable> load_measured_table(const std::string& fingerprint) {
+Result<MeasuredTable> load_measured_table() {
   const std::string path = measured_table_path();
   if (path.empty()) return MeasuredTable{};
   std::ifstream file(path, std::ios::binary);
@@ -131,11 +131,7 @@ Result<MeasuredTable> load_measured_table(const std::string& fingerprint) {
     return fail(ErrorCode::corrupt, "{} is no tuning table: it is no file, or too large; measure again with `peal tune`", path);
   std::ostringstream text;
   text << file.rdbuf();
-  PEAL_ASSIGN(MeasuredTable table, measured_table_from_text(text.str(), path));
-  if (table.host != fingerprint)
-    return fail(ErrorCode::unsupported, "the tuning table {} was measured on another host ({}; this is {}): measure again with `peal tune`",
-                path, table.host, fingerprint);
-  return table;
+  return measured_table_from_text(text.str(), path);
 }
 
 }  // namespace peal::tuning

@@ -138,6 +138,10 @@ TEST(Measured, TheTableTravelsWithTheEnvironment) {
   EXPECT_EQ(read->core_switch.value, environment.core_switch.value);
 }
 
+std::function<Result<std::string>()> says(std::string host) {
+  return [host = std::move(host)]() -> Result<std::string> { return host; };
+}
+
 /// PEAL_TUNING for one test.
 class MeasuredFile : public testing::Test {
  protected:
@@ -159,27 +163,32 @@ class MeasuredFile : public testing::Test {
 TEST_F(MeasuredFile, OnlyOnTheHostThatItWasMeasuredOn) {
   write(to_text({"this host", "2026-11-22", {way("ring", Protocol::staged, {{8, 1, 0}}), way("ring", Protocol::staged, {{8, 1, 0}}, 16)}}));
   Environment environment = four_ranks();
-  ASSERT_TRUE(add_measurements(environment, "this host"));
+  ASSERT_TRUE(add_measurements(environment, says("this host")));
   EXPECT_EQ(environment.measured.size(), 1u) << "16 ranks are more than there are";
   EXPECT_EQ(environment.measured_by, "peal tune on this host, 2026-11-22");
   environment.measured.clear();
-  ASSERT_TRUE(add_measurements(environment, "that host"));
+  ASSERT_TRUE(add_measurements(environment, says("that host")));
   EXPECT_TRUE(environment.measured.empty());
   EXPECT_THAT(environment.measured_by, HasSubstr("was measured on another host"));
 }
 
 TEST_F(MeasuredFile, ANamedFileThatCannotBeUsedIsAnError) {
   Environment environment = four_ranks();
-  const auto missing = add_measurements(environment, "this host");
+  const auto missing = add_measurements(environment, says("this host"));
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().message, HasSubstr("cannot be read"));
   write("not a table");
-  const auto broken = add_measurements(environment, "this host");
+  const auto broken = add_measurements(environment, says("this host"));
   ASSERT_FALSE(broken);
   EXPECT_THAT(broken.error().message, HasSubstr("does not parse"));
   ::setenv("PEAL_TUNING", "off", 1);
   environment.measured_by.clear();
-  EXPECT_TRUE(add_measurements(environment, "this host"));
+  bool is_asked = false;
+  EXPECT_TRUE(add_measurements(environment, [&]() -> Result<std::string> {
+    is_asked = true;
+    return std::string("this host");
+  }));
+  EXPECT_FALSE(is_asked) << "a job without a table must not pay for a look at the machine";
   EXPECT_TRUE(environment.measured_by.empty());
   EXPECT_EQ(measured_table_path(), "");
 }

@@ -5,6 +5,7 @@
 
 #include <base/result.hpp>
 #include <base/units.hpp>
+#include <functional>
 #include <schedule/placement.hpp>
 #include <schedule/protocol.hpp>
 #include <span>
@@ -69,8 +70,9 @@ struct Environment {
 };
 
 /// Gives the environment the table of this host, if there is one that applies. A table that does not apply (another host's) is said in
-/// `measured_by` and leaves the choice to the model; one that cannot be read is an error.
-Status add_measurements(Environment& environment, const std::string& fingerprint);
+/// `measured_by` and leaves the choice to the model; one that cannot be read is an error. `fingerprint` tells which host this is: to find
+/// out takes a look at the whole machine, so it is called only where there is a table.
+Status add_measurements(Environment& environment, const std::function<Result<std::string>()>& fingerprint);
 
 enum class Wires : std::uint8_t { automatic, shared_memory, socket };
 

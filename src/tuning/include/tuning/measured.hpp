@@ -42,7 +42,7 @@ struct MeasuredTable {
   bool operator==(const MeasuredTable&) const = default;
 };
 
-/// Largest text and most ways and points that are read.
+/// Largest text and most ways that are read; the text bounds the points.
 inline constexpr std::size_t kMostTableBytes = 64u << 20;
 inline constexpr std::size_t kMostWays = 100'000;
 
@@ -54,8 +54,8 @@ Result<MeasuredTable> measured_table_from_text(std::string_view text, const std:
 /// PEAL_TUNING, or peal/tuning.json in $XDG_CONFIG_HOME or ~/.config; empty for PEAL_TUNING=off and where there is no home.
 std::string measured_table_path();
 
-/// The table that applies to the host with this fingerprint. Without a file at the default place an empty table. An error for a file that
-/// was named and cannot be read, for one that does not parse, and (ErrorCode::unsupported) for one of another host.
-Result<MeasuredTable> load_measured_table(const std::string& fingerprint);
+/// The table at that place, whatever host it is of. Without a file at the default place an empty table. An error for a file that was named
+/// and cannot be read, and for one that does not parse.
+Result<MeasuredTable> load_measured_table();
 
 }  // namespace peal::tuning
