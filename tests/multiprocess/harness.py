@@ -100,12 +100,15 @@ class ToolCase(unittest.TestCase):
         return done
 
     def assert_nothing_left(self, pid: int, within_s: float = 3) -> None:
+        def names() -> list[str]:
+            return [line for line in pathlib.Path("/proc/net/unix").read_text().splitlines() if f"peal-run-{pid}-" in line or self.mark in line]
+
+        # A process that is ending gives its memory back, and with it its environment, before it closes its sockets: it is seen by its names only.
         give_up = time.monotonic() + within_s
-        while (left := processes_with(self.mark)) and time.monotonic() < give_up:
+        while ((left := processes_with(self.mark)) or names()) and time.monotonic() < give_up:
             time.sleep(0.02)
         self.assertFalse({p: e.get("PEAL_RANK") for p, e in left.items()}, "processes are left")
-        names = [line for line in pathlib.Path("/proc/net/unix").read_text().splitlines() if f"peal-run-{pid}-" in line or self.mark in line]
-        self.assertFalse(names, "Unix names are left")
+        self.assertFalse(names(), "Unix names are left")
 
     def assert_refused(self, done: Done, *needles: str, code: int | None = None) -> None:
         """One sentence on standard error that holds every needle, and an exit code that is not 0."""
