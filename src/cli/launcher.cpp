@@ -84,7 +84,7 @@ class Launch {
   void pump_output(int timeout_ms);
   void take_signals();
   void reap();
-  void note_end(Child& child, int status);
+  void note_end(const Child& child, int status);
   void advance_ending();
   void signal_all(int signal);
   bool any_running() const {
@@ -223,8 +223,7 @@ void Launch::take_signals() {
   }
 }
 
-void Launch::note_end(Child& child, int status) {
-  child.running = false;
+void Launch::note_end(const Child& child, int status) {
   ::kill(-child.pid, SIGKILL);  // what the rank may have left behind
   const bool killed = WIFSIGNALED(status);
   const int code = killed ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -238,11 +237,23 @@ void Launch::note_end(Child& child, int status) {
   kill_at_ = term_at_ + kTermNs;
 }
 
+// A rank that was killed is what the others die of, but they may be seen to have ended before it: their numbers may be lower, and it may
+// end while its turn to be looked at is just over. So all are looked at once more, and who was killed is noted first.
 void Launch::reap() {
-  for (Child& child : children_) {
-    int status = 0;
-    if (child.running && ::waitpid(child.pid, &status, WNOHANG) == child.pid) note_end(child, status);
-  }
+  std::vector<std::pair<Child*, int>> ended;
+  const auto look = [&] {
+    for (Child& child : children_) {
+      int status = 0;
+      if (!child.running || ::waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
+      child.running = false;
+      ended.emplace_back(&child, status);
+    }
+  };
+  look();
+  if (ended.empty()) return;
+  look();
+  std::stable_partition(ended.begin(), ended.end(), [](const auto& end) { return WIFSIGNALED(end.second); });
+  for (const auto& [child, status] : ended) note_end(*child, status);
 }
 
 void Launch::advance_ending() {
