@@ -5,7 +5,7 @@
 namespace peal::net {
 namespace {
 
-constexpr std::size_t kReadAtOnce = 64 * 1024;
+constexpr std::size_t kReadAtOnce = 16 * 1024;
 
 }  // namespace
 
@@ -58,7 +58,7 @@ Result<std::optional<Frame>> FrameReader::take() {
   Frame frame{found->type, std::string(reinterpret_cast<const char*>(found->payload.data()), found->payload.size())};
   begin_ += found->consumed;
   if (begin_ == buffer_.size()) {
-    buffer_.clear();
+    buffer_ = {};
     begin_ = 0;
   }
   return std::optional(std::move(frame));
@@ -70,11 +70,11 @@ Result<std::optional<Frame>> FrameReader::next(int fd) {
     if (ready || is_closed_) return ready;
     if (begin_ != 0) buffer_.erase(0, begin_);
     begin_ = 0;
-    const std::size_t had = buffer_.size();
-    buffer_.resize(had + kReadAtOnce);
-    const auto moved = recv_now(fd, buffer_.data() + had, kReadAtOnce);
-    buffer_.resize(had + (moved ? moved->bytes : 0));
+    // By way of the stack: a hub has a reader for every rank, asks all of them often, and keeps them for as long as the job lasts.
+    char read[kReadAtOnce];
+    const auto moved = recv_now(fd, read, sizeof read);
     if (!moved) return pass_on(moved.error());
+    buffer_.append(read, moved->bytes);
     if (moved->closed) is_closed_ = true;
     if (moved->bytes == 0) return std::optional<Frame>();
   }
