@@ -83,15 +83,20 @@ void Execution::each_run(const Ref& ref, const BoundOp& bound, const Strand& str
 // Collectives mark the first message of every edge in a call; point to point marks the first message of every send, because the
 // other side may receive several sends of one group in several calls.
 const transport::Tag* Execution::tag_to_send(Edge& e, const BoundOp& bound, const Strand& strand) {
-  const bool first = e.sent_in != call_id_;
-  if (first) {
+  if (call_.collective != Collective::send_recv) return e.sent_in != call_id_ ? &tag_ : nullptr;
+  if (strand.message != 0) return nullptr;
+  edge_tag_ = pair_tag(user_buffer(bound.op->src.buffer), e.sent_pairs + 1);
+  return &edge_tag_;
+}
+
+// After the message with that tag has gone out, and not before: a send that fails is tried again.
+bool Execution::note_sent(Edge& e, const Strand& strand) {
+  if (e.sent_in != call_id_) {
     e.sent_in = call_id_;
     used_senders_.push_back(static_cast<std::uint32_t>(&e - edges_.data()));
   }
-  if (call_.collective != Collective::send_recv) return first ? &tag_ : nullptr;
-  if (strand.message != 0) return nullptr;
-  edge_tag_ = pair_tag(user_buffer(bound.op->src.buffer), ++e.sent_pairs);
-  return &edge_tag_;
+  if (call_.collective == Collective::send_recv && strand.message == 0) ++e.sent_pairs;
+  return true;
 }
 
 // The first message of an edge in a call must carry the tag of this call; later ones none; and lengths must be as planned.
@@ -157,18 +162,25 @@ bool Execution::do_send(const BoundOp& bound, const Strand& strand) {
     });
     const std::size_t bytes = count * element_;
     if (!raw) {
-      if (by_reference_ && bytes > 0 && to.has_references()) return to.send_reference(data, bytes, tag_to_send(e, bound, strand));
       const transport::Tag* tag = tag_to_send(e, bound, strand);
-      if (bytes >= FillChoice::kLeastBytes) return send_large(edge_index(bound.peer, op.channel, ranks_), data, bytes, tag);
-      return to.send(data, bytes, tag);
+      bool went = false;
+      if (by_reference_ && bytes > 0 && to.has_references())
+        went = to.send_reference(data, bytes, tag);
+      else if (bytes >= FillChoice::kLeastBytes)
+        went = send_large(edge_index(bound.peer, op.channel, ranks_), data, bytes, tag);
+      else
+        went = to.send(data, bytes, tag);
+      return went && note_sent(e, strand);
     }
     std::byte* room = to.acquire(bytes);
+    if (room == nullptr) return false;
     reduce::scale(operands_->type, room, data, count, operands_->premul);
     to.publish(bytes, tag_to_send(e, bound, strand));
-    return true;
+    return note_sent(e, strand);
   }
   const std::size_t bytes = elements(op.src, bound, strand) * element_;
   std::byte* room = to.acquire(bytes);
+  if (room == nullptr) return false;
   each_run(op.src, bound, strand, [&](const std::byte* p, std::uint64_t n) {
     if (raw)
       reduce::scale(operands_->type, room, p, n, operands_->premul);
@@ -177,7 +189,7 @@ bool Execution::do_send(const BoundOp& bound, const Strand& strand) {
     room += n * element_;
   });
   to.publish(bytes, tag_to_send(e, bound, strand));
-  return true;
+  return note_sent(e, strand);
 }
 
 bool Execution::read_reference(transport::Receiver& from, std::byte* to, std::size_t offset, std::size_t bytes, int peer) {
@@ -290,8 +302,9 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
   Edge& out = edges_[out_index];
   const transport::Message* message = in.receiver->peek();
   const std::size_t bytes = elements(op.dst, bound, strand) * element_;
-  if (!accept(bound, strand, message->bytes, bytes, message->tag)) return false;
   std::byte* room = out.sender->acquire(bytes);
+  if (room == nullptr) return false;
+  if (!accept(bound, strand, message->bytes, bytes, message->tag)) return false;
   const reduce::Stores slot = stores_for_slot(out_index, bytes);
   const bool store = (op.flags & schedule::kStore) != 0;
   const bool reduce_it = op.kind == OpKind::recv_reduce_send;
@@ -316,6 +329,7 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
   }
   if (failed_) return false;
   publish(out_index, bytes, tag_to_send(out, bound, strand));
+  note_sent(out, strand);
   in.receiver->release();
   return true;
 }

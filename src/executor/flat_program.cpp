@@ -171,7 +171,14 @@ bool Binding::place() {
 void Binding::flatten(const Plan& plan) {
   flat_.is_placed = false;
   if (pieces_.count != 1 || plan.protocol == schedule::Protocol::direct_read) return;
-  if (!is_unrolled_) unroll(plan);
+  if (!is_unrolled_) {
+    unroll(plan);
+    // A communicator may be one of hundreds.
+    flat_.ops.shrink_to_fit();
+    flat_.refs.shrink_to_fit();
+    flat_.origins.shrink_to_fit();
+    flat_.sources.shrink_to_fit();
+  }
   flat_.is_placed = !flat_.begin.empty() && place();
 }
 

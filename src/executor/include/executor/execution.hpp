@@ -161,6 +161,7 @@ class Execution {
     return to_pair_tag(tag_, user.type, user.count, sequence);
   }
   const transport::Tag* tag_to_send(Edge& e, const BoundOp& bound, const Strand& strand);
+  bool note_sent(Edge& e, const Strand& strand);
   bool accept(const BoundOp& bound, const Strand& strand, std::size_t got, std::size_t expected, const transport::Tag* tag);
   void fail_call(Failure failure);
   /// How a message of so many bytes is to be written into the memory that acquire() of this edge gives.

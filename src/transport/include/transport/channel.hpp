@@ -25,7 +25,8 @@ class Sender {
   /// Most bytes of one message.
   virtual std::size_t message_bytes() const = 0;
 
-  /// True when the next acquire or send would succeed (a slot is free).
+  /// True when a slot is free, so that the next acquire or send is worth a try. It may still fail, and is to be tried again, where the
+  /// slots' memory is not at hand; health() tells of memory that cannot be had at all.
   virtual bool is_ready() = 0;
 
   /// Room for a message of `bytes` (<= message_bytes()), to be filled and published; nullptr while no slot is free.
