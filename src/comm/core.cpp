@@ -20,6 +20,8 @@ constexpr int kChannels = 2;  // 0 inside a node, 1 between nodes: what schedule
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kMemoryTimeout = 30 * kSecond;
 constexpr std::uint64_t kWorldId = 1;
+constexpr std::uint64_t kNoOffer = 1;  // words are odd
+constexpr int kFewRanks = 16;
 
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
   std::uint64_t h = a * 0x9e3779b97f4a7c15ull ^ (b + 0x7f4a7c15u) * 0xbf58476d1ce4e5b9ull;
@@ -56,6 +58,10 @@ Result<CoreOptions> complete(CoreOptions options) {
   return options;
 }
 
+static std::string offer_name(const World& world, std::uint64_t id, std::uint64_t tag, int leader) {
+  return fmt::format("peal-{:016x}-{:016x}-{}-{}", world.session(), id, tag, leader);
+}
+
 // Every rank says how its part went, so that one failure ends the creation everywhere with the same sentence.
 static Status agree(World& world, const Status& mine) {
   PEAL_ASSIGN(const auto said, world.rendezvous().all_gather(mine ? std::string() : mine.error().message));
@@ -65,20 +71,33 @@ static Status agree(World& world, const Status& mine) {
   return {};
 }
 
+// The lowest rank on this rank's host.
+static int leader_on_host(const World& world) {
+  int rank = 0;
+  while (!world.is_local(rank)) ++rank;
+  return rank;
+}
+
 Result<std::shared_ptr<Core>> Core::world(const bootstrap::Job& job, CoreOptions options) {
   PEAL_ASSIGN(options, complete(std::move(options)));
   PEAL_ASSIGN(auto world, World::join(job, options.transport));
   std::vector<int> members(static_cast<std::size_t>(world->size()));
   for (int r = 0; r < world->size(); ++r) members[static_cast<std::size_t>(r)] = r;
-  PEAL_ASSIGN(tuning::Environment environment, agreed_environment(*world));
-  auto made = make(world, kWorldId, std::move(members), world->rank(), std::move(environment), options);
+  Origin origin;
+  // The offer of the memory stands before the ranks exchange anything, so that nobody has to ask for it twice.
+  if (const int leader = leader_on_host(*world); leader == world->rank() && world->ranks_on_host() > 1)
+    origin.offer = net::open_offer(offer_name(*world, kWorldId, 0, leader));
+  PEAL_ASSIGN(auto environment, agreed_environment(*world));
+  auto made = make(world, kWorldId, std::move(members), world->rank(), std::make_shared<const tuning::Environment>(std::move(environment)),
+                   options, std::move(origin));
   PEAL_TRY(agree(*world, made ? Status{} : Status(pass_on(made.error()))));
   PEAL_TRY(world->start_watch());
   return made;
 }
 
 Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint64_t id, std::vector<int> members, int rank,
-                                         tuning::Environment environment, const CoreOptions& options) {
+                                         std::shared_ptr<const tuning::Environment> environment, const CoreOptions& options,
+                                         Origin origin) {
   std::shared_ptr<Core> core(new Core());
   core->world_ = std::move(world);
   core->id_ = id;
@@ -90,26 +109,56 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
     if (r == rank) core->local_rank_ = static_cast<int>(core->locals_.size());
     core->locals_.push_back(r);
   }
-  PEAL_TRY(core->open_memory());
+  PEAL_TRY(core->open_memory(origin));
   PEAL_TRY(core->open_routes());
   // The same on every rank, whatever the number of ranks on its host.
   const std::uint64_t message_bytes = transport::ShmLayout::of(core->size(), kChannels).slot_bytes;
-  core->plans_ = std::make_unique<Plans>(std::move(environment), rank, message_bytes, options.wishes);
+  core->plans_ = std::make_unique<Plans>(std::move(environment), rank, message_bytes, options.wishes, core->choices_,
+                                         [board = core->board_] { return board.is_set(); });
   core->execution_ = std::make_unique<executor::Execution>(*core->routes_, rank, core->size(), kChannels);
   core->wait_policy_.fit(core->world_->ranks_on_host(), static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
   core->world_->add(core.get());
   return core;
 }
 
-// One segment a host: the fault board and, where shared memory carries data, the rings of every pair. Its size is reserved for the
-// whole communicator's ranks on this host; memory comes with first use.
-Status Core::open_memory() {
+// What stands before the rings: faults and what every rank calls; choices.
+transport::ShmLayout Core::layout() const {
   const auto locals = static_cast<int>(locals_.size());
-  const transport::ShmLayout layout = transport::ShmLayout::of(locals, kChannels, executor::FaultBoard::bytes_for(size()));
-  PEAL_ASSIGN(segment_, share_on_host(layout.total_bytes(), 0, "peal-communicator"));
-  PEAL_TRY(segment_.allocate(0, layout.head_bytes()));
-  board_ = executor::FaultBoard(segment_.data(), size());
+  const std::size_t control = executor::FaultBoard::bytes_for(size()) + ChoiceBoard::bytes_for(locals);
+  transport::ShmLayout layout = transport::ShmLayout::of(locals, kChannels, control);
+  if (id_ != kWorldId) layout.lines = transport::kFewLines;  // there may be many groups
+  return layout;
+}
+
+// One segment a host: the boards and, where shared memory carries data, the rings of every pair. Its size is reserved for the whole
+// communicator's ranks on this host; memory comes with first use. The job's own communicator adds the slots that all of its groups borrow.
+Status Core::open_memory(Origin& origin) {
+  const auto locals = static_cast<int>(locals_.size());
+  const transport::ShmLayout layout = this->layout();
+  const bool has_slots = locals > 1 && world_->choice() != TransportChoice::tcp;
+  const std::size_t pool_bytes = has_slots && origin.parent == nullptr ? transport::ShmSlotPool::bytes_for(locals) : 0;
+  const Herald herald{origin.parent, origin.parent == nullptr ? 0 : origin.parent_ranks[static_cast<std::size_t>(locals_.front())]};
+  PEAL_ASSIGN(auto segment, share_on_host({layout.total_bytes() + pool_bytes, layout.head_bytes(), 0, "peal-communicator"}, herald,
+                                          std::move(origin.offer)));
+  segment_ = std::make_shared<transport::SharedSegment>(std::move(segment));
+  board_ = executor::FaultBoard(segment_->data(), size());
+  if (ChoiceBoard::bytes_for(locals) > 0) choices_ = ChoiceBoard(segment_->data() + executor::FaultBoard::bytes_for(size()));
+  if (has_slots) borrow_slots(origin.parent, origin.parent_ranks, layout.total_bytes());
   return {};
+}
+
+void Core::borrow_slots(const Core* parent, const std::vector<int>& parent_ranks, std::size_t offset) {
+  for (std::size_t i = 0; i < locals_.size(); ++i) {
+    if (parent == nullptr) {
+      pool_numbers_.push_back(static_cast<int>(i));
+      continue;
+    }
+    const int there = parent_ranks[static_cast<std::size_t>(locals_[i])];
+    const auto place = std::lower_bound(parent->locals_.begin(), parent->locals_.end(), there) - parent->locals_.begin();
+    pool_numbers_.push_back(parent->pool_numbers_[static_cast<std::size_t>(place)]);
+  }
+  pool_ = parent != nullptr ? parent->pool_
+                            : std::make_shared<transport::ShmSlotPool>(segment_, offset, static_cast<int>(locals_.size()), local_rank_);
 }
 
 Status Core::open_routes() {
@@ -117,8 +166,8 @@ Status Core::open_routes() {
   const auto locals = static_cast<int>(locals_.size());
   const bool tcp_everywhere = world_->choice() == TransportChoice::tcp;
   if (locals > 1 && !tcp_everywhere) {
-    const transport::ShmLayout layout = transport::ShmLayout::of(locals, kChannels, executor::FaultBoard::bytes_for(size()));
-    PEAL_ASSIGN(auto shm, transport::ShmTransport::open(segment_, layout, local_rank_));
+    PEAL_ASSIGN(auto shm, transport::ShmTransport::open(*segment_, layout(), local_rank_, {pool_, pool_numbers_, segment_}));
+    routes_->rest_with(shm.get());
     for (int i = 0; i < locals; ++i)
       if (i != local_rank_) routes_->route(locals_[static_cast<std::size_t>(i)], shm.get(), i);
     routes_->own(std::move(shm));
@@ -158,19 +207,65 @@ Status Core::open_tcp(Routes& routes) {
   return {};
 }
 
-Result<transport::SharedSegment> Core::share_on_host(std::size_t bytes, std::uint64_t tag, const char* label) {
-  if (locals_.size() == 1) return transport::SharedSegment::create(bytes, label);
+Result<transport::SharedSegment> Core::create_segment(const Share& share) const {
+  PEAL_ASSIGN(auto segment, transport::SharedSegment::create(share.bytes, share.label));
+  PEAL_TRY(segment.allocate(0, share.head));
+  return segment;
+}
+
+Result<transport::SharedSegment> Core::share_on_host(const Share& share, Herald herald, Result<FileDescriptor> offer) {
+  if (locals_.size() == 1) return create_segment(share);
   const int leader = locals_.front();
-  const std::string name =
-      fmt::format("peal-{:016x}-{:016x}-{}-{}", world_->session(), id_, tag, members_[static_cast<std::size_t>(leader)]);
+  const std::string name = offer_name(*world_, id_, share.tag, members_[static_cast<std::size_t>(leader)]);
+  const std::uint64_t word = mixed(id_, share.tag);
   const std::int64_t deadline = now_ns() + kMemoryTimeout;
   if (rank_ != leader) {
+    if (herald.core != nullptr) PEAL_TRY(await_offer(herald, word, deadline));
     PEAL_ASSIGN(FileDescriptor fd, net::take_descriptor(name, deadline));
-    return transport::SharedSegment::map(std::move(fd), bytes);
+    return transport::SharedSegment::map(std::move(fd), share.bytes, share.head);
   }
-  PEAL_ASSIGN(transport::SharedSegment segment, transport::SharedSegment::create(bytes, label));
-  PEAL_TRY(net::offer_descriptor(name, segment.descriptor(), static_cast<int>(locals_.size()) - 1, deadline));
+  auto segment = create_segment(share);
+  if (herald.core != nullptr) {
+    if (segment) offer = net::open_offer(name);
+    herald.core->board_.announce(herald.core->rank_, segment && offer ? word : word ^ kNoOffer);
+  }
+  if (!segment) return segment;
+  if (!offer) return pass_on(std::move(offer).error());
+  PEAL_TRY(net::serve_offer(offer->get(), segment->descriptor(), static_cast<int>(locals_.size()) - 1, deadline));
   return segment;
+}
+
+// Until the leader says that it offers the memory: then to ask for it is one try.
+Status Core::await_offer(Herald herald, std::uint64_t word, std::int64_t deadline_ns) const {
+  Core& through = *herald.core;
+  const auto who = [&] { return through.world_->describe(through.members_[static_cast<std::size_t>(herald.leader)]); };
+  executor::Backoff backoff(through.wait_policy_);
+  for (;;) {
+    const std::uint64_t said = through.board_.announced(herald.leader);
+    if (said == word) return {};
+    if (said == (word ^ kNoOffer)) return fail(ErrorCode::system, "{} could not make the shared memory of a communicator", who());
+    const auto next = backoff.pause();
+    if (next == executor::Backoff::Next::polled) continue;
+    PEAL_TRY(through.fault());
+    if (now_ns() > deadline_ns) return fail(ErrorCode::timeout, "{} did not offer the shared memory of a communicator in time", who());
+    if (next == executor::Backoff::Next::sleep) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+// A few bytes of everybody for everybody. Among many ranks by way of rank 0: two trees of messages instead of a mesh of them, for which
+// each pair would need its ring and, where ranks share cores, each rank many turns.
+Status Core::exchange(const void* mine, void* all, std::size_t bytes) {
+  std::vector<Call> calls{{Collective::all_gather, mine, all, bytes, DataType::u8}};
+  if (size() > kFewRanks) {
+    calls = {{Collective::gather, mine, all, bytes, DataType::u8},
+             {Collective::broadcast, all, all, bytes * static_cast<std::size_t>(size()), DataType::u8}};
+    for (Call& call : calls) call.root = 0;
+  }
+  for (Call& call : calls) {
+    call.is_internal = true;
+    PEAL_TRY(run(call));
+  }
+  return {};
 }
 
 Result<transport::SharedSegment> Core::share_segment(std::size_t bytes, const char* label) {
@@ -178,15 +273,13 @@ Result<transport::SharedSegment> Core::share_segment(std::size_t bytes, const ch
     return fail(ErrorCode::unsupported,
                 "a window needs ranks of one host, but this communicator has {} of its {} ranks elsewhere; split it by host first",
                 size() - static_cast<int>(locals_.size()), size());
-  auto segment = share_on_host(bytes, ++segments_, label);
+  auto segment = share_on_host({bytes, 0, ++segments_, label}, {this, locals_.front()}, {});
   if (segment) {
     if (Status allocated = segment->allocate(0, bytes); !allocated) segment = pass_on(allocated.error());
   }
   std::uint8_t mine = segment ? 0 : 1;
   std::vector<std::uint8_t> all(static_cast<std::size_t>(size()));
-  Call call{Collective::all_gather, &mine, all.data(), 1, DataType::u8};
-  call.is_internal = true;
-  PEAL_TRY(run(call));
+  PEAL_TRY(exchange(&mine, all.data(), sizeof mine));
   if (!segment) return segment;
   for (std::size_t r = 0; r < all.size(); ++r)
     if (all[r] != 0) return fail(ErrorCode::system, "rank {} could not map {} bytes of shared memory", r, bytes);
@@ -199,9 +292,7 @@ Result<std::shared_ptr<Core>> Core::split(int color, int key, const PlanWishes& 
   };
   const Wish mine{color, key};
   std::vector<Wish> wishes(static_cast<std::size_t>(size()));
-  Call call{Collective::all_gather, &mine, wishes.data(), sizeof mine, DataType::u8};
-  call.is_internal = true;
-  PEAL_TRY(run(call));
+  PEAL_TRY(exchange(&mine, wishes.data(), sizeof mine));
   const std::uint32_t number = ++splits_;
   if (color < 0) return std::shared_ptr<Core>();
   std::vector<int> order;
@@ -215,7 +306,18 @@ Result<std::shared_ptr<Core>> Core::split(int color, int key, const PlanWishes& 
   const std::uint64_t id = mixed(mixed(id_, number), static_cast<std::uint64_t>(color));
   CoreOptions options = options_;
   options.wishes = wanted;
-  return make(world_, id, std::move(members), rank, restrict_to(plans_->environment(), order), options);
+  const bool is_same = std::is_sorted(order.begin(), order.end()) && static_cast<int>(order.size()) == size();
+  auto environment =
+      is_same ? plans_->environment() : std::make_shared<const tuning::Environment>(restrict_to(*plans_->environment(), order));
+  auto made = make(world_, id, std::move(members), rank, std::move(environment), options, {this, std::move(order), {}});
+  rest();  // from now on there is somebody to lend to
+  return made;
+}
+
+void Core::rest() {
+  if (!is_queued_) return routes_->rest();
+  const std::lock_guard lock(mutex_);
+  if (!front_began_) routes_->rest();
 }
 
 const bootstrap::Contact& Core::contact(int rank) const {
@@ -233,7 +335,7 @@ Core::~Core() {
   }
   if (world_ == nullptr) return;
   world_->remove(this);
-  if (segment_.data() != nullptr) board_.depart(rank_);
+  if (segment_ != nullptr) board_.depart(rank_);
 }
 
 }  // namespace peal::comm

@@ -111,13 +111,17 @@ Status Core::run_prepared(Pending& pending) {
   PEAL_TRY(begin(pending));
   last_plan_ = &pending.plan->plan;
   Status status = drive_to_end();
+  if (status) routes_->rest();
   board_.leave(rank_);
   return status;
 }
 
 Status Core::run(const Call& call) {
   if (!is_queued_) {
-    Prepared& known = prepared_[static_cast<std::size_t>(call.collective)];
+    std::unique_ptr<Prepared>& place = prepared_[static_cast<std::size_t>(call.collective)];
+    if (place == nullptr) [[unlikely]]
+      place = std::make_unique<Prepared>();
+    Prepared& known = *place;
     const bool in_place = varies(call.collective) ? false : is_in_place(call, rank_, size());
     Pending& pending = known.pending;
     if (known.matches(call, in_place)) {
@@ -282,6 +286,7 @@ bool Core::drive_queue() {
 }
 
 void Core::settle_front(const Status& result) {
+  if (result) routes_->rest();
   board_.leave(rank_);
   front_began_ = false;
   const std::shared_ptr<WorkState> work = queue_.front().work;

@@ -19,8 +19,14 @@ std::size_t Plans::Hash::operator()(const PlanKey& key) const {
   return static_cast<std::size_t>(h ^ h >> 29);
 }
 
-Plans::Plans(tuning::Environment environment, int rank, std::uint64_t message_bytes, PlanWishes wishes)
-    : environment_(std::move(environment)), rank_(rank), message_bytes_(message_bytes), wishes_(std::move(wishes)) {}
+Plans::Plans(std::shared_ptr<const tuning::Environment> environment, int rank, std::uint64_t message_bytes, PlanWishes wishes,
+             ChoiceBoard board, std::function<bool()> is_over)
+    : environment_(std::move(environment)),
+      rank_(rank),
+      message_bytes_(message_bytes),
+      wishes_(std::move(wishes)),
+      board_(board),
+      is_over_(std::move(is_over)) {}
 
 Result<CachedPlan*> Plans::look_up(const PlanKey& key) {
   const auto found = plans_.find(key);
@@ -54,25 +60,51 @@ Result<double> Plans::predicted_us(Collective collective, Bytes bytes, DataType 
   tuning::Question question = question_of(collective, bytes, type, root);
   question.algorithm = plan->plan.algorithm;
   question.protocol = schedule::name_of(plan->plan.protocol);
-  PEAL_ASSIGN(const tuning::Selection selection, tuning::select(environment_, question));
+  PEAL_ASSIGN(const tuning::Selection selection, tuning::select(*environment_, question));
   return selection.chosen().prediction.time.microseconds();
+}
+
+// All that the choice depends on beside the environment. Wishes that differ from rank to rank keep their own choices, and are found out
+// by the plans' hashes.
+std::uint64_t Plans::choice_key(const PlanKey& key) const {
+  std::uint64_t h = static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.root)) | static_cast<std::uint64_t>(key.collective) << 32 |
+                    static_cast<std::uint64_t>(key.type) << 40 | static_cast<std::uint64_t>(key.size_class) << 48 |
+                    static_cast<std::uint64_t>(key.is_internal) << 56 | static_cast<std::uint64_t>(wishes_.deterministic) << 57;
+  const auto wished = static_cast<std::uint64_t>(executor::plan_hash(wishes_.algorithm + '/' + wishes_.protocol, {}, 0));
+  h ^= wished * 0x9e3779b97f4a7c15ull;
+  return h | std::uint64_t{1} << 63;
 }
 
 // The choice must not depend on what may differ from rank to rank: it is made for the upper end of the size class and out of place;
 // only this rank's program then knows that its buffers overlap.
-Result<std::unique_ptr<CachedPlan>> Plans::make(const PlanKey& key) const {
+Result<Choice> Plans::choose(const PlanKey& key) const {
+  const std::uint64_t shared_key = choice_key(key);
+  if (const auto known = board_.find(shared_key, is_over_); known && known->algorithm < schedule::registry().size()) return *known;
   const Bytes upper{key.collective == Collective::barrier ? 0 : std::uint64_t{1} << key.size_class};
   const tuning::Question question = question_of(key.collective, upper, key.type, key.root, key.is_internal);
-  PEAL_ASSIGN(const tuning::Selection selection, tuning::select(environment_, question));
-  const tuning::Candidate& chosen = selection.chosen();
+  const auto selection = tuning::select(*environment_, question);
+  if (!selection) {
+    board_.give_up(shared_key);
+    return pass_on(selection.error());
+  }
+  const tuning::Candidate& chosen = selection->chosen();
+  const auto place = static_cast<std::uint32_t>(chosen.algorithm - schedule::registry().data());
+  const Choice choice{place, chosen.protocol, chosen.is_canonical, chosen.message_bytes, chosen.prediction.time.value};
+  board_.put(shared_key, choice);
+  return choice;
+}
 
-  schedule::Request request = tuning::request_of(environment_, question.call);
+Result<std::unique_ptr<CachedPlan>> Plans::make(const PlanKey& key) const {
+  PEAL_ASSIGN(const Choice chosen, choose(key));
+  const Bytes upper{key.collective == Collective::barrier ? 0 : std::uint64_t{1} << key.size_class};
+  const schedule::Algorithm& algorithm = schedule::registry()[chosen.algorithm];
+  schedule::Request request = tuning::request_of(*environment_, question_of(key.collective, upper, key.type, key.root).call);
   request.in_place = key.in_place;
-  PEAL_ASSIGN(const schedule::Schedule schedule, schedule::make_schedule(*chosen.algorithm, request));
+  PEAL_ASSIGN(const schedule::Schedule schedule, schedule::make_schedule(algorithm, request));
   auto made = std::make_unique<CachedPlan>();
   made->key = key;
   executor::Plan& plan = made->plan;
-  plan.algorithm = std::string(chosen.algorithm->name);
+  plan.algorithm = std::string(algorithm.name);
   plan.protocol = chosen.protocol;
   plan.layouts = schedule.layouts;
   plan.pieced = schedule.pieced;
@@ -81,7 +113,7 @@ Result<std::unique_ptr<CachedPlan>> Plans::make(const PlanKey& key) const {
   plan.message_bytes =
       std::min(message_bytes_, plan.is_cut_by_transfer ? schedule::traits_of(chosen.protocol).message_bytes : chosen.message_bytes);
   plan.hash = executor::plan_hash(plan.algorithm, plan.protocol, plan.message_bytes);
-  plan.predicted_ns = chosen.prediction.time.value;
+  plan.predicted_ns = chosen.predicted_ns;
   plan.canonical = chosen.is_canonical;
   plan.program = schedule::program_for(schedule, rank_);
   return made;

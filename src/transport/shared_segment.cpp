@@ -62,7 +62,7 @@ Result<SharedSegment> SharedSegment::create(std::size_t bytes, const char* label
   return segment;
 }
 
-Result<SharedSegment> SharedSegment::map(FileDescriptor fd, std::size_t bytes) {
+Result<SharedSegment> SharedSegment::map(FileDescriptor fd, std::size_t bytes, std::size_t allocated) {
   const std::size_t size = whole_pages(bytes);
   if (size == 0) return fail(ErrorCode::invalid_argument, "a shared segment of {} bytes cannot be mapped", bytes);
   // Unsealed memory could be cut off under our feet, and the next touch would be a SIGBUS.
@@ -80,11 +80,15 @@ Result<SharedSegment> SharedSegment::map(FileDescriptor fd, std::size_t bytes) {
   PEAL_ASSIGN(segment.data_, map_shared(fd.get(), size));
   segment.fd_ = std::move(fd);
   segment.bytes_ = size;
+  segment.allocated_ = allocated;
   return segment;
 }
 
 SharedSegment::SharedSegment(SharedSegment&& other) noexcept
-    : fd_(std::move(other.fd_)), data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+    : fd_(std::move(other.fd_)),
+      data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      allocated_(std::exchange(other.allocated_, 0)) {}
 
 SharedSegment& SharedSegment::operator=(SharedSegment&& other) noexcept {
   if (this != &other) {
@@ -92,6 +96,7 @@ SharedSegment& SharedSegment::operator=(SharedSegment&& other) noexcept {
     fd_ = std::move(other.fd_);
     data_ = std::exchange(other.data_, nullptr);
     bytes_ = std::exchange(other.bytes_, 0);
+    allocated_ = std::exchange(other.allocated_, 0);
   }
   return *this;
 }
@@ -104,7 +109,7 @@ Status SharedSegment::allocate(std::size_t offset, std::size_t length) {
   if (offset > bytes_ || length > bytes_ - offset) {
     return fail(ErrorCode::internal, "range {} + {} lies outside a shared segment of {} bytes", offset, length, bytes_);
   }
-  if (length == 0) return {};
+  if (length == 0 || offset + length <= allocated_) return {};
   int error = 0;
   do {
     error = ::fallocate(fd_.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(length)) == 0 ? 0 : errno;
@@ -115,6 +120,7 @@ Status SharedSegment::allocate(std::size_t offset, std::size_t length) {
                 "see memory.max of its cgroup, and `free -m`.",
                 to_text(Bytes{length}), errno_text(error));
   }
+  if (offset == 0) allocated_ = length;
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <base/clock.hpp>
 #include <cerrno>
 #include <climits>
 #include <transport/shm.hpp>
@@ -14,6 +15,7 @@ namespace peal::transport {
 namespace {
 
 constexpr std::int64_t kLongestSleepUs = 1000;
+constexpr std::int64_t kLongestDrainNs = 20'000'000;
 
 // Non-private: the ranks may be processes.
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::int64_t timeout_us) {
@@ -32,14 +34,18 @@ void ring(ShmBell& bell) {
 }
 }  // namespace shm
 
-ShmTransport::ShmTransport(SharedSegment& segment, const ShmLayout& layout, int rank) : segment_(segment), layout_(layout), rank_(rank) {
+ShmTransport::ShmTransport(SharedSegment& segment, const ShmLayout& layout, int rank, ShmBorrowing borrowing)
+    : segment_(segment), layout_(layout), rank_(rank), borrowing_(std::move(borrowing)) {
+  if (borrowing_.pool != nullptr && borrowing_.pool->area_bytes() < layout_.data_bytes()) borrowing_.pool.reset();
+  if (borrowing_.pool != nullptr) borrowing_.pool->enter();
   const std::size_t ends = static_cast<std::size_t>(layout.ranks) * static_cast<std::size_t>(layout.channels) + 1;
   senders_.resize(ends);
   receivers_.resize(ends);
   is_same_process_.assign(static_cast<std::size_t>(layout.ranks), -1);
 }
 
-Result<std::unique_ptr<ShmTransport>> ShmTransport::open(SharedSegment& segment, const ShmLayout& layout, int rank) {
+Result<std::unique_ptr<ShmTransport>> ShmTransport::open(SharedSegment& segment, const ShmLayout& layout, int rank,
+                                                         ShmBorrowing borrowing) {
   PEAL_TRY(layout.check());
   if (rank < 0 || rank >= layout.ranks) return fail(ErrorCode::invalid_argument, "rank {} is not below {}", rank, layout.ranks);
   if (segment.bytes() < layout.total_bytes()) {
@@ -47,7 +53,7 @@ Result<std::unique_ptr<ShmTransport>> ShmTransport::open(SharedSegment& segment,
                 segment.bytes(), layout.ranks, layout.channels, layout.total_bytes());
   }
   PEAL_TRY(segment.allocate(0, layout.head_bytes()));
-  std::unique_ptr<ShmTransport> transport(new ShmTransport(segment, layout, rank));
+  std::unique_ptr<ShmTransport> transport(new ShmTransport(segment, layout, rank, std::move(borrowing)));
   if (::getrandom(&transport->nonce_, sizeof transport->nonce_, 0) != sizeof transport->nonce_) {
     return fail(ErrorCode::system, "the kernel's random generator gives nothing: {}", errno_text(errno));
   }
@@ -59,7 +65,17 @@ Result<std::unique_ptr<ShmTransport>> ShmTransport::open(SharedSegment& segment,
   return transport;
 }
 
-ShmTransport::~ShmTransport() { card(rank_).identity.is_filled.store(0, std::memory_order_release); }
+ShmTransport::~ShmTransport() {
+  for (ShmSender* end : open_senders_)
+    if (end->area_ != nullptr) end->area_->forget(end->credit_line_);
+  if (borrowing_.pool != nullptr) borrowing_.pool->leave();
+  card(rank_).identity.is_filled.store(0, std::memory_order_release);
+}
+
+void ShmTransport::rest_now() {
+  for (ShmSender* end : with_data_) end->rest();
+  with_data_.clear();
+}
 
 ShmCard& ShmTransport::card(int rank) const { return *reinterpret_cast<ShmCard*>(segment_.data() + layout_.card_offset(rank)); }
 
@@ -72,7 +88,7 @@ void ShmTransport::break_down(Failure failure) {
 }
 
 bool ShmTransport::prepare_ring(int from, int to, int channel) {
-  if (from < 0 || to < 0 || from >= layout_.ranks || to >= layout_.ranks || channel < 0 || channel >= layout_.channels) {
+  if (from < 0 || to < 0 || from >= layout_.ranks || to >= layout_.ranks || from == to || channel < 0 || channel >= layout_.channels) {
     break_down(Failure{ErrorCode::invalid_argument,
                        fmt::format("there is no channel {} from rank {} to rank {}: {} ranks, {} channels", channel, from, to,
                                    layout_.ranks, layout_.channels),
@@ -97,7 +113,8 @@ ShmSender* ShmTransport::open_sender(int peer, int channel) {
   end->line_mask_ = static_cast<std::uint64_t>(layout_.lines) - 1;
   end->slot_mask_ = static_cast<std::uint32_t>(layout_.slots) - 1;
   end->slot_bytes_ = layout_.slot_bytes;
-  end->data_ = segment_.data() + layout_.data_offset(rank_, peer, channel);
+  // The messages of further channels are few: they lie in slots of the communicator's own.
+  if (borrowing_.pool != nullptr && channel == 0) end->area_ = &borrowing_.pool->to(borrowing_.numbers[static_cast<std::size_t>(peer)]);
   end->peer_bell_ = &card(peer).bell;
   end->proof_ = &proof(peer, rank_);
   end->owner_ = this;
@@ -118,6 +135,8 @@ ShmReceiver* ShmTransport::open_receiver(int peer, int channel) {
   end->line_mask_ = static_cast<std::uint64_t>(layout_.lines) - 1;
   end->slot_bytes_ = layout_.slot_bytes;
   end->data_ = segment_.data() + layout_.data_offset(peer, rank_, channel);
+  if (borrowing_.pool != nullptr && channel == 0)
+    end->lent_data_ = borrowing_.pool->from(borrowing_.numbers[static_cast<std::size_t>(peer)]);
   end->peer_bell_ = &card(peer).bell;
   end->owner_ = this;
   end->peer_ = peer;
@@ -127,20 +146,53 @@ ShmReceiver* ShmTransport::open_receiver(int peer, int channel) {
   return place.get();
 }
 
-bool ShmSender::allocate_data() {
+bool ShmSender::find_data() {
+  if (area_ == nullptr) return allocate_own();
+  bool is_passing = false;
+  auto lent = area_->lend(credit_line_, owner_->borrowing_.owner, owner_->layout_.data_bytes(), &is_passing);
+  if (!lent) {
+    owner_->break_down(std::move(lent).error());
+    return false;
+  }
+  if (*lent != nullptr) {
+    data_ = *lent;
+    first_slot_ = kMaxShmSlots;
+  } else {
+    if (is_passing && !has_own_ && is_worth_waiting()) return false;
+    if (!allocate_own()) return false;
+  }
+  waits_since_ns_ = 0;
+  owner_->with_data_.push_back(this);
+  return true;
+}
+
+bool ShmSender::is_worth_waiting() {
+  const std::int64_t now = now_ns();
+  if (waits_since_ns_ == 0) waits_since_ns_ = now;
+  return now - waits_since_ns_ < kLongestDrainNs;
+}
+
+bool ShmSender::allocate_own() {
   const std::size_t offset = owner_->layout_.data_offset(owner_->rank_, peer_, channel_);
-  if (auto done = owner_->segment_.allocate(offset, owner_->layout_.data_bytes()); !done) {
+  if (auto done = has_own_ ? Status{} : owner_->segment_.allocate(offset, owner_->layout_.data_bytes()); !done) {
     Failure failure = std::move(done).error();
     failure.rank = peer_;
     owner_->break_down(std::move(failure));
     return false;
   }
+  data_ = owner_->segment_.data() + offset;
+  first_slot_ = 0;
 #ifdef MADV_POPULATE_WRITE
   // One call instead of hundreds of page faults in the first transfers; older kernels take the faults.
-  ::madvise(data_, owner_->layout_.data_bytes(), MADV_POPULATE_WRITE);
+  if (!has_own_) ::madvise(data_, owner_->layout_.data_bytes(), MADV_POPULATE_WRITE);
 #endif
-  has_data_ = true;
+  has_own_ = true;
   return true;
+}
+
+void ShmSender::rest() {
+  if (first_slot_ != 0) area_->give_back(sent_);
+  data_ = nullptr;
 }
 
 bool ShmTransport::has_news() {

@@ -29,14 +29,24 @@ TEST(ShmLayout, RegionsNeverOverlapAndFit) {
       ASSERT_TRUE(layout.check());
       EXPECT_GE(layout.card_offset(0), 5000u);
       EXPECT_GE(layout.proof_offset(0, 0), layout.card_offset(ranks - 1) + sizeof(ShmCard));
-      EXPECT_GT(layout.ring_offset(0, 0, 0), layout.proof_offset(ranks - 1, ranks - 1));
-      EXPECT_EQ(layout.ring_offset(0, 0, 0), layout.head_bytes());
-      EXPECT_EQ(layout.ring_offset(0, 0, 0) % 4096, 0u);
-      EXPECT_EQ(layout.data_offset(0, 0, 0), layout.ring_offset(ranks - 1, ranks - 1, channels - 1) + layout.ring_bytes());
-      EXPECT_EQ(layout.data_offset(0, 0, 0) % 4096, 0u);
-      EXPECT_EQ(layout.total_bytes(), layout.data_offset(ranks - 1, ranks - 1, channels - 1) + layout.data_bytes());
-      if (ranks == 1) continue;
-      EXPECT_EQ(layout.ring_offset(0, 1, 0) - layout.ring_offset(0, 0, 0), layout.ring_bytes() * static_cast<std::size_t>(channels));
+      EXPECT_GT(layout.head_bytes(), layout.proof_offset(ranks - 1, ranks - 1));
+      EXPECT_EQ(layout.head_bytes() % kLineStride, 0u);
+      std::size_t ring = layout.head_bytes();
+      std::size_t data = layout.total_bytes() - static_cast<std::size_t>(ranks * (ranks - 1) * channels) * layout.data_bytes();
+      EXPECT_EQ(data % 4096, 0u);
+      for (int channel = 0; channel < channels; ++channel) {
+        for (int from = 0; from < ranks; ++from) {
+          for (int to = 0; to < ranks; ++to) {
+            if (from == to) continue;
+            EXPECT_EQ(layout.ring_offset(from, to, channel), ring);
+            EXPECT_EQ(layout.data_offset(from, to, channel), data);
+            ring += layout.ring_bytes();
+            data += layout.data_bytes();
+          }
+        }
+      }
+      EXPECT_EQ(data, layout.total_bytes());
+      EXPECT_LE(ring, layout.total_bytes() - static_cast<std::size_t>(ranks * (ranks - 1) * channels) * layout.data_bytes());
     }
   }
 }
@@ -80,9 +90,9 @@ TEST(ShmTransport, MessagesThatFitIntoALineNeedNoDataMemory) {
   const auto* base = p.segment.data();
   const auto* m = p.one->receiver(0)->peek();
   ASSERT_NE(m, nullptr);
-  EXPECT_LT(m->data, base + p.layout.data_offset(0, 0, 0));
+  EXPECT_LT(m->data, base + p.layout.data_offset(0, 1, 0));
   p.one->receiver(0)->release();
-  EXPECT_LT(p.one->receiver(0)->peek()->data, base + p.layout.data_offset(0, 0, 0));
+  EXPECT_LT(p.one->receiver(0)->peek()->data, base + p.layout.data_offset(0, 1, 0));
   p.one->receiver(0)->release();
   ASSERT_TRUE(p.zero->sender(1)->send(data, kInlineBytes + 1, &tag));
   EXPECT_GE(p.one->receiver(0)->peek()->data, base + p.layout.data_offset(0, 1, 0));

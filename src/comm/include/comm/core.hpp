@@ -21,6 +21,7 @@
 #include <string>
 #include <thread>
 #include <transport/shared_segment.hpp>
+#include <transport/shm_slot_pool.hpp>
 #include <vector>
 
 namespace peal::comm {
@@ -158,13 +159,38 @@ class Core final : public FaultListener {
     int root = -1;
   };
   Core() = default;
+  /// Where a new communicator comes from.
+  struct Origin {
+    Core* parent = nullptr;              // null: it is the job's own
+    std::vector<int> parent_ranks = {};  // of each of its ranks
+    Result<FileDescriptor> offer = {};   // the job's own: where its leader hands out the memory
+  };
   static Result<std::shared_ptr<Core>> make(std::shared_ptr<World> world, std::uint64_t id, std::vector<int> members, int rank,
-                                            tuning::Environment environment, const CoreOptions& options);
-  Status open_memory();
+                                            std::shared_ptr<const tuning::Environment> environment, const CoreOptions& options,
+                                            Origin origin);
+  transport::ShmLayout layout() const;
+  Status open_memory(Origin& origin);
+  void borrow_slots(const Core* parent, const std::vector<int>& parent_ranks, std::size_t offset);
   Status open_routes();
   Status open_tcp(Routes& routes);
   void log_routes() const;
-  Result<transport::SharedSegment> share_on_host(std::size_t bytes, std::uint64_t tag, const char* label);
+  /// The communicator that brings word of an offer of shared memory, and the number of its leader there.
+  struct Herald {
+    Core* core = nullptr;  // null: the offer stands already
+    int leader = 0;
+  };
+  /// What is shared: `head` bytes of it are allocated when others map it.
+  struct Share {
+    std::size_t bytes = 0;
+    std::size_t head = 0;
+    std::uint64_t tag = 0;
+    const char* label = "";
+  };
+  Result<transport::SharedSegment> create_segment(const Share& share) const;
+  Result<transport::SharedSegment> share_on_host(const Share& share, Herald herald, Result<FileDescriptor> offer);
+  Status exchange(const void* mine, void* all, std::size_t bytes);
+  Status await_offer(Herald herald, std::uint64_t word, std::int64_t deadline_ns) const;
+  void rest();
 
   Status prepare(const Call& call, Pending& pending);
   Status check_group(const std::vector<PairTransfer>& transfers) const;
@@ -197,8 +223,11 @@ class Core final : public FaultListener {
   int rank_ = 0;
   int local_rank_ = 0;
   CoreOptions options_;
-  transport::SharedSegment segment_;
+  std::shared_ptr<transport::SharedSegment> segment_;
+  std::shared_ptr<transport::ShmSlotPool> pool_;  // null: shared memory carries no data
+  std::vector<int> pool_numbers_;                 // of locals_
   executor::FaultBoard board_;
+  ChoiceBoard choices_;
   std::unique_ptr<Routes> routes_;
   std::unique_ptr<Plans> plans_;
   std::unique_ptr<executor::Execution> execution_;
@@ -206,8 +235,8 @@ class Core final : public FaultListener {
   std::uint32_t sequence_ = 0;
   std::uint32_t splits_ = 0;
   std::uint32_t segments_ = 0;
-  Prepared prepared_[kCollectiveCount];
-  Pending last_group_;  // blocking
+  std::unique_ptr<Prepared> prepared_[kCollectiveCount];  // from the first call on
+  Pending last_group_;                                    // blocking
   const executor::Plan* last_plan_ = nullptr;
   Scratch scratch_;
 

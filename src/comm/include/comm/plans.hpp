@@ -2,8 +2,10 @@
 #pragma once
 
 #include <base/result.hpp>
+#include <comm/choice_board.hpp>
 #include <cstdint>
 #include <executor/plan.hpp>
+#include <functional>
 #include <memory>
 #include <peal/types.hpp>
 #include <string>
@@ -41,8 +43,11 @@ struct PlanWishes {
 
 class Plans {
  public:
-  /// `message_bytes`: what every transport of the communicator can carry in one message.
-  Plans(tuning::Environment environment, int rank, std::uint64_t message_bytes, PlanWishes wishes);
+  /// `message_bytes`: what every transport of the communicator can carry in one message. `board`: what ranks of this host share of
+  /// their choices; `is_over`: nobody needs to wait for another's choice any more.
+  Plans(
+      std::shared_ptr<const tuning::Environment> environment, int rank, std::uint64_t message_bytes, PlanWishes wishes,
+      ChoiceBoard board = {}, std::function<bool()> is_over = [] { return false; });
 
   /// The plan for a key; chosen and lowered when it is first asked for. Stays where it is.
   Result<CachedPlan*> find(const PlanKey& key) {
@@ -51,7 +56,7 @@ class Plans {
   }
   /// What the cost model says of a call of exactly `bytes` under the plan that its size class takes; 0 where there is none.
   Result<double> predicted_us(Collective collective, Bytes bytes, DataType type, int root);
-  const tuning::Environment& environment() const { return environment_; }
+  const std::shared_ptr<const tuning::Environment>& environment() const { return environment_; }
   std::uint64_t message_bytes() const { return message_bytes_; }
 
  private:
@@ -60,12 +65,16 @@ class Plans {
   };
   Result<CachedPlan*> look_up(const PlanKey& key);
   Result<std::unique_ptr<CachedPlan>> make(const PlanKey& key) const;
+  std::uint64_t choice_key(const PlanKey& key) const;
+  Result<Choice> choose(const PlanKey& key) const;
   tuning::Question question_of(Collective collective, Bytes bytes, DataType type, int root, bool is_internal = false) const;
 
-  tuning::Environment environment_;
+  std::shared_ptr<const tuning::Environment> environment_;  // communicators of the same ranks share one
   int rank_;
   std::uint64_t message_bytes_;
   PlanWishes wishes_;
+  ChoiceBoard board_;
+  std::function<bool()> is_over_;
   CachedPlan* last_ = nullptr;
   std::unordered_map<PlanKey, std::unique_ptr<CachedPlan>, Hash> plans_;
 };

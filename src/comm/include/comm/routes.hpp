@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <transport/channel.hpp>
+#include <transport/shm.hpp>
 #include <vector>
 
 namespace peal::comm {
@@ -17,6 +18,13 @@ class Routes final : public transport::Transport {
   bool is_unrouted(int peer) const { return routes_[static_cast<std::size_t>(peer)].through == nullptr; }
   /// Takes ownership of a transport that routes may name.
   void own(std::unique_ptr<transport::Transport> transport) { owned_.push_back(std::move(transport)); }
+
+  /// The one that lends its slots to other communicators between calls; must be owned.
+  void rest_with(transport::ShmTransport* lender) { lender_ = lender; }
+  /// After a call that succeeded.
+  void rest() {
+    if (lender_ != nullptr) lender_->rest();
+  }
 
   const char* name() const override { return owned_.empty() ? "none" : owned_.size() > 1 ? "shm+tcp" : owned_[0]->name(); }
   transport::Sender* sender(int peer, int channel) override {
@@ -47,6 +55,7 @@ class Routes final : public transport::Transport {
     int number = -1;
   };
   std::vector<Route> routes_;
+  transport::ShmTransport* lender_ = nullptr;
   std::vector<std::unique_ptr<transport::Transport>> owned_;
 };
 

@@ -52,6 +52,9 @@ class FaultBoard {
   void depart(int rank) { lines_[rank].inside.store(kDeparted, std::memory_order_release); }
   bool has_departed(int rank) const { return lines_[rank].inside.load(std::memory_order_acquire) == kDeparted; }
   CallState state_of(int rank) const;
+  /// A word from one rank to the others of its host: what it is about to hand out. What was written before is visible to who reads it.
+  void announce(int rank, std::uint64_t word) { lines_[rank].announced.store(word, std::memory_order_release); }
+  std::uint64_t announced(int rank) const { return lines_[rank].announced.load(std::memory_order_acquire); }
   int ranks() const { return ranks_; }
 
  private:
@@ -65,6 +68,7 @@ class FaultBoard {
     std::atomic<std::uint64_t> calls;
     std::atomic<std::uint64_t> inside;
     std::atomic<std::uint64_t> words[3];
+    std::atomic<std::uint64_t> announced;
   };
 
   Header* header_ = nullptr;

@@ -14,8 +14,8 @@ class SharedSegment {
  public:
   /// Creates a segment of `bytes` (rounded up to pages), zero filled. Pages are not allocated yet: see allocate().
   static Result<SharedSegment> create(std::size_t bytes, const char* label);
-  /// Maps a segment that another rank created; checks seals and size before use.
-  static Result<SharedSegment> map(FileDescriptor fd, std::size_t bytes);
+  /// Maps a segment that another rank created; checks seals and size before use. Its creator has allocated the first `allocated` bytes.
+  static Result<SharedSegment> map(FileDescriptor fd, std::size_t bytes, std::size_t allocated = 0);
 
   SharedSegment() = default;
   SharedSegment(SharedSegment&&) noexcept;
@@ -34,6 +34,7 @@ class SharedSegment {
   FileDescriptor fd_;
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
+  std::size_t allocated_ = 0;  // from the start; what else is allocated is not remembered
 };
 
 }  // namespace peal::transport

@@ -17,7 +17,7 @@ namespace peal::transport {
 class ShmTransport final : public Transport {
  public:
   /// `segment` must outlive the transport and hold `layout`, which is the same on all ranks. Threads that are ranks may share one mapping.
-  static Result<std::unique_ptr<ShmTransport>> open(SharedSegment& segment, const ShmLayout& layout, int rank);
+  static Result<std::unique_ptr<ShmTransport>> open(SharedSegment& segment, const ShmLayout& layout, int rank, ShmBorrowing borrowing = {});
   ~ShmTransport() override;
   ShmTransport(const ShmTransport&) = delete;
   ShmTransport& operator=(const ShmTransport&) = delete;
@@ -37,6 +37,11 @@ class ShmTransport final : public Transport {
   /// sleep can wake it.
   void sleep(std::int64_t timeout_us) override;
 
+  /// The call is over, successfully: slots that were borrowed for it may be lent to another communicator.
+  void rest() {
+    if (borrowing_.pool != nullptr && borrowing_.pool->is_shared()) rest_now();
+  }
+
   /// Reads a secret number out of every other rank's memory and tells each of them whether that worked; a few microseconds a rank.
   /// All ranks must have opened their transports. The answer counts the direction "this rank reads": ask every rank and combine.
   struct Proof {
@@ -53,7 +58,8 @@ class ShmTransport final : public Transport {
  private:
   friend class ShmSender;
   friend class ShmReceiver;
-  ShmTransport(SharedSegment& segment, const ShmLayout& layout, int rank);
+  ShmTransport(SharedSegment& segment, const ShmLayout& layout, int rank, ShmBorrowing borrowing);
+  void rest_now();
 
   std::size_t index(int peer, int channel) const {
     // Out of range goes to the last place, which stays empty.
@@ -75,6 +81,8 @@ class ShmTransport final : public Transport {
   ShmLayout layout_;
   int rank_;
   Status health_;
+  ShmBorrowing borrowing_;
+  std::vector<ShmSender*> with_data_;                // ends that have found memory since the last rest
   std::uint64_t nonce_ = 0;                          // read by the other ranks for a trial
   std::vector<std::unique_ptr<ShmSender>> senders_;  // by peer and channel, and one empty place
   std::vector<std::unique_ptr<ShmReceiver>> receivers_;

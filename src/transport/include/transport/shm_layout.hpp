@@ -16,7 +16,9 @@ namespace peal::transport {
 
 // Two cache lines: the adjacent-line prefetcher moves lines in pairs.
 inline constexpr std::size_t kLineStride = 128;
-inline constexpr int kMaxShmSlots = 64;
+inline constexpr int kMaxShmSlots = 16;
+/// As many messages as any plan has in flight on one channel (schedule/protocol.hpp): enough where memory counts more than streams.
+inline constexpr int kFewLines = 8;
 
 /// One message. Sequence k + 1 marks message k of the ring; 0 never occurs. The sender writes it last, with release.
 /// The body holds [tag, 24 bytes, when has_tag][payload, when inlined | address and length of a reference].
@@ -63,7 +65,7 @@ struct ShmLayout {
   int channels = 1;
   int lines = 16;  ///< messages in flight in all; a power of two, >= slots
 
-  /// The default: slots of 256 KiB up to 8 ranks, 64 KiB up to 32, 16 KiB up to 128, 4 KiB beyond.
+  /// The default: slots of 256 KiB up to 8 ranks, 64 KiB up to 32, 16 KiB up to 128, 4 KiB beyond; few lines from 3 ranks on.
   static ShmLayout of(int ranks, int channels = 1, std::size_t control_bytes = 0);
   /// Same on every rank, or it is a bug of the caller.
   Status check() const;
@@ -72,27 +74,28 @@ struct ShmLayout {
   std::size_t proof_offset(int reader, int owner) const {
     return proofs() + static_cast<std::size_t>(reader) * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(owner);
   }
+  /// `from` and `to` differ. Rings lie one behind the other, those of the first channel first: few pages for few ranks.
   std::size_t ring_offset(int from, int to, int channel) const { return rings() + ring(from, to, channel) * ring_bytes(); }
-  std::size_t ring_bytes() const { return page(kLineStride * (1 + static_cast<std::size_t>(lines))); }
+  std::size_t ring_bytes() const { return kLineStride * (1 + static_cast<std::size_t>(lines)); }
   std::size_t data_offset(int from, int to, int channel) const { return data() + ring(from, to, channel) * data_bytes(); }
   std::size_t data_bytes() const { return static_cast<std::size_t>(slots) * slot_bytes; }
   /// What every rank needs at once: control area, cards, proofs.
   std::size_t head_bytes() const { return rings(); }
+  /// Whole pages.
   std::size_t total_bytes() const { return data() + ring_count() * data_bytes(); }
 
  private:
-  static std::size_t page(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
-  std::size_t cards() const { return page(control_bytes); }
+  static std::size_t up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
+  std::size_t cards() const { return up(control_bytes, kLineStride); }
   std::size_t proofs() const { return cards() + static_cast<std::size_t>(ranks) * sizeof(ShmCard); }
-  std::size_t rings() const { return page(proofs() + static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)); }
-  std::size_t data() const { return rings() + ring_count() * ring_bytes(); }
-  std::size_t ring_count() const {
-    return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks) * static_cast<std::size_t>(channels);
-  }
+  std::size_t rings() const { return up(proofs() + static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks), kLineStride); }
+  std::size_t data() const { return up(rings() + ring_count() * ring_bytes(), 4096); }
+  std::size_t pairs() const { return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 1); }
+  std::size_t ring_count() const { return pairs() * static_cast<std::size_t>(channels); }
   std::size_t ring(int from, int to, int channel) const {
-    return (static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(to)) *
-               static_cast<std::size_t>(channels) +
-           static_cast<std::size_t>(channel);
+    const int other = to < from ? to : to - 1;
+    return static_cast<std::size_t>(channel) * pairs() + static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks - 1) +
+           static_cast<std::size_t>(other);
   }
 };
 

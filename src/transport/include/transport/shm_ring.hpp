@@ -9,6 +9,7 @@
 #include <cstring>
 #include <transport/channel.hpp>
 #include <transport/shm_layout.hpp>
+#include <transport/shm_slot_pool.hpp>
 
 namespace peal::transport {
 
@@ -143,8 +144,8 @@ class ShmSender final : public Sender {
         return nullptr;
       }
     }
-    if (!has_data_) [[unlikely]] {
-      if (!allocate_data()) return nullptr;
+    if (data_ == nullptr) [[unlikely]] {
+      if (!find_data()) return nullptr;
     }
     return data_ + next_slot_ * slot_bytes_;
   }
@@ -169,7 +170,7 @@ class ShmSender final : public Sender {
     slot_owner_[next_slot_] = sent_ + 1;
     const std::uint32_t slot = next_slot_;
     next_slot_ = (next_slot_ + 1) & slot_mask_;
-    commit(line, shm::in_slot, bytes, slot);
+    commit(line, shm::in_slot, bytes, first_slot_ + slot);
   }
 
   void commit(ShmLine& line, shm::Kind kind, std::size_t bytes, std::uint32_t slot) {
@@ -180,7 +181,11 @@ class ShmSender final : public Sender {
     shm::wake_sleepers(*peer_bell_);
   }
 
-  bool allocate_data();  // cold
+  // Cold: memory for slots, lent or of its own.
+  bool find_data();
+  bool allocate_own();
+  bool is_worth_waiting();
+  void rest();
 
   ShmLine* lines_ = nullptr;
   std::uint64_t line_mask_ = 0;
@@ -189,15 +194,18 @@ class ShmSender final : public Sender {
   const ShmCredit* credit_line_ = nullptr;
   ShmBell* peer_bell_ = nullptr;
   std::byte* acquired_ = nullptr;
-  std::byte* data_ = nullptr;
+  std::byte* data_ = nullptr;  // null: none at hand
   std::size_t slot_bytes_ = 0;
+  std::uint32_t first_slot_ = 0;  // what slot 0 of data_ is called in descriptors
   std::uint32_t next_slot_ = 0;
   std::uint32_t slot_mask_ = 0;
-  bool has_data_ = false;
-  bool is_waited_ = false;  // the last attempt found no room
+  bool has_own_ = false;
+  std::int64_t waits_since_ns_ = 0;  // for the area; 0: not
+  bool is_waited_ = false;           // the last attempt found no room
   std::uint64_t last_reference_ = 0;
   const std::atomic<std::uint8_t>* proof_ = nullptr;
   ShmTransport* owner_ = nullptr;
+  ShmSlotPool::Area* area_ = nullptr;  // null: not to be had
   int peer_ = -1;
   int channel_ = 0;
   alignas(64) std::byte staging_[kInlineBytes] = {};
@@ -259,7 +267,7 @@ class ShmReceiver final : public Receiver {
     if (line.kind == shm::in_line) [[likely]] {
       message_.data = line.body + payload;
     } else if (line.kind == shm::in_slot) {
-      message_.data = data_ + line.slot * slot_bytes_;
+      message_.data = (line.slot < kMaxShmSlots ? data_ : lent_data_) + line.slot % kMaxShmSlots * slot_bytes_;
     } else {
       std::memcpy(&reference_, line.body + payload, sizeof reference_);
       message_.data = nullptr;
@@ -279,7 +287,8 @@ class ShmReceiver final : public Receiver {
   bool is_waited_ = false;  // the last peek found nothing
   Message message_;
   Tag tag_;
-  const std::byte* data_ = nullptr;
+  const std::byte* data_ = nullptr;       // the peer's own slots
+  const std::byte* lent_data_ = nullptr;  // and those that it borrows: slot kMaxShmSlots and so on
   std::size_t slot_bytes_ = 0;
   shm::Reference reference_{0, 0};
   ShmTransport* owner_ = nullptr;

@@ -1,0 +1,56 @@
+#include <sys/mman.h>
+
+#include <transport/shm_slot_pool.hpp>
+
+namespace peal::transport {
+
+ShmSlotPool::ShmSlotPool(std::shared_ptr<SharedSegment> segment, std::size_t offset, int ranks, int rank)
+    : segment_(std::move(segment)), offset_(offset), ranks_(ranks), rank_(rank), areas_(static_cast<std::size_t>(ranks)) {
+  // Address space without memory behind it for the most part: nothing for a core dump to walk through.
+  ::madvise(segment_->data() + offset, bytes_for(ranks), MADV_DONTDUMP);
+  for (int peer = 0; peer < ranks; ++peer) {
+    if (peer == rank) continue;
+    to(peer).segment_ = segment_.get();
+    to(peer).offset_ = offset_of(rank, peer);
+  }
+}
+
+Result<std::byte*> ShmSlotPool::Area::lend(const ShmCredit* credit, const std::shared_ptr<const void>& owner, std::size_t bytes,
+                                           bool* is_passing) {
+  *is_passing = false;
+  if (is_lent_.exchange(true, std::memory_order_acquire)) return nullptr;
+  if (credit_ != credit) {
+    if (!is_drained()) {
+      *is_passing = true;
+      is_lent_.store(false, std::memory_order_release);
+      return nullptr;
+    }
+    credit_ = credit;
+    owner_ = owner;
+  }
+  std::byte* data = segment_->data() + offset_;
+  if (bytes <= allocated_) return data;
+  PEAL_TRY(segment_->allocate(offset_, bytes));  // a failure ends the communicator: no need to give back
+#ifdef MADV_POPULATE_WRITE
+  // One call instead of hundreds of page faults in the first transfers; older kernels take the faults.
+  ::madvise(data, bytes, MADV_POPULATE_WRITE);
+#endif
+  allocated_ = bytes;
+  return data;
+}
+
+void ShmSlotPool::Area::give_back(std::uint64_t sent) {
+  sent_ = sent;
+  is_lent_.store(false, std::memory_order_release);
+}
+
+void ShmSlotPool::Area::forget(const ShmCredit* credit) {
+  if (is_lent_.exchange(true, std::memory_order_acquire)) return;  // another one's, or lost
+  if (credit_ == credit && is_drained()) {
+    credit_ = nullptr;
+    owner_.reset();
+  }
+  is_lent_.store(false, std::memory_order_release);
+}
+
+}  // namespace peal::transport
