@@ -179,7 +179,7 @@ Result<std::vector<Judgement>> judge(const tuning::Environment& environment, con
 }
 
 Result<TuneResult> run_tune(comm::Core& world, const TuneOptions& options, const std::function<void(const std::string&)>& say) {
-  const tuning::Environment& environment = world.plans().environment();
+  const tuning::Environment& environment = *world.plans().environment();
   if (environment.nodes != 1) return fail(ErrorCode::unsupported, "peal tune measures one host; start it without a launcher of several");
   TuneResult result;
   Tuner tuner(world, say);
