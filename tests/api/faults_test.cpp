@@ -80,6 +80,7 @@ TEST_P(Faults, AReceiveWithoutASendTimesOut) {
 }
 
 TEST_P(Faults, AbortFromAnotherThreadEndsEveryBlockedRank) {
+  std::atomic<bool> is_aborted = false;
   on_ranks(3, options(), [&](Communicator& world) {
     world.barrier();
     std::thread aborter;
@@ -87,13 +88,14 @@ TEST_P(Faults, AbortFromAnotherThreadEndsEveryBlockedRank) {
       aborter = std::thread([&] {
         nap(100);
         world.abort("the user pressed the button");
+        is_aborted = true;
         world.abort("a second time");
       });
     }
     const auto begin = Clock::now();
     const auto error = error_of([&] {
       if (world.rank() == 2) {
-        nap(300);  // comes only after the abort
+        while (!is_aborted) nap(10);  // a call that others are not in would be a mismatch
         world.barrier();
       } else {
         std::vector<float> in(100000, 1.0f), out(100000);
