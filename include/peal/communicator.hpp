@@ -105,6 +105,34 @@ class PEAL_API Window {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Memory that collectives move without copying it first: the ranks of this host map it, so they read messages from it where they lie.
+/// Use it like any other memory, as send buffer or receive buffer or both, whole or in part, on any communicator: one whose ranks on this
+/// host did not all take part in its allocation copies as ever. Who sends from it ends a call of 4 KiB and more only when its peers have
+/// read what they need, point to point from 1 MiB on. Freed when destroyed, which is not collective and must not happen during a call
+/// that uses it.
+class PEAL_API Memory {
+ public:
+  /// Empty: no data, 0 bytes.
+  Memory();
+  Memory(Memory&&) noexcept;
+  Memory& operator=(Memory&&) noexcept;
+  ~Memory();
+  /// Begins at a page; zeroed at first. Null when empty.
+  std::byte* data() const;
+  std::size_t bytes() const;
+
+  struct Impl;
+  explicit Memory(std::unique_ptr<Impl> impl);
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Collective: `bytes` of Memory for this rank; other ranks may ask for more or less, or 0. Throws Error(system) on every rank when one of
+/// them cannot have what it asks for, Error(invalid_argument) for sizes beyond 64 TiB.
+///   peal::Memory gradient = peal::allocate(world, count * sizeof(float));
+PEAL_API Memory allocate(Communicator& communicator, std::size_t bytes);
+
 /// Copies `bytes` within this process, past the caches where that pays (large blocks). The areas must not overlap.
 PEAL_API void copy(void* destination, const void* source, std::size_t bytes);
 

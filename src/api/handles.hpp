@@ -2,6 +2,7 @@
 #pragma once
 
 #include <comm/core.hpp>
+#include <comm/shared_buffer.hpp>
 #include <comm/window.hpp>
 #include <memory>
 #include <peal/communicator.hpp>
@@ -22,6 +23,10 @@ struct Work::Impl {
 
 struct Window::Impl {
   std::unique_ptr<comm::SharedWindow> window;
+};
+
+struct Memory::Impl {
+  std::unique_ptr<comm::SharedBuffer> buffer;
 };
 
 /// Throws what `status` holds, if anything.

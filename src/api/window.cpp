@@ -36,4 +36,18 @@ void Window::get(int rank, std::size_t offset, void* destination, std::size_t by
 void Window::signal(int rank, int index) { require(window_of(impl_).signal(rank, index)); }
 void Window::wait(int from, int index, std::uint64_t count) { require(window_of(impl_).wait(from, index, count)); }
 
+Memory::Memory() = default;
+Memory::Memory(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Memory::Memory(Memory&&) noexcept = default;
+Memory& Memory::operator=(Memory&&) noexcept = default;
+Memory::~Memory() = default;
+
+std::byte* Memory::data() const { return impl_ == nullptr ? nullptr : impl_->buffer->data(); }
+std::size_t Memory::bytes() const { return impl_ == nullptr ? 0 : impl_->buffer->bytes(); }
+
+Memory allocate(Communicator& communicator, std::size_t bytes) {
+  communicator.size();  // throws for an empty one
+  return Memory(std::make_unique<Memory::Impl>(Memory::Impl{value_or_throw(comm::SharedBuffer::create(*communicator.impl().core, bytes))}));
+}
+
 }  // namespace peal

@@ -81,7 +81,7 @@ bool has_head(Collective collective) {
 class Bench {
  public:
   Bench(comm::Core& core, comm::Core& plain, const BenchOptions& options)
-      : core_(core), plain_(plain), options_(options), buffers_(options, core.rank(), core.size()) {}
+      : core_(core), plain_(plain), options_(options), buffers_(options, core) {}
   Status open();
   Result<BenchRow> measure(Bytes size);
   /// Buffers for calls of up to this size, so that none need grow between rows.

@@ -18,7 +18,7 @@ struct BenchWords {
   std::uint64_t factor = 2;
   int ranks = 2, root = 0, iterations = 0, warmup = -1, groups = 0, digest = 0;
   double timeout_s = 0;
-  bool in_place = false, out_of_place = false, check = false, deterministic = false, numerics = false;
+  bool in_place = false, out_of_place = false, check = false, deterministic = false, numerics = false, zero_copy = false;
   bool has_sizes = false;  // -b or -e was given
 };
 
@@ -38,6 +38,7 @@ Status judge_as_asked(const BenchWords& words, BenchOptions& options) {
                 name_of(options.collective));
   options.digest_repeats = words.digest;
   options.numerics = words.numerics;
+  options.zero_copy = words.zero_copy;
   if (words.digest == 0 && !words.numerics) return {};
   if (!words.has_sizes) {
     PEAL_ASSIGN(options.first, parse_bytes(kJudgedSize));
@@ -181,6 +182,7 @@ void add_bench(CLI::App& app, Action& action) {
   command->add_option("--op", words->op, "sum prod min max avg premul_sum band bor bxor")->capture_default_str();
   command->add_option("--root", words->root, "Root rank")->capture_default_str();
   command->add_flag("--in-place", words->in_place, "Only in place");
+  command->add_flag("--zero-copy", words->zero_copy, "Buffers from peal::allocate, which the ranks of a host read where they lie");
   command->add_flag("--out-of-place", words->out_of_place, "Only out of place");
   command->add_option("--iters", words->iterations,
                       "Timed calls a row (default: what fits 0.1 s, at least 5; with --digest or --numerics 5)");

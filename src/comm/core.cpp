@@ -22,6 +22,7 @@ constexpr std::int64_t kMemoryTimeout = 30 * kSecond;
 constexpr std::uint64_t kWorldId = 1;
 constexpr std::uint64_t kNoOffer = 1;  // words are odd
 constexpr int kFewRanks = 16;
+constexpr std::uint64_t kMostShared = std::uint64_t{1} << 46;
 
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
   std::uint64_t h = a * 0x9e3779b97f4a7c15ull ^ (b + 0x7f4a7c15u) * 0xbf58476d1ce4e5b9ull;
@@ -167,7 +168,10 @@ Status Core::open_routes() {
   const bool tcp_everywhere = world_->choice() == TransportChoice::tcp;
   if (locals > 1 && !tcp_everywhere) {
     PEAL_ASSIGN(auto shm, transport::ShmTransport::open(*segment_, layout(), local_rank_, {pool_, pool_numbers_, segment_}));
-    routes_->rest_with(shm.get());
+    std::vector<int> numbers;
+    for (const int r : locals_) numbers.push_back(members_[static_cast<std::size_t>(r)]);
+    shm->read_from(world_->user_segments(), std::move(numbers));
+    routes_->share_with(shm.get());
     for (int i = 0; i < locals; ++i)
       if (i != local_rank_) routes_->route(locals_[static_cast<std::size_t>(i)], shm.get(), i);
     routes_->own(std::move(shm));
@@ -273,16 +277,40 @@ Result<transport::SharedSegment> Core::share_segment(std::size_t bytes, const ch
     return fail(ErrorCode::unsupported,
                 "a window needs ranks of one host, but this communicator has {} of its {} ranks elsewhere; split it by host first",
                 size() - static_cast<int>(locals_.size()), size());
-  auto segment = share_on_host({bytes, 0, ++segments_, label}, {this, locals_.front()}, {});
-  if (segment) {
-    if (Status allocated = segment->allocate(0, bytes); !allocated) segment = pass_on(allocated.error());
+  return share_everywhere({bytes, 0, ++segments_, label}, 0, bytes);
+}
+
+Result<Core::Parts> Core::share_parts(std::size_t head, std::size_t bytes, const char* label) {
+  const std::uint64_t wanted = bytes;
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(size()));
+  PEAL_TRY(exchange(&wanted, all.data(), sizeof wanted));
+  for (std::size_t r = 0; r < all.size(); ++r)
+    if (all[r] > kMostShared)
+      return fail(ErrorCode::invalid_argument, "rank {} asks for {} bytes of memory, more than can be mapped", r, all[r]);
+  std::size_t total = head, own = 0;
+  for (const int r : locals_) {
+    if (r == rank_) own = total;
+    total += all[static_cast<std::size_t>(r)];
   }
-  std::uint8_t mine = segment ? 0 : 1;
+  Parts parts;
+  PEAL_ASSIGN(parts.segment, share_everywhere({total, head, ++segments_, label}, own, bytes));
+  parts.own = parts.segment.data() + own;
+  parts.id = mixed(id_, segments_);
+  return parts;
+}
+
+// Every rank has made sure of its range, or none gets the segment.
+Result<transport::SharedSegment> Core::share_everywhere(const Share& share, std::size_t offset, std::size_t bytes) {
+  auto segment = share_on_host(share, {this, locals_.front()}, {});
+  if (segment) {
+    if (Status allocated = segment->allocate(offset, bytes); !allocated) segment = pass_on(allocated.error());
+  }
+  const std::uint8_t mine = segment ? 0 : 1;
   std::vector<std::uint8_t> all(static_cast<std::size_t>(size()));
   PEAL_TRY(exchange(&mine, all.data(), sizeof mine));
   if (!segment) return segment;
   for (std::size_t r = 0; r < all.size(); ++r)
-    if (all[r] != 0) return fail(ErrorCode::system, "rank {} could not map {} bytes of shared memory", r, bytes);
+    if (all[r] != 0) return fail(ErrorCode::system, "rank {} could not map {} bytes of shared memory", r, share.bytes);
   return segment;
 }
 

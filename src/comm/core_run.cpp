@@ -12,6 +12,8 @@ namespace peal::comm {
 namespace {
 
 constexpr int kPollsALock = 64;
+constexpr std::uint64_t kLeastShownBytes = 4096;             // below, a copy costs less than the longer way through the program
+constexpr std::uint64_t kLeastShownInGroup = (1 << 20) + 1;  // what all slots of a channel hold, and a byte
 
 executor::Shape shape_of(const Call& call, int rank) {
   executor::Shape shape;
@@ -77,12 +79,27 @@ Status Core::prepare(const Call& call, Pending& pending) {
   return {};
 }
 
+// What stays in the sender's memory ties its call to those who read it. A message of a group may be meant to be on its way when the
+// receiver is not there yet, so there only those stay that could not be held in slots either.
+std::uint64_t Core::least_shown(const Pending& pending) {
+  const executor::Operands& operands = pending.operands;
+  if (pending.group.made != nullptr) {
+    const auto is_shown = [&](const executor::UserBuffer& each) {
+      return each.bytes >= kLeastShownInGroup && routes_->can_show(each.data, each.bytes);
+    };
+    return std::any_of(operands.user.begin(), operands.user.end(), is_shown) ? kLeastShownInGroup : 0;
+  }
+  if (!routes_->can_show(operands.input, 1) && !routes_->can_show(operands.output, 1)) return 0;
+  return plans_->may_show(*pending.plan) ? kLeastShownBytes : 0;
+}
+
 Status Core::begin(Pending& pending) {
   if (board_.is_set()) return fault();
   CachedPlan& cached = *pending.plan;
   if (pending.group.made == nullptr) cached.binding.bind(cached.plan, pending.shape);
   if (cached.binding.scratch_bytes() > scratch_.bytes()) PEAL_TRY(scratch_.grow(cached.binding.scratch_bytes()));
   pending.operands.scratch = scratch_.data();
+  pending.operands.least_shown = world_->user_segments()->version() == 0 ? 0 : least_shown(pending);
   board_.enter(rank_, pending.tag);
   execution_->start(cached.plan, cached.binding, pending.operands, pending.call, pending.tag);
   return {};

@@ -3,6 +3,7 @@
 #include <comm/plans.hpp>
 #include <map>
 #include <schedule/registry.hpp>
+#include <schedule/verify.hpp>
 #include <tuning/placement.hpp>
 #include <tuning/select.hpp>
 
@@ -80,8 +81,7 @@ std::uint64_t Plans::choice_key(const PlanKey& key) const {
 Result<Choice> Plans::choose(const PlanKey& key) const {
   const std::uint64_t shared_key = choice_key(key);
   if (const auto known = board_.find(shared_key, is_over_); known && known->algorithm < schedule::registry().size()) return *known;
-  const Bytes upper{key.collective == Collective::barrier ? 0 : std::uint64_t{1} << key.size_class};
-  const tuning::Question question = question_of(key.collective, upper, key.type, key.root, key.is_internal);
+  const tuning::Question question = question_of(key.collective, upper_end_of(key), key.type, key.root, key.is_internal);
   const auto selection = tuning::select(*environment_, question);
   if (!selection) {
     board_.give_up(shared_key);
@@ -94,13 +94,20 @@ Result<Choice> Plans::choose(const PlanKey& key) const {
   return choice;
 }
 
+Bytes Plans::upper_end_of(const PlanKey& key) {
+  return Bytes{key.collective == Collective::barrier ? 0 : std::uint64_t{1} << key.size_class};
+}
+
+schedule::Request Plans::request_of(const PlanKey& key) const {
+  schedule::Request request = tuning::request_of(*environment_, question_of(key.collective, upper_end_of(key), key.type, key.root).call);
+  request.in_place = key.in_place;
+  return request;
+}
+
 Result<std::unique_ptr<CachedPlan>> Plans::make(const PlanKey& key) const {
   PEAL_ASSIGN(const Choice chosen, choose(key));
-  const Bytes upper{key.collective == Collective::barrier ? 0 : std::uint64_t{1} << key.size_class};
   const schedule::Algorithm& algorithm = schedule::registry()[chosen.algorithm];
-  schedule::Request request = tuning::request_of(*environment_, question_of(key.collective, upper, key.type, key.root).call);
-  request.in_place = key.in_place;
-  PEAL_ASSIGN(const schedule::Schedule schedule, schedule::make_schedule(algorithm, request));
+  PEAL_ASSIGN(const schedule::Schedule schedule, schedule::make_schedule(algorithm, request_of(key)));
   auto made = std::make_unique<CachedPlan>();
   made->key = key;
   executor::Plan& plan = made->plan;
@@ -117,6 +124,15 @@ Result<std::unique_ptr<CachedPlan>> Plans::make(const PlanKey& key) const {
   plan.canonical = chosen.is_canonical;
   plan.program = schedule::program_for(schedule, rank_);
   return made;
+}
+
+bool Plans::may_show(CachedPlan& plan) const {
+  if (!plan.may_show) {
+    const PlanKey& key = plan.key;
+    const auto algorithm = schedule::find_algorithm(key.collective, plan.plan.algorithm);
+    plan.may_show = algorithm && schedule::is_right_when_shown(**algorithm, request_of(key));
+  }
+  return *plan.may_show;
 }
 
 tuning::Environment restrict_to(const tuning::Environment& whole, const std::vector<int>& members) {

@@ -42,12 +42,13 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
   tag_ = tag;
   element_ = size_of(operands.type);
   by_reference_ = plan.protocol == schedule::Protocol::direct_read;
+  shows_ = operands.least_shown > 0;
   ++call_id_;
   used_senders_.clear();
   if (!plan.program.event_quota.empty()) signals_.assign(plan.program.event_quota.size(), 0);
   const std::size_t strands = plan.program.strands();
   open_strands_ = 0;
-  flat_ = binding.flat().is_flat() ? &binding.flat() : nullptr;
+  flat_ = !shows_ && binding.flat().is_flat() ? &binding.flat() : nullptr;
   done_ = false;
   failed_ = false;
   if (flat_ != nullptr) {
@@ -83,7 +84,7 @@ bool Execution::settle_end() {
   bool settled = true;
   for (const std::uint32_t index : used_senders_) {
     transport::Sender* to = edges_[index].sender;
-    if (!to->flush() || (by_reference_ && !to->is_drained())) settled = false;
+    if (!to->flush() || ((by_reference_ || shows_) && !to->is_drained())) settled = false;
   }
   return settled;
 }

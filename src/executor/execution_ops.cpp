@@ -148,6 +148,20 @@ bool Execution::send_large(std::uint32_t edge, const std::byte* data, std::size_
   return true;
 }
 
+// One run of memory as one message.
+bool Execution::send_run(const BoundOp& bound, const std::byte* data, std::size_t bytes, const transport::Tag* tag) {
+  const std::uint32_t edge = edge_index(bound.peer, bound.op->channel, ranks_);
+  transport::Sender& to = *edges_[edge].sender;
+  if (shows_) {
+    const std::uint16_t buffer = bound.op->src.buffer;
+    const std::uint64_t whole = buffer >= schedule::kFirstUserBuffer ? user_buffer(buffer).bytes : bytes;
+    if (whole >= operands_->least_shown && to.can_show(data, bytes)) return to.show(data, bytes, tag);
+  }
+  if (by_reference_ && bytes > 0 && to.has_references()) return to.send_reference(data, bytes, tag);
+  if (bytes >= FillChoice::kLeastBytes) return send_large(edge, data, bytes, tag);
+  return to.send(data, bytes, tag);
+}
+
 bool Execution::do_send(const BoundOp& bound, const Strand& strand) {
   const schedule::Op& op = *bound.op;
   Edge& e = edge(bound.peer, op.channel);
@@ -162,15 +176,7 @@ bool Execution::do_send(const BoundOp& bound, const Strand& strand) {
     });
     const std::size_t bytes = count * element_;
     if (!raw) {
-      const transport::Tag* tag = tag_to_send(e, bound, strand);
-      bool went = false;
-      if (by_reference_ && bytes > 0 && to.has_references())
-        went = to.send_reference(data, bytes, tag);
-      else if (bytes >= FillChoice::kLeastBytes)
-        went = send_large(edge_index(bound.peer, op.channel, ranks_), data, bytes, tag);
-      else
-        went = to.send(data, bytes, tag);
-      return went && note_sent(e, strand);
+      return send_run(bound, data, bytes, tag_to_send(e, bound, strand)) && note_sent(e, strand);
     }
     std::byte* room = to.acquire(bytes);
     if (room == nullptr) return false;
@@ -295,7 +301,28 @@ void Execution::pass_on(std::byte* room, std::byte* dst, const std::byte* src, c
   }
 }
 
+// A fused op whose result is stored where the next rank can read it.
+bool Execution::can_show_result(const BoundOp& bound, const Strand& strand) {
+  const schedule::Op& op = *bound.op;
+  if (!shows_ || (op.flags & schedule::kStore) == 0 || op.dst.count != 1) return false;
+  const schedule::Extent d = part(op.dst, bound.chunk(op.dst), bound, strand);
+  const std::size_t bytes = d.count * element_;
+  return bytes >= operands_->least_shown && edge(bound.peer2, op.channel).sender->can_show(at(op.dst, d.offset), bytes);
+}
+
+// Such an op needs no slot: it receives, and shows what it has stored.
+bool Execution::recv_and_show(const BoundOp& bound, const Strand& strand) {
+  const schedule::Op& op = *bound.op;
+  if (op.kind == OpKind::recv_reduce_send ? !do_recv_reduce(bound, strand) : !do_recv(bound, strand)) return false;
+  Edge& out = edge(bound.peer2, op.channel);
+  const schedule::Extent d = part(op.dst, bound.chunk(op.dst), bound, strand);
+  if (!out.sender->show(at(op.dst, d.offset), d.count * element_, tag_to_send(out, bound, strand)))
+    fail_call({ErrorCode::internal, "a channel that was ready has no room for a message", -1, bound.peer2, {}});
+  return !failed_ && note_sent(out, strand);
+}
+
 bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
+  if (can_show_result(bound, strand)) return recv_and_show(bound, strand);
   const schedule::Op& op = *bound.op;
   Edge& in = edge(bound.peer, op.channel);
   const std::uint32_t out_index = edge_index(bound.peer2, op.channel, ranks_);

@@ -154,7 +154,8 @@ Verdict verify_programs(const Request& request, const Layouts& layouts, bool pie
   if (std::string why = request_fault(request, layouts); !why.empty()) return refused(0, 0, std::move(why));
   const ProtocolTraits& traits = traits_of(options.protocol);
   WalkRules rules;
-  rules.snapshots = traits.snapshots;
+  rules.snapshots = traits.snapshots && !options.shows;
+  rules.shows = options.shows;
   rules.slots = traits.rendezvous ? 0 : options.slots > 0 ? options.slots : traits.slots;
   const bool one_piece = !pieced || request.collective == Collective::barrier;
   rules.pieces = options.pieces > 0 ? std::min(options.pieces, kMostPieces) : one_piece ? 1 : 2;

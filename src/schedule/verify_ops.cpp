@@ -128,7 +128,7 @@ void Walk::do_send(StrandId id, const BoundOp& bound, const Ref& ref, std::vecto
   message.piece = bound.piece;
   message.step = static_cast<std::int64_t>(strand.step);
   message.in_memory = !rules_.snapshots && (results == nullptr || (op.flags & kStore) != 0);
-  if (!rules_.snapshots && !message.in_memory)
+  if (!rules_.snapshots && !rules_.shows && !message.in_memory)
     report_at(id, bound, "passes on a result that lies in no memory, so a receiver cannot read it directly");
   for (std::int32_t i = 0; i < ref.count; ++i) {
     Item item;

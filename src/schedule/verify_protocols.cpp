@@ -12,16 +12,13 @@ namespace {
 
 constexpr std::int32_t kFewRanks = 8;
 
-bool is_right(const Algorithm& algorithm, const Request& request, Protocol protocol) {
+bool is_right(const Algorithm& algorithm, const Request& request, const VerifyOptions& options) {
   const Result<Schedule> schedule = make_schedule(algorithm, request);
-  if (!schedule) return false;
-  VerifyOptions options;
-  options.protocol = protocol;
-  return verify(*schedule, options).ok;
+  return schedule && verify(*schedule, options).ok;
 }
 
 // The same kind of request on few ranks. Groups, where there are any, are pairs: the smallest hierarchy with every phase.
-bool is_right_on_few(const Algorithm& algorithm, const Request& request, Protocol protocol) {
+bool is_right_on_few(const Algorithm& algorithm, const Request& request, const VerifyOptions& options) {
   bool was_asked = false;
   for (const std::int32_t ranks : {kFewRanks, kFewRanks - 1}) {
     for (const std::int32_t root : {0, ranks - 1}) {
@@ -33,23 +30,36 @@ bool is_right_on_few(const Algorithm& algorithm, const Request& request, Protoco
       for (std::int32_t r = 0; r < ranks && !request.placement.group.empty(); ++r) few.placement.group.push_back(r / 2);
       if (!algorithm.supports(few)) continue;
       was_asked = true;
-      if (!is_right(algorithm, few, protocol)) return false;
+      if (!is_right(algorithm, few, options)) return false;
     }
   }
   return was_asked;
 }
 
-}  // namespace
-
-bool is_right_under(const Algorithm& algorithm, const Request& request, Protocol protocol) {
-  if (request.ranks <= kFewRanks) return is_right(algorithm, request, protocol);
+bool is_right_remembered(const Algorithm& algorithm, const Request& request, const VerifyOptions& options) {
+  if (request.ranks <= kFewRanks) return is_right(algorithm, request, options);
   static std::mutex mutex;
-  static std::map<std::tuple<const Algorithm*, bool, std::int32_t, bool, Protocol>, bool> known;
-  const auto key = std::make_tuple(&algorithm, request.in_place, request.radix, !request.placement.group.empty(), protocol);
+  static std::map<std::tuple<const Algorithm*, bool, std::int32_t, bool, Protocol, bool>, bool> known;
+  const auto key =
+      std::make_tuple(&algorithm, request.in_place, request.radix, !request.placement.group.empty(), options.protocol, options.shows);
   const std::lock_guard lock(mutex);
   const auto at = known.find(key);
   if (at != known.end()) return at->second;
-  return known[key] = is_right_on_few(algorithm, request, protocol);
+  return known[key] = is_right_on_few(algorithm, request, options);
+}
+
+}  // namespace
+
+bool is_right_under(const Algorithm& algorithm, const Request& request, Protocol protocol) {
+  VerifyOptions options;
+  options.protocol = protocol;
+  return is_right_remembered(algorithm, request, options);
+}
+
+bool is_right_when_shown(const Algorithm& algorithm, const Request& request) {
+  VerifyOptions options;
+  options.shows = true;
+  return is_right_remembered(algorithm, request, options);
 }
 
 }  // namespace peal::schedule

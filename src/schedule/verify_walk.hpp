@@ -17,6 +17,7 @@ namespace peal::schedule {
 struct WalkRules {
   std::int32_t slots = 4;  ///< 0: rendezvous
   bool snapshots = true;   ///< false: the receiver reads the sender's memory when it receives
+  bool shows = false;      ///< without snapshots: those of what lies in no memory of the sender's are taken all the same
   std::int32_t pieces = 1;
 };
 

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <base/units.hpp>
 #include <cerrno>
 #include <transport/shared_segment.hpp>
@@ -109,7 +110,8 @@ Status SharedSegment::allocate(std::size_t offset, std::size_t length) {
   if (offset > bytes_ || length > bytes_ - offset) {
     return fail(ErrorCode::internal, "range {} + {} lies outside a shared segment of {} bytes", offset, length, bytes_);
   }
-  if (length == 0 || offset + length <= allocated_) return {};
+  const std::atomic_ref known(allocated_);  // threads that are ranks may share one mapping
+  if (length == 0 || offset + length <= known.load(std::memory_order_relaxed)) return {};
   int error = 0;
   do {
     error = ::fallocate(fd_.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(length)) == 0 ? 0 : errno;
@@ -120,7 +122,7 @@ Status SharedSegment::allocate(std::size_t offset, std::size_t length) {
                 "see memory.max of its cgroup, and `free -m`.",
                 to_text(Bytes{length}), errno_text(error));
   }
-  if (offset == 0) allocated_ = length;
+  if (offset == 0) known.store(length, std::memory_order_relaxed);
   return {};
 }
 

@@ -1,5 +1,6 @@
 // Every algorithm of the registry, asked for by name, over real transports.
 #include <base/names.hpp>
+#include <comm/shared_buffer.hpp>
 #include <schedule/registry.hpp>
 #include <set>
 
@@ -50,7 +51,7 @@ std::set<std::string> names_of_registry() {
 
 /// How many calls were served by `name`.
 int force(const std::string& name, const std::string& protocol, int ranks, TransportChoice transport,
-          std::initializer_list<std::uint64_t> counts) {
+          std::initializer_list<std::uint64_t> counts, bool is_shared = false) {
   CoreOptions options = core_options(transport);
   options.wishes.algorithm = name;
   options.wishes.protocol = protocol;
@@ -64,6 +65,11 @@ int force(const std::string& name, const std::string& protocol, int ranks, Trans
           const CollectiveCase c{static_cast<Collective>(collective), ranks, ranks - 1, 0, count, in_place};
           if (in_place && !c.has_in_place()) continue;
           RankBuffers buffers(c, core.rank());
+          std::unique_ptr<SharedBuffer> memory;
+          if (is_shared) {
+            PEAL_ASSIGN(memory, SharedBuffer::create(core, buffers.elements() * sizeof(std::int32_t)));
+            buffers.move_to(reinterpret_cast<std::int32_t*>(memory->data()));
+          }
           std::vector<std::uint64_t> kept[4];
           const Call call = call_of(c, core.rank(), buffers, kept);
           Status status = core.run(call);
@@ -96,6 +102,11 @@ TEST(ForcedAlgorithm, GivesRightBytesThroughSharedMemory) {
       EXPECT_GT(served, 0) << name;
     }
   }
+}
+
+TEST(ForcedAlgorithm, GivesRightBytesFromMemoryThatRanksShare) {
+  for (const std::string& name : names_of_registry())
+    for (const int ranks : {2, 3, 5}) force(name, "", ranks, TransportChoice::shm, {5, 100'000}, true);
 }
 
 TEST(ForcedAlgorithm, GivesRightBytesThroughSockets) {

@@ -197,11 +197,24 @@ class RankBuffers {
   }
   RankBuffers(RankBuffers&&) = default;
 
+  /// Elements that `move_to` needs.
+  std::size_t elements() const { return send_.size() + receive_.size(); }
+  /// From now on the buffers lie in `memory`.
+  void move_to(std::int32_t* memory) {
+    std::int32_t* const rest = std::copy(send_.begin(), send_.end(), memory);
+    std::copy(receive_.begin(), receive_.end(), rest);
+    for (std::int32_t** at : {&send_at_, &receive_at_}) {
+      const bool is_received = *at - receive_.data() >= 0 && *at - receive_.data() <= std::ssize(receive_) && !receive_.empty();
+      *at = !is_received ? memory + (*at - send_.data()) : rest + (*at - receive_.data());
+    }
+  }
+
   std::int32_t* send() { return send_at_; }
   std::int32_t* receive() { return receive_at_; }
   /// True when the receive buffer holds what it must, and a separate send buffer is as it was.
   bool is_right() const {
-    if (!case_.is_in_place_at(rank_) && send_ != case_.send_data(rank_)) return false;
+    const CollectiveCase::Data sent = case_.send_data(rank_);
+    if (!case_.is_in_place_at(rank_) && !std::equal(sent.begin(), sent.end(), send_at_)) return false;
     const CollectiveCase::Data right = case_.expected(rank_);
     if (!case_.receives(rank_)) return true;
     for (std::size_t i = 0; i < right.size(); ++i)

@@ -31,6 +31,13 @@ std::size_t prove(const Algorithm& algorithm, const Request& request, std::span<
       EXPECT_TRUE(may) << what;
     }
     if (!may) continue;
+    if (protocol == Protocol::staged && is_right_when_shown(algorithm, request)) {
+      VerifyOptions options;
+      options.shows = true;
+      const Verdict verdict = verify(*schedule, options);
+      EXPECT_TRUE(verdict.ok) << what << ", shown: " << verdict.why;
+      ++proven;
+    }
     for (const bool fuse : {true, false}) {
       VerifyOptions options;
       options.protocol = protocol;

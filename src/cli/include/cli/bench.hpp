@@ -28,6 +28,7 @@ struct BenchOptions {
   bool in_place = true;
   bool check = false;
   int digest_repeats = 0;     ///< calls a half row whose result is hashed; 0: none
+  bool zero_copy = false;     ///< buffers from peal::allocate
   bool numerics = false;      ///< compare results of real inputs with a reference
   double budget_s = 0.08;     ///< of timed calls a half row, where `iterations` is 0
   int fewest = 5;             ///< timed calls a half row, whatever they take

@@ -14,9 +14,13 @@ namespace peal::cli {
 
 class BenchBuffers {
  public:
-  /// Rank `rank` of `ranks`. `options` must outlive this.
-  BenchBuffers(const BenchOptions& options, int rank, int ranks)
-      : options_(options), rank_(rank), ranks_(ranks), n_(static_cast<std::uint64_t>(ranks)) {}
+  /// The buffers of `core`'s rank. `options` and `core` must outlive this.
+  BenchBuffers(const BenchOptions& options, comm::Core& core)
+      : options_(options), rank_(core.rank()), ranks_(core.size()), n_(static_cast<std::uint64_t>(ranks_)) {
+    if (!options.zero_copy) return;
+    send_.share(core);
+    receive_.share(core);
+  }
 
   /// Sizes as nccl-tests has them: of block collectives the size is all ranks' blocks together, at least one element each.
   Status shape(Bytes size);

@@ -82,6 +82,8 @@ class Core final : public FaultListener {
   /// This rank's position in locals().
   int local_rank() const { return local_rank_; }
   const bootstrap::Contact& contact(int rank) const;
+  /// The number in the job of a rank of this communicator.
+  int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
   World& job() { return *world_; }
   Plans& plans() { return *plans_; }
   const Routes& routes() const { return *routes_; }
@@ -103,6 +105,16 @@ class Core final : public FaultListener {
   Result<std::shared_ptr<Core>> split(int color, int key, const PlanWishes& wanted);
   /// Collective: a segment that all ranks of the communicator map; they must be on one host.
   Result<transport::SharedSegment> share_segment(std::size_t bytes, const char* label);
+
+  /// Memory of one rank in a segment that the ranks of its host map.
+  struct Parts {
+    transport::SharedSegment segment;
+    std::byte* own = nullptr;
+    std::uint64_t id = 0;  ///< the same on all ranks, and no other segment's
+  };
+  /// Collective: for the ranks of each host a segment of `head` zeroed bytes and then a part for each rank, of as many bytes as that rank
+  /// asks for.
+  Result<Parts> share_parts(std::size_t head, std::size_t bytes, const char* label);
 
   /// Records the fault for everybody. Any thread.
   void abort(const std::string& why);
@@ -188,6 +200,7 @@ class Core final : public FaultListener {
   };
   Result<transport::SharedSegment> create_segment(const Share& share) const;
   Result<transport::SharedSegment> share_on_host(const Share& share, Herald herald, Result<FileDescriptor> offer);
+  Result<transport::SharedSegment> share_everywhere(const Share& share, std::size_t offset, std::size_t bytes);
   Status exchange(const void* mine, void* all, std::size_t bytes);
   Status await_offer(Herald herald, std::uint64_t word, std::int64_t deadline_ns) const;
   void rest();
@@ -196,6 +209,7 @@ class Core final : public FaultListener {
   Status check_group(const std::vector<PairTransfer>& transfers) const;
   Status copy_own(const std::vector<PairTransfer>& transfers) const;
   Status prepare_group(const std::vector<PairTransfer>& transfers, Pending& pending);
+  std::uint64_t least_shown(const Pending& pending);
   Status begin(Pending& pending);
   Status run_prepared(Pending& pending);
   std::shared_ptr<WorkState> enqueue(Pending pending);

@@ -7,6 +7,7 @@
 #include <executor/plan.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <peal/types.hpp>
 #include <string>
 #include <tuning/select.hpp>
@@ -33,6 +34,8 @@ struct CachedPlan {
   PlanKey key;
   executor::Plan plan;
   executor::Binding binding;
+  /// Whether the plan is right when messages are read where they lie in the sender's memory; worked out when first asked for.
+  std::optional<bool> may_show;
 };
 
 struct PlanWishes {
@@ -54,6 +57,8 @@ class Plans {
     if (last_ != nullptr && last_->key == key) return last_;
     return look_up(key);
   }
+  /// See CachedPlan. Some milliseconds the first time for a kind of plan.
+  bool may_show(CachedPlan& plan) const;
   /// What the cost model says of a call of exactly `bytes` under the plan that its size class takes; 0 where there is none.
   Result<double> predicted_us(Collective collective, Bytes bytes, DataType type, int root);
   const std::shared_ptr<const tuning::Environment>& environment() const { return environment_; }
@@ -67,6 +72,8 @@ class Plans {
   Result<std::unique_ptr<CachedPlan>> make(const PlanKey& key) const;
   std::uint64_t choice_key(const PlanKey& key) const;
   Result<Choice> choose(const PlanKey& key) const;
+  static Bytes upper_end_of(const PlanKey& key);
+  schedule::Request request_of(const PlanKey& key) const;
   tuning::Question question_of(Collective collective, Bytes bytes, DataType type, int root, bool is_internal = false) const;
 
   std::shared_ptr<const tuning::Environment> environment_;  // communicators of the same ranks share one

@@ -19,12 +19,14 @@ class Routes final : public transport::Transport {
   /// Takes ownership of a transport that routes may name.
   void own(std::unique_ptr<transport::Transport> transport) { owned_.push_back(std::move(transport)); }
 
-  /// The one that lends its slots to other communicators between calls; must be owned.
-  void rest_with(transport::ShmTransport* lender) { lender_ = lender; }
+  /// The one of shared memory, which lends its slots to other communicators between calls; must be owned.
+  void share_with(transport::ShmTransport* shm) { shm_ = shm; }
   /// After a call that succeeded.
   void rest() {
-    if (lender_ != nullptr) lender_->rest();
+    if (shm_ != nullptr) shm_->rest();
   }
+  /// True when messages from `data` need not be copied for peers on this host.
+  bool can_show(const std::byte* data, std::size_t bytes) { return shm_ != nullptr && shm_->can_show(data, bytes); }
 
   const char* name() const override { return owned_.empty() ? "none" : owned_.size() > 1 ? "shm+tcp" : owned_[0]->name(); }
   transport::Sender* sender(int peer, int channel) override {
@@ -55,7 +57,7 @@ class Routes final : public transport::Transport {
     int number = -1;
   };
   std::vector<Route> routes_;
-  transport::ShmTransport* lender_ = nullptr;
+  transport::ShmTransport* shm_ = nullptr;
   std::vector<std::unique_ptr<transport::Transport>> owned_;
 };
 

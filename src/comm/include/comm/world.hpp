@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 #include <transport/tcp.hpp>
+#include <transport/user_segments.hpp>
 #include <vector>
 
 namespace peal::comm {
@@ -57,6 +58,9 @@ class World {
   std::uint64_t session() const { return rendezvous_->session_id(); }
   /// "rank 3 (pid 4711 on node7)".
   std::string describe(int world_rank) const;
+
+  /// Memory of the user's that ranks of this host share.
+  const std::shared_ptr<transport::UserSegments>& user_segments() const { return user_segments_; }
 
   /// Starts the watch; no rendezvous call after it.
   Status start_watch();
@@ -109,6 +113,7 @@ class World {
   /// Null on one host, and where it could not be opened.
   std::unique_ptr<bootstrap::Rendezvous> second_star_;
   std::unique_ptr<transport::TcpListener> listener_;
+  std::shared_ptr<transport::UserSegments> user_segments_ = std::make_shared<transport::UserSegments>();
   mutable std::mutex mutex_;  // guards listeners_ and first_fault_
   std::optional<Failure> first_fault_;
   std::vector<FaultListener*> listeners_;

@@ -24,6 +24,9 @@ struct Operands {
   ReduceOp op = ReduceOp::sum;
   double premul = 1.0;
   reduce::Stores stores = reduce::Stores::cached;  ///< for results that will not be read soon
+  /// Messages of at least so many bytes (of a group: messages of buffers of so many) may stay where they lie until their receivers have
+  /// read them, where the transport can show them. The plan must be right under direct_read. 0: none.
+  std::uint64_t least_shown = 0;
   // Worked out from type, op and stores by resolve(): once a kind of call, not once a call.
   reduce::CombineFn combine_cached = nullptr;
   reduce::CombineFn combine_last = nullptr;
@@ -134,6 +137,8 @@ class Execution {
   bool do_send(const BoundOp& bound, const Strand& strand);
   bool do_recv(const BoundOp& bound, const Strand& strand);
   bool do_recv_reduce(const BoundOp& bound, const Strand& strand);
+  bool can_show_result(const BoundOp& bound, const Strand& strand);
+  bool recv_and_show(const BoundOp& bound, const Strand& strand);
   bool do_recv_and_send(const BoundOp& bound, const Strand& strand);
   void do_copy(const BoundOp& bound);
   void do_reduce(const BoundOp& bound);
@@ -172,6 +177,7 @@ class Execution {
     edges_[edge].sender->publish(bytes, tag);
     if (bytes >= FillChoice::kLeastBytes) fills_[edge].sent(bytes, tag != nullptr, now_ns());
   }
+  bool send_run(const BoundOp& bound, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
   bool send_large(std::uint32_t edge, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
   bool read_reference(transport::Receiver& from, std::byte* to, std::size_t offset, std::size_t bytes, int peer);
 
@@ -201,6 +207,7 @@ class Execution {
   transport::Tag edge_tag_;
   std::size_t element_ = 1;
   bool by_reference_ = false;
+  bool shows_ = false;
   std::uint32_t call_id_ = 0;
   bool done_ = true;
   bool failed_ = false;

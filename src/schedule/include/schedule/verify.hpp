@@ -29,6 +29,7 @@ struct VerifyOptions {
   std::int32_t slots = 0;   ///< 0: the protocol's own number
   bool fuse = true;         ///< check the lowered program; false: the schedule as built
   std::int32_t pieces = 0;  ///< 0: two for pieced schedules, else one
+  bool shows = false;  ///< messages that lie in the sender's memory are read there when they are received, others taken when they are sent
 };
 
 struct Verdict {
@@ -48,6 +49,8 @@ Verdict verify(const Schedule& schedule, const VerifyOptions& options);
 /// For those who choose protocols: a ring under a rendezvous protocol deadlocks, a chunk reused in place races under direct_read.
 /// Thread-safe; some milliseconds the first time, then a look-up.
 bool is_right_under(const Algorithm& algorithm, const Request& request, Protocol protocol);
+/// The same for staged messages of which any may be read where they lie in the sender's memory (VerifyOptions::shows).
+bool is_right_when_shown(const Algorithm& algorithm, const Request& request);
 
 /// Checks explicit programs (one a rank, index = rank) against a request; `layouts` as in the schedule they came from.
 Verdict verify_programs(const Request& request, const Layouts& layouts, bool pieced, const std::function<Program(std::int32_t)>& program_of,

@@ -52,6 +52,12 @@ class Sender {
   virtual bool send_reference(const std::byte* data, std::size_t bytes, const Tag* tag);
   virtual bool is_drained() { return true; }
 
+  /// A message that the receiver finds where it lies in the sender's memory, because it maps that memory too (user_segments.hpp). To the
+  /// receiver it is a message like any other. The memory must not change until is_drained(). It takes no slot.
+  virtual bool can_show(const std::byte* data, std::size_t bytes);
+  /// Only where can_show(). False while there is no room for it; there is when is_ready().
+  virtual bool show(const std::byte* data, std::size_t bytes, const Tag* tag);
+
   /// File descriptor on which to poll for POLLOUT while not ready, or -1 (shared memory).
   virtual int poll_descriptor() const { return -1; }
 };

@@ -2,6 +2,7 @@
 // over Unix sockets. No name in any file system, so nothing is left behind after kill -9, and /dev/shm's size does not matter.
 #pragma once
 
+#include <atomic>
 #include <base/file_descriptor.hpp>
 #include <base/result.hpp>
 #include <cstddef>
@@ -26,6 +27,9 @@ class SharedSegment {
   std::size_t bytes() const { return bytes_; }
   int descriptor() const { return fd_.get(); }
 
+  /// Nobody will be handed this segment any more, and nothing more of it is allocated: one open file less.
+  void close_descriptor() { fd_ = {}; }
+
   /// Makes sure that [offset, offset + length) has memory behind it, so that touching it cannot end in SIGBUS.
   /// The error says how much was asked for and what limits it.
   Status allocate(std::size_t offset, std::size_t length);
@@ -34,7 +38,8 @@ class SharedSegment {
   FileDescriptor fd_;
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
-  std::size_t allocated_ = 0;  // from the start; what else is allocated is not remembered
+  alignas(std::atomic_ref<std::size_t>::required_alignment) std::size_t allocated_ =
+      0;  // from the start; what else is allocated is not remembered
 };
 
 }  // namespace peal::transport

@@ -10,6 +10,7 @@
 #include <string>
 #include <transport/shared_segment.hpp>
 #include <transport/shm_ring.hpp>
+#include <transport/user_segments.hpp>
 #include <vector>
 
 namespace peal::transport {
@@ -50,6 +51,11 @@ class ShmTransport final : public Transport {
   };
   Proof prove_references();
 
+  /// From now on messages that lie in `segments` need not be copied. `numbers`: those of this transport's ranks in the job.
+  void read_from(std::shared_ptr<const UserSegments> segments, std::vector<int> numbers);
+  /// To be asked before a call: true when `data` lies in a segment that all ranks of this transport map.
+  bool can_show(const std::byte* data, std::size_t bytes) { return has_segments() && find_segment(data, bytes) != nullptr; }
+
   const ShmLayout& layout() const { return layout_; }
   int rank() const { return rank_; }
   /// The zeroed area for the rooms above, `layout().control_bytes` long.
@@ -60,6 +66,16 @@ class ShmTransport final : public Transport {
   friend class ShmReceiver;
   ShmTransport(SharedSegment& segment, const ShmLayout& layout, int rank, ShmBorrowing borrowing);
   void rest_now();
+  bool has_segments() {
+    const std::uint64_t version = segments_ == nullptr ? 0 : segments_->version();
+    if (version != seen_segments_) [[unlikely]]
+      look_at_segments(version);
+    return !views_.empty();
+  }
+  void look_at_segments(std::uint64_t version);
+  const UserSegment* find_segment(const std::byte* data, std::size_t bytes) const;
+  /// Null when no such bytes are mapped here; health() says so.
+  const std::byte* find_shown(const shm::Place& place, int peer);
 
   std::size_t index(int peer, int channel) const {
     // Out of range goes to the last place, which stays empty.
@@ -89,6 +105,14 @@ class ShmTransport final : public Transport {
   std::vector<ShmSender*> open_senders_;
   std::vector<ShmReceiver*> open_receivers_;
   std::vector<std::int8_t> is_same_process_;  // by rank; -1 not known
+  struct View {
+    std::shared_ptr<const UserSegment> segment;
+    bool is_everywhere = false;  // all ranks of this transport map it
+  };
+  std::shared_ptr<const UserSegments> segments_;
+  std::vector<int> numbers_;
+  std::uint64_t seen_segments_ = 0;
+  std::vector<View> views_;  // by address
 };
 
 }  // namespace peal::transport

@@ -22,9 +22,15 @@ inline constexpr std::size_t kInlineBytes = kBodyBytes - kTagBytes;
 inline constexpr std::size_t kInlineBytesUntagged = kBodyBytes;
 
 namespace shm {
-enum Kind : std::uint8_t { in_line = 0, in_slot = 1, by_reference = 2 };
+enum Kind : std::uint8_t { in_line = 0, in_slot = 1, by_reference = 2, shown = 3 };
 struct Reference {
   std::uint64_t address;
+  std::uint64_t bytes;
+};
+/// Where a shown message lies.
+struct Place {
+  std::uint64_t segment;
+  std::uint64_t offset;
   std::uint64_t bytes;
 };
 
@@ -107,16 +113,17 @@ class ShmSender final : public Sender {
     if (!has_references() || !wait_line()) return false;
     const shm::Reference reference{reinterpret_cast<std::uintptr_t>(data), bytes};
     ShmLine& line = lines_[sent_ & line_mask_];
-    std::memcpy(line.body + put_tag(line, tag), &reference, sizeof reference);
-    last_reference_ = sent_ + 1;
-    commit(line, shm::by_reference, sizeof reference, 0);
+    write_unsent(line, reference, shm::by_reference, tag);
     return true;
   }
 
+  bool can_show(const std::byte* data, std::size_t bytes) override;
+  bool show(const std::byte* data, std::size_t bytes, const Tag* tag) override;
+
   bool is_drained() override {
-    if (credit_ >= last_reference_) return true;
+    if (credit_ >= last_unsent_) return true;
     refresh_credit();
-    is_waited_ = credit_ < last_reference_;
+    is_waited_ = credit_ < last_unsent_;
     return !is_waited_;
   }
 
@@ -164,6 +171,15 @@ class ShmSender final : public Sender {
     commit(line, shm::in_line, bytes, 0);
   }
 
+  /// A message that stays in the sender's memory: only where it lies goes.
+  template <class Where>
+  void write_unsent(ShmLine& line, const Where& where, shm::Kind kind, const Tag* tag) {
+    static_assert(sizeof(Where) <= kInlineBytes);
+    std::memcpy(line.body + put_tag(line, tag), &where, sizeof where);
+    last_unsent_ = sent_ + 1;
+    commit(line, kind, sizeof where, 0);
+  }
+
   void write_slot(std::size_t bytes, const Tag* tag) {
     ShmLine& line = lines_[sent_ & line_mask_];
     put_tag(line, tag);
@@ -202,7 +218,7 @@ class ShmSender final : public Sender {
   bool has_own_ = false;
   std::int64_t waits_since_ns_ = 0;  // for the area; 0: not
   bool is_waited_ = false;           // the last attempt found no room
-  std::uint64_t last_reference_ = 0;
+  std::uint64_t last_unsent_ = 0;    // the last message that stayed in this rank's memory
   const std::atomic<std::uint8_t>* proof_ = nullptr;
   ShmTransport* owner_ = nullptr;
   ShmSlotPool::Area* area_ = nullptr;  // null: not to be had
@@ -268,6 +284,8 @@ class ShmReceiver final : public Receiver {
       message_.data = line.body + payload;
     } else if (line.kind == shm::in_slot) {
       message_.data = (line.slot < kMaxShmSlots ? data_ : lent_data_) + line.slot % kMaxShmSlots * slot_bytes_;
+    } else if (line.kind == shm::shown) {
+      if (!find_shown(line.body + payload)) return nullptr;
     } else {
       std::memcpy(&reference_, line.body + payload, sizeof reference_);
       message_.data = nullptr;
@@ -277,6 +295,8 @@ class ShmReceiver final : public Receiver {
     has_message_ = true;
     return &message_;
   }
+
+  bool find_shown(const std::byte* place);
 
   ShmLine* lines_ = nullptr;
   std::uint64_t line_mask_ = 0;

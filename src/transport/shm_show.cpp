@@ -1,0 +1,68 @@
+// Messages that stay where they lie: in memory of the user's that both ends map (user_segments.hpp).
+#include <algorithm>
+#include <transport/shm.hpp>
+
+namespace peal::transport {
+
+void ShmTransport::read_from(std::shared_ptr<const UserSegments> segments, std::vector<int> numbers) {
+  segments_ = std::move(segments);
+  numbers_ = std::move(numbers);
+  std::sort(numbers_.begin(), numbers_.end());
+}
+
+void ShmTransport::look_at_segments(std::uint64_t version) {
+  seen_segments_ = version;
+  views_.clear();
+  for (auto& segment : segments_->list()) {
+    const auto& holders = segment->holders();
+    const bool is_everywhere = std::includes(holders.begin(), holders.end(), numbers_.begin(), numbers_.end());
+    views_.push_back({std::move(segment), is_everywhere});
+  }
+  std::sort(views_.begin(), views_.end(), [](const View& a, const View& b) { return a.segment->data() < b.segment->data(); });
+}
+
+const UserSegment* ShmTransport::find_segment(const std::byte* data, std::size_t bytes) const {
+  auto after =
+      std::upper_bound(views_.begin(), views_.end(), data, [](const std::byte* at, const View& view) { return at < view.segment->data(); });
+  if (after == views_.begin()) return nullptr;
+  const View& view = *--after;
+  const auto offset = static_cast<std::size_t>(data - view.segment->data());
+  const bool lies_within = offset <= view.segment->bytes() && bytes <= view.segment->bytes() - offset;
+  return lies_within && view.is_everywhere ? view.segment.get() : nullptr;
+}
+
+const std::byte* ShmTransport::find_shown(const shm::Place& place, int peer) {
+  has_segments();  // the sender may have seen a segment before this rank has looked
+  for (const View& view : views_) {
+    const UserSegment& segment = *view.segment;
+    if (segment.id() != place.segment) continue;
+    if (place.offset > segment.bytes() || place.bytes > segment.bytes() - place.offset) break;
+    return segment.data() + place.offset;
+  }
+  break_down({ErrorCode::internal,
+              fmt::format("rank {} sent {} bytes that lie in memory which rank {} does not map", peer, place.bytes, rank_),
+              peer,
+              rank_,
+              {}});
+  return nullptr;
+}
+
+bool ShmSender::can_show(const std::byte* data, std::size_t bytes) { return owner_->can_show(data, bytes); }
+
+bool ShmSender::show(const std::byte* data, std::size_t bytes, const Tag* tag) {
+  const UserSegment* segment = owner_->find_segment(data, bytes);
+  if (segment == nullptr || !wait_line()) return false;
+  const shm::Place place{segment->id(), static_cast<std::uint64_t>(data - segment->data()), bytes};
+  write_unsent(lines_[sent_ & line_mask_], place, shm::shown, tag);
+  return true;
+}
+
+bool ShmReceiver::find_shown(const std::byte* from) {
+  shm::Place place{};
+  std::memcpy(&place, from, sizeof place);
+  message_.data = owner_->find_shown(place, peer_);
+  message_.bytes = place.bytes;
+  return message_.data != nullptr;
+}
+
+}  // namespace peal::transport
