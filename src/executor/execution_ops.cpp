@@ -211,7 +211,9 @@ bool Execution::do_recv(const BoundOp& bound, const Strand& strand) {
   const schedule::Op& op = *bound.op;
   transport::Receiver* from = receiver(edge_index(bound.peer, op.channel, ranks_));
   if (from == nullptr) return false;
-  if (!by_reference_ && (op.dst.count <= 1 || binding_->is_contiguous(op.dst.buffer))) {
+  const bool is_streamed =
+      operands_->stores == reduce::Stores::streaming && op.dst.buffer != schedule::kScratch && from->reads_shared_memory();
+  if (!by_reference_ && !is_streamed && (op.dst.count <= 1 || binding_->is_contiguous(op.dst.buffer))) {
     std::byte* data = nullptr;
     std::size_t bytes = 0;
     each_run(op.dst, bound, strand, [&](std::byte* p, std::uint64_t n) {
@@ -232,8 +234,8 @@ bool Execution::do_recv(const BoundOp& bound, const Strand& strand) {
     const std::size_t bytes = n * element_;
     if (message->is_reference)
       read_reference(*from, p, offset, bytes, bound.peer);
-    else if (bytes > 0)
-      std::memcpy(p, message->data + offset, bytes);
+    else
+      reduce::copy(p, message->data + offset, bytes, operands_->stores);
     offset += bytes;
   });
   from->release();

@@ -75,6 +75,9 @@ class Receiver {
  public:
   virtual ~Receiver() = default;
 
+  /// True where peek() gives memory that the sender itself filled: then it matters how the caller stores what is copied out of it.
+  virtual bool reads_shared_memory() const { return false; }
+
   /// The next message, or nullptr while it is not wholly there. Stays valid, and the same, until release().
   virtual const Message* peek() = 0;
 

@@ -230,6 +230,8 @@ class ShmSender final : public Sender {
 
 class ShmReceiver final : public Receiver {
  public:
+  bool reads_shared_memory() const override { return true; }
+
   const Message* peek() override {
     if (has_message_) return &message_;
     ShmLine& line = lines_[taken_ & line_mask_];
