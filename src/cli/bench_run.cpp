@@ -81,8 +81,10 @@ bool has_head(Collective collective) {
 class Bench {
  public:
   Bench(comm::Core& core, comm::Core& plain, const BenchOptions& options)
-      : core_(core), plain_(plain), options_(options), buffers_(options, core) {}
+      : core_(&core), plain_(plain), options_(options), buffers_(options, core) {}
   Status open();
+  /// From now on calls go over `core`, which has the same ranks.
+  void go_over(comm::Core& core) { core_ = &core; }
   Result<BenchRow> measure(Bytes size);
   /// Buffers for calls of up to this size, so that none need grow between rows.
   Status reserve(Bytes largest) { return buffers_.shape(largest); }
@@ -99,7 +101,7 @@ class Bench {
   Result<std::vector<double>> maxima(std::vector<double> values) { return over_ranks(std::move(values), ReduceOp::max); }
   Result<std::vector<double>> over_ranks(std::vector<double> values, ReduceOp op);
 
-  comm::Core& core_;   // what is measured
+  comm::Core* core_;   // what is measured
   comm::Core& plain_;  // the same ranks, for everything around it: forced algorithms and protocols are not for that
   const BenchOptions& options_;
   Aligner aligner_;
@@ -110,22 +112,22 @@ class Bench {
 };
 
 Status Bench::open() {
-  if (core_.size() > 1 && static_cast<int>(core_.locals().size()) == core_.size()) {
+  if (core_->size() > 1 && static_cast<int>(core_->locals().size()) == core_->size()) {
     PEAL_ASSIGN(aligner_.segment, plain_.share_segment(sizeof(Aligner::Words), "peal-bench"));
-    aligner_.ranks = static_cast<std::uint32_t>(core_.size());
-    aligner_.is_crowded = core_.size() > static_cast<int>(std::thread::hardware_concurrency());
+    aligner_.ranks = static_cast<std::uint32_t>(core_->size());
+    aligner_.is_crowded = core_->size() > static_cast<int>(std::thread::hardware_concurrency());
   }
   return {};
 }
 
 Status Bench::operate(bool in_place) {
-  if (options_.collective != Collective::send_recv) return core_.run(buffers_.call(in_place));
-  const int n = core_.size();
+  if (options_.collective != Collective::send_recv) return core_->run(buffers_.call(in_place));
+  const int n = core_->size();
   const std::vector<comm::PairTransfer> ring = {
-      {buffers_.send(), nullptr, true, buffers_.count(), options_.type, (core_.rank() + 1) % n},
-      {nullptr, buffers_.receive(), false, buffers_.count(), options_.type, (core_.rank() + n - 1) % n},
+      {buffers_.send(), nullptr, true, buffers_.count(), options_.type, (core_->rank() + 1) % n},
+      {nullptr, buffers_.receive(), false, buffers_.count(), options_.type, (core_->rank() + n - 1) % n},
   };
-  return core_.run_group(ring);
+  return core_->run_group(ring);
 }
 
 Status Bench::count_wrong(bool in_place, BenchHalf& half) {
@@ -180,7 +182,7 @@ Status Bench::hash_repeats(bool in_place, BenchDigest& digest) {
 // One digest of all ranks' digests, in the order of ranks.
 Status Bench::conclude(BenchDigest& digest) {
   const auto over_all = [&](const Digest& mine, std::string& text) -> Status {
-    std::vector<Digest> all(static_cast<std::size_t>(core_.size()));
+    std::vector<Digest> all(static_cast<std::size_t>(core_->size()));
     comm::Call gather{Collective::all_gather, mine.data(), all.data(), sizeof mine, DataType::u8};
     PEAL_TRY(plain_.run(gather));
     text = hex_of(sha256(std::as_bytes(std::span(all))));
@@ -197,11 +199,11 @@ Result<ErrorFigures> Bench::measure_numerics(bool in_place) {
   PEAL_TRY(operate(in_place));
   const BenchBuffers::Output output = buffers_.output(in_place);
   // Each result costs as many additions as there are ranks. Where that is too much, ranks look at every so many, each at others.
-  const std::uint64_t most = std::max<std::uint64_t>(1024, kMostCompared / static_cast<std::uint64_t>(core_.size()));
+  const std::uint64_t most = std::max<std::uint64_t>(1024, kMostCompared / static_cast<std::uint64_t>(core_->size()));
   const std::uint64_t stride = std::max<std::uint64_t>(1, (output.count + most - 1) / most);
-  const std::uint64_t first = std::min(output.count, static_cast<std::uint64_t>(core_.rank()) % stride);
+  const std::uint64_t first = std::min(output.count, static_cast<std::uint64_t>(core_->rank()) % stride);
   ErrorFigures mine;
-  measure_errors(output.data + first * size_of(options_.type), output.count - first, stride, core_.size(), output.index + first,
+  measure_errors(output.data + first * size_of(options_.type), output.count - first, stride, core_->size(), output.index + first,
                  options_.type, options_.op, mine);
   PEAL_ASSIGN(const std::vector<double> most_of, maxima({mine.max_ulps, mine.max_relative, mine.max_backward}));
   PEAL_ASSIGN(const std::vector<double> sums,
@@ -228,7 +230,7 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
     PEAL_TRY(operate(in_place));
     best = std::min(best, static_cast<double>(now_ns() - begin) * 1e-9);
   }
-  plan_ = options_.collective == Collective::send_recv ? nullptr : core_.last_plan();
+  plan_ = options_.collective == Collective::send_recv ? nullptr : core_->last_plan();
   PEAL_ASSIGN(best, maximum(best));
   int iterations = options_.iterations;
   if (iterations == 0)
@@ -254,7 +256,7 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
   half.p50_us = times[times.size() / 2];
   half.p99_us = times[static_cast<std::size_t>(static_cast<double>(times.size() - 1) * 0.99 + 0.5)];
   half.algbw = half.time_us > 0 ? static_cast<double>(buffers_.bytes()) / half.time_us * 1e-3 : 0;
-  half.busbw = half.algbw * tuning::bus_factor(options_.collective, core_.size());
+  half.busbw = half.algbw * tuning::bus_factor(options_.collective, core_->size());
   if (options_.check) PEAL_TRY(count_wrong(in_place, half));
   return {};
 }
@@ -309,16 +311,17 @@ Status run_bench(comm::Core& core, comm::Core& plain, const BenchOptions& option
   return {};
 }
 
-Status run_points(comm::Core& core, comm::Core& plain, const std::vector<BenchOptions>& points,
-                  const std::function<void(std::size_t, const BenchRow&)>& each) {
+Status run_points(comm::Core& plain, const std::vector<BenchPoint>& points, const std::function<void(std::size_t, const BenchRow&)>& each) {
   if (points.empty()) return {};
-  const auto largest = std::max_element(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  BenchOptions now = *largest;
-  Bench bench(core, plain, now);
+  const auto largest =
+      std::max_element(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.options.first < b.options.first; });
+  BenchOptions now = largest->options;
+  Bench bench(*largest->core, plain, now);
   PEAL_TRY(bench.open());
-  PEAL_TRY(bench.reserve(largest->first));
+  PEAL_TRY(bench.reserve(now.first));
   for (std::size_t i = 0; i < points.size(); ++i) {
-    now = points[i];
+    now = points[i].options;
+    bench.go_over(*points[i].core);
     PEAL_ASSIGN(const BenchRow row, bench.measure(now.first));
     each(i, row);
   }

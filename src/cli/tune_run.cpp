@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <schedule/registry.hpp>
 #include <tuning/select.hpp>
+#include <tuple>
 
 namespace peal::cli {
 
@@ -81,40 +82,47 @@ class Tuner {
   }
 
  private:
+  // The ways of one case one behind the other: what the machine does to one of them, it mostly does to all.
   Status measure_round(std::vector<TunedPoint>& points, bool is_first, const std::string& what) {
-    std::map<Way, std::vector<std::size_t>> by_way;
+    std::vector<std::size_t> order;
     for (std::size_t i = 0; i < points.size(); ++i)
-      if (!points[i].is_dropped) by_way[{points[i].algorithm, points[i].protocol}].push_back(i);
-    std::size_t done = 0;
-    for (const auto& [way, members] : by_way) {
-      PEAL_ASSIGN(const std::shared_ptr<comm::Core> core,
-                  world_.split(0, world_.rank(), {false, way.first, std::string(schedule::name_of(way.second))}));
-      std::vector<BenchOptions> asked;
-      for (const std::size_t i : members) {
-        BenchOptions options;
-        options.collective = points[i].collective;
-        options.first = options.last = {points[i].bytes};
-        options.in_place = false;
-        options.only_aligned = true;
-        options.budget_s = kPointSeconds;
-        options.fewest = 3;
-        asked.push_back(options);
-      }
-      PEAL_TRY(run_points(*core, world_, asked, [&](std::size_t k, const BenchRow& row) {
-        points[members[k]].us.push_back(std::max(1e-3, row.half[0].p50_us));
-      }));
-      ++done;
-      if (is_first && now_ns() - said_ns_ > 3'000'000'000) {
-        said_ns_ = now_ns();
-        say_(fmt::format("{}: first round, {} of {} ways", what, done, by_way.size()));
-      }
+      if (!points[i].is_dropped) order.push_back(i);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return std::tie(points[a].collective, points[a].bytes) < std::tie(points[b].collective, points[b].bytes);
+    });
+    std::vector<BenchPoint> asked;
+    for (const std::size_t i : order) {
+      BenchPoint point;
+      PEAL_ASSIGN(point.core, core_of({points[i].algorithm, points[i].protocol}));
+      point.options.collective = points[i].collective;
+      point.options.first = point.options.last = {points[i].bytes};
+      point.options.in_place = false;
+      point.options.only_aligned = true;
+      point.options.budget_s = kPointSeconds;
+      point.options.fewest = 3;
+      asked.push_back(point);
     }
-    return {};
+    return run_points(world_, asked, [&](std::size_t k, const BenchRow& row) {
+      points[order[k]].us.push_back(std::max(1e-3, row.half[0].p50_us));
+      if (!is_first || now_ns() - said_ns_ < 3'000'000'000) return;
+      said_ns_ = now_ns();
+      say_(fmt::format("{}: first round, {} of {} measurements", what, k + 1, asked.size()));
+    });
+  }
+
+  /// A communicator that takes no other way. Collective when the way is new.
+  Result<comm::Core*> core_of(const Way& way) {
+    std::shared_ptr<comm::Core>& core = cores_[way];
+    if (core == nullptr) {
+      PEAL_ASSIGN(core, world_.split(0, world_.rank(), {false, way.first, std::string(schedule::name_of(way.second))}));
+    }
+    return core.get();
   }
 
   comm::Core& world_;
   const std::function<void(const std::string&)>& say_;
   std::int64_t said_ns_ = now_ns();
+  std::map<Way, std::shared_ptr<comm::Core>> cores_;
 };
 
 }  // namespace

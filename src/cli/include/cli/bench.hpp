@@ -78,9 +78,13 @@ bool has_in_place(Collective collective);
 /// that is not measured. Every rank calls it; `each` is called with every finished row on every rank (the figures are the same).
 Status run_bench(comm::Core& core, comm::Core& plain, const BenchOptions& options, const std::function<void(const BenchRow&)>& each);
 
-/// One row out of place for each of `points` (their first size), with the same buffers. As run_bench else.
-Status run_points(comm::Core& core, comm::Core& plain, const std::vector<BenchOptions>& points,
-                  const std::function<void(std::size_t, const BenchRow&)>& each);
+/// One half row (of the first size in `options`) over `core`.
+struct BenchPoint {
+  comm::Core* core = nullptr;
+  BenchOptions options;
+};
+/// One row for each point, with the same buffers; all cores have the ranks of `plain`. As run_bench else.
+Status run_points(comm::Core& plain, const std::vector<BenchPoint>& points, const std::function<void(std::size_t, const BenchRow&)>& each);
 
 /// nccl-tests' table, with p50, p99, algorithm, protocol and the prediction behind it.
 std::string bench_heading(const BenchOptions& options, const std::vector<std::string>& rank_lines, int ranks, const std::string& transport);
