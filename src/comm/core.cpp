@@ -117,7 +117,8 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
   core->plans_ = std::make_unique<Plans>(std::move(environment), rank, message_bytes, options.wishes, core->choices_,
                                          [board = core->board_] { return board.is_set(); });
   core->execution_ = std::make_unique<executor::Execution>(*core->routes_, rank, core->size(), kChannels);
-  core->wait_policy_.fit(core->world_->ranks_on_host(), static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  core->wait_policy_.fit(core->world_->ranks_on_host(), static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
+                          core->routes_->has_sockets());
   core->world_->add(core.get());
   return core;
 }
@@ -208,6 +209,7 @@ Status Core::open_tcp(Routes& routes) {
   for (int r = 0; r < size(); ++r)
     if (r != rank_ && routes.is_unrouted(r)) routes.route(r, tcp.get(), r);
   routes.own(std::move(tcp));
+  routes.note_sockets();
   return {};
 }
 

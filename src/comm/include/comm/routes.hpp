@@ -19,6 +19,10 @@ class Routes final : public transport::Transport {
   /// Takes ownership of a transport that routes may name.
   void own(std::unique_ptr<transport::Transport> transport) { owned_.push_back(std::move(transport)); }
 
+  /// One of them polls sockets.
+  void note_sockets() { has_sockets_ = true; }
+  bool has_sockets() const { return has_sockets_; }
+
   /// The one of shared memory, which lends its slots to other communicators between calls; must be owned.
   void share_with(transport::ShmTransport* shm) { shm_ = shm; }
   /// After a call that succeeded.
@@ -57,6 +61,7 @@ class Routes final : public transport::Transport {
     int number = -1;
   };
   std::vector<Route> routes_;
+  bool has_sockets_ = false;
   transport::ShmTransport* shm_ = nullptr;
   std::vector<std::unique_ptr<transport::Transport>> owned_;
 };
