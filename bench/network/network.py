@@ -14,7 +14,7 @@ acknowledgements are in it: a factor of 1.05 on a shaped link is none too many);
 Peal's best flat algorithm, medians of the repeats' ratios. All run under the same scheduler class (SCHED_RR where allowed). A bucket may
 save up a burst (128 KiB at 1 Gb/s, 1 ms), so short calls can be faster than the line.
 
-The hosts share this machine's cores. MPICH's ranks never yield, so it takes part only where there is a core a rank. Needs root, iproute2,
+Host i has core i modulo the cores of this machine to itself or shares it. MPICH's ranks never yield, so it takes part only where there is a core a rank. Needs root, iproute2,
 openmpi-bin, libopenmpi-dev, mpich and libmpich-dev. All that it makes is removed at the end, also after Ctrl-C."""
 import argparse
 import importlib.util
@@ -144,11 +144,11 @@ class Runner:
         self.agent = os.path.join(folder, f"agent-{lab.prefix}")
         with open(os.open(self.agent, os.O_CREAT | os.O_WRONLY, 0o700), "w") as file:  # stands for ssh: OPTIONS HOST COMMAND...
             file.write(f'#!/bin/sh\nwhile :; do case "$1" in -*) shift;; *) break;; esac; done\ni=$((${{1##*.}} - 1)); shift\n'
-                       f'exec ip netns exec {lab.prefix}h$i unshare --uts sh -c "hostname {lab.prefix}h$i; $*"\n')
+                       f'exec ip netns exec {lab.prefix}h$i taskset -c $((i % {os.cpu_count()})) unshare --uts sh -c "hostname {lab.prefix}h$i; $*"\n')
 
     def cpus(self, host):
-        """A core a host where that is what there is, all of them to all where not."""
-        return ["taskset", "-c", str(host)] if self.each == 1 and self.count <= os.cpu_count() else []
+        """Every library's ranks of one host share one core: else a run's figures hang on who happened to meet whom."""
+        return ["taskset", "-c", str(host % os.cpu_count())]
 
     def peal(self, collective, sizes, algorithm="", iterations=0):
         """{size: (p50 us, algorithm)}"""
@@ -186,7 +186,7 @@ class Runner:
         program = [os.path.join(self.folder, "bench." + flavour), "--colls", PEER_NAMES[collective], "--sizes", ",".join(map(str, sizes)), "--out", table]
         program += ["--budget", "0.2"] + (["--min-iters", str(iterations), "--max-iters", str(iterations)] if iterations else [])
         environment = {"PEERS_SHM": f"/proc/{os.getpid()}/fd/{self.common}", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        me = ["unshare", "--uts", "sh", "-c", f'hostname {self.lab.hosts[0]}; exec "$@"', "mpirun", *self.shield]
+        me = [*self.cpus(0), "unshare", "--uts", "sh", "-c", f'hostname {self.lab.hosts[0]}; exec "$@"', "mpirun", *self.shield]
         self.lab.run([(0, [*me, *start, *program])], environment)
         rows = {}
         with open(table) as file:

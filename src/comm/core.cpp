@@ -16,7 +16,7 @@ namespace peal::comm {
 
 namespace {
 
-constexpr int kChannels = 2;  // 0 inside a node, 1 between nodes: what schedules may name
+constexpr int kChannels = 4;  // there and back (2, 3) inside a node and between nodes: what schedules may name
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kMemoryTimeout = 30 * kSecond;
 constexpr std::uint64_t kWorldId = 1;

@@ -1,4 +1,4 @@
-// Hierarchical: two levels, groups (nodes) and what lies between them. Channel 0 stays inside groups, channel 1 crosses.
+// Hierarchical: two levels, groups (nodes) and what lies between them. Channels 0 and 2 stay inside groups, 1 and 3 cross.
 //
 //     groups of equal size: rails                      otherwise: leaders
 //     [0 1 2 3]  reduce-scatter inside                 [0 1 2]  tree to the leader
@@ -6,7 +6,8 @@
 //     [4 5 6 7]  all-gather inside                     [3 4]    tree from the leader
 //
 // After Jia et al., "Highly scalable deep learning training system with mixed-precision" (2018), and the rail-wise form of NCCL's
-// multi-ring on rail-optimised fabrics. Each byte crosses between groups once a rail. One strand a rank, so levels do not overlap.
+// multi-ring on rail-optimised fabrics. Each byte crosses between groups once a rail. A
+// strand a phase, so that pieces (or blocks) follow one another and what lies between groups is busy while groups work inside.
 // All-gather and reduce-scatter move single blocks, because the blocks of a rail do not lie side by side.
 #include <base/names.hpp>
 
@@ -22,6 +23,8 @@ namespace {
 
 constexpr std::uint8_t kInside = 0;
 constexpr std::uint8_t kBetween = 1;
+constexpr std::uint8_t kBackInside = 2;
+constexpr std::uint8_t kBackBetween = 3;
 
 Status needs_groups(const Request& request) {
   for (const std::int32_t g : request.placement.group)
@@ -82,44 +85,72 @@ LeaderTrees leader_trees(const Request& request, const GroupMap& map, std::int32
   return trees;
 }
 
-void all_reduce_on_rails(const GroupMap& map, GroupSeat at, StrandBuilder& strand) {
-  const std::int32_t m = map.size();
-  const std::int32_t g = map.groups();
-  const RingSeat inside = ring_inside(map, at);
-  const RingSeat between = ring_between(map, at);
-  const RingChunks shares = RingChunks::in_order(m, 0, g);
-  const Ref mine = shares.at(at.local).in(kOutput);
-  if (m > 1) ring_reduce_scatter(strand, inside, shares, kInput, kOutput, mine, false);
-  const RingChunks parts = RingChunks::in_order(g, at.local * g);
-  const Ref part = parts.at(at.group).in(kOutput);
-  ring_reduce_scatter(strand, between, parts, m > 1 ? kOutput : kInput, kOutput, part, true);
-  ring_all_gather(strand, between, parts, part, kOutput);
-  if (m > 1) ring_all_gather(strand, inside, shares, mine, kOutput);
+// What one strand hands to the next: the strand that follows waits until it was signalled in this piece.
+struct Relay {
+  RankBuilder& builder;
+  std::int32_t ready = -1;
+
+  StrandBuilder strand(const char* name) {
+    StrandBuilder next = builder.strand(name);
+    if (ready >= 0) next.wait(ready, 1);
+    return next;
+  }
+  void hand_on(StrandBuilder& strand) { strand.signal(ready = builder.event()); }
+};
+
+// Reduce-scatter and all-gather of `parts` between groups, each a strand: while one piece comes back the next one goes out.
+void all_reduce_between(Relay& relay, RingSeat seat, const RingChunks& parts, BufferId own) {
+  const Ref part = parts.at(seat.position).in(kOutput);
+  StrandBuilder out = relay.strand("reduce between");
+  seat.channel = kBetween;
+  ring_reduce_scatter(out, seat, parts, own, kOutput, part, true);
+  relay.hand_on(out);
+  StrandBuilder back = relay.strand("gather between");
+  seat.channel = kBackBetween;
+  ring_all_gather(back, seat, parts, part, kOutput);
+  relay.hand_on(back);
 }
 
-void all_reduce_by_leaders(const Request& request, const GroupMap& map, std::int32_t rank, StrandBuilder& strand) {
+void all_reduce_on_rails(const GroupMap& map, GroupSeat at, RankBuilder& builder) {
+  const std::int32_t m = map.size();
+  const std::int32_t g = map.groups();
+  RingSeat inside = ring_inside(map, at);
+  const RingChunks shares = RingChunks::in_order(m, 0, g);
+  const Ref mine = shares.at(at.local).in(kOutput);
+  Relay relay{builder};
+  if (m > 1) {
+    StrandBuilder strand = relay.strand("reduce inside");
+    ring_reduce_scatter(strand, inside, shares, kInput, kOutput, mine, false);
+    relay.hand_on(strand);
+  }
+  all_reduce_between(relay, ring_between(map, at), RingChunks::in_order(g, at.local * g), m > 1 ? kOutput : kInput);
+  if (m == 1) return;
+  StrandBuilder strand = relay.strand("gather inside");
+  inside.channel = kBackInside;
+  ring_all_gather(strand, inside, shares, mine, kOutput);
+}
+
+void all_reduce_by_leaders(const Request& request, const GroupMap& map, std::int32_t rank, RankBuilder& builder) {
   const std::int32_t g = map.groups();
   const GroupSeat at = group_seat(request, map, rank);
   const auto& members = map.members[static_cast<std::size_t>(at.group)];
-  const TreePlace inside = place_in_tree(members, static_cast<std::int32_t>(members.size()), 0, request.radix, at.local, kInside);
-  const bool has_sum = tree_reduce(strand, inside, input(0, g), output(0, g), false);
-  if (at.local == 0) {
-    const RingSeat between = ring_between(map, at);
-    const RingChunks parts = RingChunks::in_order(g);
-    const Ref part = parts.at(at.group).in(kOutput);
-    ring_reduce_scatter(strand, between, parts, has_sum ? kOutput : kInput, kOutput, part, true);
-    ring_all_gather(strand, between, parts, part, kOutput);
-  }
-  tree_broadcast(strand, inside, output(0, g), output(0, g));
+  TreePlace inside = place_in_tree(members, static_cast<std::int32_t>(members.size()), 0, request.radix, at.local, kInside);
+  Relay relay{builder};
+  StrandBuilder up = relay.strand("reduce inside");
+  const bool has_sum = tree_reduce(up, inside, input(0, g), output(0, g), false);
+  relay.hand_on(up);
+  if (at.local == 0) all_reduce_between(relay, ring_between(map, at), RingChunks::in_order(g), has_sum ? kOutput : kInput);
+  StrandBuilder down = relay.strand("broadcast inside");
+  inside.channel = kBackInside;
+  tree_broadcast(down, inside, output(0, g), output(0, g));
 }
 
 void build_all_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
   const GroupMap map = group_map(request);
-  StrandBuilder strand = builder.strand(map.is_equal ? "rails" : "leaders");
   if (map.is_equal)
-    all_reduce_on_rails(map, group_seat(request, map, rank), strand);
+    all_reduce_on_rails(map, group_seat(request, map, rank), builder);
   else
-    all_reduce_by_leaders(request, map, rank, strand);
+    all_reduce_by_leaders(request, map, rank, builder);
 }
 
 void build_broadcast(const Request& request, std::int32_t rank, RankBuilder& builder) {
@@ -164,38 +195,81 @@ RingChunks rail_blocks(const GroupMap& map, std::int32_t local) {
   return RingChunks::numbered(std::move(ranks));
 }
 
-// body(blocks of group k), for all groups: one ring inside for each, as a loop where groups are consecutive ranks.
+// body(blocks of a group, i) for the groups first, first - 1, ..., all of them, as the ring between groups moves them: one ring inside for
+// each, as a loop where groups are consecutive ranks. Where it is one, `i` stays 0.
 template <class Body>
-void for_each_group(StrandBuilder& strand, const GroupMap& map, Body&& body) {
+void for_each_group(StrandBuilder& strand, const GroupMap& map, std::int32_t first, Body&& body) {
+  const std::int32_t g = map.groups();
   if (map.is_regular) {
-    strand.loop(map.groups(), [&] { body(RingChunks::numbered(map.members[0], map.size())); });
+    RingChunks blocks = RingChunks::numbered(map.members[static_cast<std::size_t>(wrap(first, g))], -map.size());
+    blocks.outer_modulus = g * map.size();
+    strand.loop(g, [&] { body(blocks, 0); });
     return;
   }
-  for (const auto& members : map.members) body(RingChunks::numbered(members));
+  for (std::int32_t i = 0; i < g; ++i) body(RingChunks::numbered(map.members[static_cast<std::size_t>(wrap(first - i, g))]), i);
 }
 
+// A strand waits until `event` was signalled once for each of its iterations so far, this one included, or not (`ahead` 0).
+void wait_in_turn(StrandBuilder& strand, std::int32_t event, std::int32_t ahead) { strand.wait(event, ahead).src.step[0] = 1; }
+
+// The ring between groups tells with every block that it has come; the rings inside follow, the own group's first.
 void build_all_gather(const Request& request, std::int32_t rank, RankBuilder& builder) {
   const GroupMap map = group_map(request);
   const GroupSeat at = group_seat(request, map, rank);
-  StrandBuilder strand = builder.strand("rails");
-  ring_all_gather(strand, ring_between(map, at), rail_blocks(map, at.local), input(0), kOutput);
+  const RingSeat between = ring_between(map, at);
+  const RingChunks rail = rail_blocks(map, at.local);
+  StrandBuilder strand = builder.strand("gather between");
+  if (map.size() == 1) {
+    ring_all_gather(strand, between, rail, input(0), kOutput);
+    if (!request.in_place) strand.copy(output(rank), input(0));
+    return;
+  }
+  const std::int32_t come = builder.event();
+  strand.send(between.next, input(0)).channel = kBetween;
   if (!request.in_place) strand.copy(output(rank), input(0));
-  if (map.size() == 1) return;
-  for_each_group(strand, map, [&](const RingChunks& blocks) {
-    ring_all_gather(strand, ring_inside(map, at), blocks, blocks.at(at.local).in(kOutput), kOutput);
+  strand.signal(come);
+  for (std::int32_t i = 1; i < map.groups(); ++i) {
+    const Ref block = rail.at(at.group - i).in(kOutput);
+    strand.recv(between.prev, block).channel = kBetween;
+    if (i + 1 < map.groups()) strand.send(between.next, block).channel = kBetween;
+    strand.signal(come);
+  }
+  StrandBuilder inside = builder.strand("gather inside");
+  for_each_group(inside, map, at.group, [&](const RingChunks& blocks, std::int32_t i) {
+    wait_in_turn(inside, come, 1 + i);
+    ring_all_gather(inside, ring_inside(map, at), blocks, blocks.at(at.local).in(kOutput), kOutput);
   });
 }
 
+// The rings inside sum the blocks of one group after another, in the order in which the ring between groups sends them.
 void build_reduce_scatter(const Request& request, std::int32_t rank, RankBuilder& builder) {
   const GroupMap map = group_map(request);
   const GroupSeat at = group_seat(request, map, rank);
-  StrandBuilder strand = builder.strand("rails");
-  const bool has_inside = map.size() > 1;
-  if (has_inside)
-    for_each_group(strand, map, [&](const RingChunks& blocks) {
-      ring_reduce_scatter(strand, ring_inside(map, at), blocks, kInput, kScratch, blocks.at(at.local).in(kScratch), false);
-    });
-  ring_reduce_scatter(strand, ring_between(map, at), rail_blocks(map, at.local), has_inside ? kScratch : kInput, kScratch, output(0), true);
+  const RingSeat between = ring_between(map, at);
+  const RingChunks rail = rail_blocks(map, at.local);
+  if (map.size() == 1) {
+    StrandBuilder alone = builder.strand("reduce between");
+    return ring_reduce_scatter(alone, between, rail, kInput, kScratch, output(0), true);
+  }
+  const std::int32_t summed = builder.event();
+  StrandBuilder inside = builder.strand("reduce inside");
+  for_each_group(inside, map, at.group - 1, [&](const RingChunks& blocks, std::int32_t) {
+    ring_reduce_scatter(inside, ring_inside(map, at), blocks, kInput, kScratch, blocks.at(at.local).in(kScratch), false);
+    inside.signal(summed);
+  });
+  StrandBuilder strand = builder.strand("reduce between");
+  strand.wait(summed, 1);
+  strand.send(between.next, rail.at(at.group - 1).in(kScratch)).channel = kBetween;
+  for (std::int32_t i = 2; i < map.groups(); ++i) {
+    const Ref block = rail.at(at.group - i).in(kScratch);
+    strand.wait(summed, i);
+    strand.recv_reduce(between.prev, block, block).channel = kBetween;
+    strand.send(between.next, block).channel = kBetween;
+  }
+  strand.wait(summed, map.groups());
+  Op& op = strand.recv_reduce(between.prev, output(0), rail.at(at.group).in(kScratch));
+  op.channel = kBetween;
+  op.flags |= kFinish;
 }
 
 }  // namespace

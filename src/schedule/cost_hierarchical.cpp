@@ -27,6 +27,7 @@ TreeTerms inside_terms(const Request& request, const GroupMap& map) {
 CostTerms all_reduce_cost(const Request& request, const GroupMap& map) {
   const double g = map.groups();
   CostTerms cost;
+  cost.pipelined = true;
   if (map.is_equal) {
     const double m = map.size();
     if (m > 1) cost.level[0] = {2 * (m - 1), 2 * (m - 1), 2 * (m - 1) / m, 2 * (m - 1) / m};
@@ -41,12 +42,13 @@ CostTerms all_reduce_cost(const Request& request, const GroupMap& map) {
   return cost;
 }
 
-// Blocks inside move one at a time: g rings one after another.
+// Blocks inside move one at a time: g rings one after another, each beside a step of the ring between.
 CostTerms rails_cost(const Request& request, const GroupMap& map) {
   const double g = map.groups();
   const double m = map.size();
   const double n = request.ranks;
   CostTerms cost;
+  cost.pipelined = true;
   if (m > 1) cost.level[0] = {g * (m - 1), g * (m - 1), g * (m - 1) / n, g * (m - 1) / n};
   cost.level[1] = {g - 1, g - 1, (g - 1) / n, (g - 1) / n};
   if (has_reduction(request.collective))

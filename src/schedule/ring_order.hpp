@@ -83,20 +83,21 @@ struct RingChunks {
   std::vector<std::int32_t> numbers;
   std::int32_t outer_step = 0;
   std::int32_t scratch_base = 0;
+  std::int32_t outer_modulus = 0;  ///< of the moves by outer_step
 
   /// Ring position p owns `width` chunks from base + width * p; base is a multiple of size * width.
   static RingChunks in_order(std::int32_t size, std::int32_t base = 0, std::int32_t width = 1) {
-    return {size, base, width, width, {}, 0, 0};
+    return {size, base, width, width, {}, 0, 0, 0};
   }
   static RingChunks numbered(std::vector<std::int32_t> numbers, std::int32_t outer_step = 0) {
     const auto size = static_cast<std::int32_t>(numbers.size());
-    return {size, 0, 1, 1, std::move(numbers), outer_step, 0};
+    return {size, 0, 1, 1, std::move(numbers), outer_step, 0, 0};
   }
 
   ChunkPlace at(std::int32_t position) const {
     const std::int32_t p = wrap(position, size);
     if (numbers.empty()) return {base + stride * p, width, 0, 0, scratch_base};
-    return {numbers[static_cast<std::size_t>(p)], width, outer_step, 0, scratch_base};
+    return {numbers[static_cast<std::size_t>(p)], width, outer_step, outer_modulus, scratch_base};
   }
 
   /// body(place) for the chunks of `first`, `first` - 1, ... : `times` positions, as one loop where that is possible.

@@ -26,7 +26,7 @@ void ring_reduce_scatter(StrandBuilder& strand, const RingSeat& seat, const Ring
 }
 
 void ring_all_gather(StrandBuilder& strand, const RingSeat& seat, const RingChunks& chunks, Ref mine, BufferId buffer) {
-  refine(strand.send(seat.next, mine), seat, {});
+  refine(strand.send(seat.next, mine), seat, chunks.at(seat.position));
   chunks.backwards(strand, seat.position - 1, seat.size - 2, [&](const ChunkPlace& place) {
     refine(strand.recv(seat.prev, place.in(buffer)), seat, place);
     refine(strand.send(seat.next, place.in(buffer)), seat, place);
