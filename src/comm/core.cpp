@@ -113,12 +113,13 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
   PEAL_TRY(core->open_memory(origin));
   PEAL_TRY(core->open_routes());
   // The same on every rank, whatever the number of ranks on its host.
-  const std::uint64_t message_bytes = transport::ShmLayout::of(core->size(), kChannels).slot_bytes;
+  const std::uint64_t message_bytes =
+      environment->is_by_sockets_alone() ? schedule::kSocketMessageBytes : transport::ShmLayout::of(core->size(), kChannels).slot_bytes;
   core->plans_ = std::make_unique<Plans>(std::move(environment), rank, message_bytes, options.wishes, core->choices_,
                                          [board = core->board_] { return board.is_set(); });
   core->execution_ = std::make_unique<executor::Execution>(*core->routes_, rank, core->size(), kChannels);
   core->wait_policy_.fit(core->world_->ranks_on_host(), static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
-                          core->routes_->has_sockets());
+                         core->routes_->has_sockets());
   core->world_->add(core.get());
   return core;
 }
@@ -205,6 +206,7 @@ Status Core::open_tcp(Routes& routes) {
   }
   transport::TcpOptions options;
   options.channels = kChannels;
+  options.message_bytes = schedule::kSocketMessageBytes;
   PEAL_ASSIGN(auto tcp, transport::TcpTransport::open(*world_->listener(), id_, rank_, std::move(peers), options));
   for (int r = 0; r < size(); ++r)
     if (r != rank_ && routes.is_unrouted(r)) routes.route(r, tcp.get(), r);

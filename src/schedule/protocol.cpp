@@ -9,16 +9,21 @@ constexpr std::uint64_t kAnySize = ~std::uint64_t{0};
 constexpr std::uint64_t kHalfGranule = 4 * 1024;
 constexpr ProtocolTraits kProtocols[kProtocolCount] = {
     {Protocol::line, "line", "data and flag in one pair of cache lines", 8, 64, true, false},
-    {Protocol::staged, "staged", "through slots of a channel: copied in, reduced or copied out", 4, 128 * 1024, true, false},
+    {Protocol::staged, "staged", "through slots of a channel: copied in, reduced or copied out", 4, kSlotMessageBytes, true, false},
     {Protocol::direct_read, "direct_read", "the receiver reads the sender's memory", 4, kAnySize, false, false},
     {Protocol::direct_write, "direct_write", "the sender writes into the receiver's memory", 0, kAnySize, true, true},
     {Protocol::fused, "fused", "a hand-written routine that equals a named schedule", 4, 256 * 1024, true, false},
 };
+
+std::uint64_t half_of(std::uint64_t whole) noexcept { return (whole / 2 + kHalfGranule - 1) / kHalfGranule * kHalfGranule; }
 }  // namespace
 
 std::uint64_t staged_message_bytes(std::uint64_t whole) noexcept {
-  const std::uint64_t half = (whole / 2 + kHalfGranule - 1) / kHalfGranule * kHalfGranule;
-  return std::clamp(half, kWholeMessageBytes, traits_of(Protocol::staged).message_bytes);
+  return std::clamp(half_of(whole), kWholeMessageBytes, kSlotMessageBytes);
+}
+
+std::uint64_t socket_message_bytes(std::uint64_t whole, std::uint64_t most) noexcept {
+  return std::clamp(half_of(whole), kWholeSocketMessageBytes, most);
 }
 
 const ProtocolTraits& traits_of(Protocol protocol) noexcept { return kProtocols[static_cast<int>(protocol)]; }

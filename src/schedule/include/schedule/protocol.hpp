@@ -30,9 +30,16 @@ struct ProtocolTraits {
 
 /// Messages of up to so many bytes are not cut.
 inline constexpr std::uint64_t kWholeMessageBytes = 16 * 1024;
+inline constexpr std::uint64_t kWholeSocketMessageBytes = 32 * 1024;
+/// The most that a message carries where a later rank waits to send it on, and where none does and all goes by sockets.
+inline constexpr std::uint64_t kSlotMessageBytes = 128 * 1024;
+inline constexpr std::uint64_t kSocketMessageBytes = 512 * 1024;
 /// Bytes of one message where `whole` bytes go through slots. What goes through a slot is copied in and then out: in two halves, the
 /// second is copied in while the first is copied out (bench/RESULTS.md). Short messages stay whole, long ones fill slots.
 std::uint64_t staged_message_bytes(std::uint64_t whole) noexcept;
+/// The same where messages go by sockets: a message costs system calls and, where ranks wait for one another, a wake, so that they are cut
+/// less finely. `most`: what the longest may carry, from kSlotMessageBytes to kSocketMessageBytes.
+std::uint64_t socket_message_bytes(std::uint64_t whole, std::uint64_t most) noexcept;
 
 const ProtocolTraits& traits_of(Protocol protocol) noexcept;
 std::span<const ProtocolTraits> all_protocols() noexcept;

@@ -65,6 +65,12 @@ struct Environment {
   }
   const Offer* offer(schedule::Protocol protocol) const;
   bool is_used(int l) const { return level[l].is_used; }
+  /// True where ranks of this level are processes that talk through sockets.
+  bool is_by_sockets(int l) const {
+    const topology::PathClass way = level[l].path_class;
+    return is_host && level[l].is_used && (way == topology::PathClass::loopback || way == topology::PathClass::net);
+  }
+  bool is_by_sockets_alone() const { return (!is_used(0) || is_by_sockets(0)) && (!is_used(1) || is_by_sockets(1)); }
   /// What was measured for these ranks; null where nothing was, or where they are on several hosts.
   const MeasuredWay* measured_way(Collective collective, std::string_view algorithm, schedule::Protocol protocol) const;
 };
