@@ -11,8 +11,8 @@ bench/peers/bench_common.h has it), median over the repeats; *line*: the least t
 headers: 1514 bytes on the wire carry 1448) through the busiest host's link at the shaped rate, over p50; *crossed*: bytes that left all
 hosts a call, counted by the kernel on the hosts' interfaces, and how many times the fewest possible these are (headers and
 acknowledgements are in it: a factor of 1.05 on a shaped link is none too many); *peer*, *flat*: Peal's p50 / that of the best peer and of
-Peal's best flat algorithm, medians of the repeats' ratios. All run under the same scheduler class (SCHED_RR where allowed). A bucket may
-save up a burst (128 KiB at 1 Gb/s, 1 ms), so short calls can be faster than the line.
+Peal's best flat algorithm, medians of the repeats' ratios. All run under the same scheduler class (SCHED_RR where allowed). A bucket saves
+up a quarter of a millisecond between calls, so that short calls can be a little faster than the line.
 
 Host i has core i modulo the cores of this machine to itself or shares it. MPICH's ranks never yield, so it takes part only where there is a core a rank. Needs root, iproute2,
 openmpi-bin, libopenmpi-dev, mpich and libmpich-dev. All that it makes is removed at the end, also after Ctrl-C."""
@@ -34,7 +34,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 PEER_NAMES = {"all_reduce": "allreduce", "broadcast": "broadcast", "reduce": "reduce", "all_gather": "allgather",
               "reduce_scatter": "reduce_scatter", "all_to_all": "alltoall", "gather": "gather", "scatter": "scatter"}
 FLAT = {"all_reduce": ("ring", "rabenseifner", "recursive_doubling"), "broadcast": ("tree",), "reduce": ("tree",), "all_gather": ("ring", "direct"),
-        "reduce_scatter": ("ring", "direct"), "all_to_all": ("direct",), "gather": ("direct",), "scatter": ("direct",)}
+        "reduce_scatter": ("ring", "direct"), "all_to_all": (), "gather": ("direct",), "scatter": ("direct",)}
 FRAME = 1514 / 1448  # bytes on the wire a byte of payload, of full frames
 LIMIT = 150  # seconds that one run of a program may take
 COUNTED_FROM = 64 << 10  # smaller calls are all headers
@@ -61,8 +61,7 @@ class Lab(hosts_module.Network):
         super()._build()
         if self.rate == "free":
             return
-        burst = max(128 << 10, int(self.bits() / 8 * 0.001))
-        shape = ["root", "tbf", "rate", self.rate, "burst", str(burst), "limit", str(4 * burst)]
+        shape = ["root", "tbf", "rate", self.rate, "burst", str(self.burst()), "limit", str(max(512 << 10, 4 * self.burst()))]
         for i, host in enumerate(self.hosts):
             self.tc("-n", host, "qdisc", "add", "dev", "eth0", *shape)
             if len(self.hosts) > 2:  # several may send to one
@@ -75,6 +74,10 @@ class Lab(hosts_module.Network):
             raise RuntimeError(f"tc {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
 
+    def burst(self):
+        """Bytes that a bucket saves up: a quarter of a millisecond, so that a pause between calls makes the next one little shorter."""
+        return max(32 << 10, int(self.bits() / 8 * 0.00025))
+
     def bits(self):
         value, unit = re.fullmatch(r"([\d.]+)([kmg])bit", self.rate).groups()
         return float(value) * {"k": 1e3, "m": 1e6, "g": 1e9}[unit]
@@ -82,8 +85,7 @@ class Lab(hosts_module.Network):
     def sent(self):
         """Bytes that left each host by eth0: of a shaped one as its bucket counts them (a header a frame), of a free one as the device does (one a burst)."""
         if self.rate == "free":
-            return [json.loads(subprocess.run(["ip", "-n", h, "-s", "-j", "link", "show", "eth0"], capture_output=True, timeout=20, check=True).stdout)[0]
-                    ["stats64"]["tx"]["bytes"] for h in self.hosts]
+            return super().sent()
         return [json.loads(self.tc("-n", h, "-s", "-j", "qdisc", "show", "dev", "eth0"))[0]["bytes"] for h in self.hosts]
 
     def run(self, command, environment=None):
@@ -190,10 +192,10 @@ class Runner:
         self.lab.run([(0, [*me, *start, *program])], environment)
         rows = {}
         with open(table) as file:
-            for line in file:
+            for size, line in zip(sizes, file):  # a row a size; of fewer bytes than ranks it is a little more than was asked for
                 cells = line.strip().split(",")
                 if len(cells) == 15 and cells[12] == "ok":
-                    rows[int(cells[4])] = (float(cells[5]), name)
+                    rows[size] = (float(cells[5]), name)
         return rows
 
     def crossed(self, collective, size):

@@ -61,6 +61,7 @@ Prediction continue_line(const Prediction& a, double x0, const Prediction& b, do
   Breakdown& parts = p.breakdown;
   for (double* part : {&parts.launch, &parts.latency, &parts.overhead, &parts.transfer, &parts.copy, &parts.reduce}) *part *= share;
   for (int l = 0; l < kLevels; ++l) p.bytes[l] = line(a.bytes[l], b.bytes[l]);
+  p.crossed = line(a.crossed, b.crossed);
   return p;
 }
 

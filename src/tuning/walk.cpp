@@ -3,6 +3,7 @@
 #include "walk.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "walk_state.hpp"
 
@@ -232,6 +233,7 @@ Result<Prediction> Walk::run() {
   prediction.breakdown = {last.parts[kLaunch],   last.parts[kLatency], last.parts[kOverhead],
                           last.parts[kTransfer], last.parts[kCopy],    last.parts[kReduce]};
   for (int l = 0; l < kLevels; ++l) prediction.bytes[l] = sent_[l].empty() ? 0 : *std::max_element(sent_[l].begin(), sent_[l].end());
+  prediction.crossed = std::accumulate(sent_[1].begin(), sent_[1].end(), 0.0);
   return prediction;
 }
 

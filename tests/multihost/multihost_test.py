@@ -80,6 +80,35 @@ class MultiHost(unittest.TestCase):
                         self.assert_good(results)
                         self.assertIn(algorithm, results[0][1])
 
+    def crossing(self, network, hosts, ranks, collective, size):
+        """Bytes that leave all hosts in one call: what a run of more calls sends more."""
+        sent = []
+        few, many = 4, 16
+        for iterations in (few, many):
+            program = [PEAL, "bench", collective, "-b", str(size), "-e", str(size), "--out-of-place", "--iters", str(iterations), "--warmup", "0"]
+            before = sum(network.sent())
+            self.assert_good(self.ends(self.job(network, hosts, ranks, program)))
+            sent.append(sum(network.sent()) - before)
+        return (sent[1] - sent[0]) / ((many + many // 2) - (few + few // 2))  # with aligned starts, and in a loop
+
+    def assert_fewest_cross(self, count, each, expected):
+        size = 1 << 20
+        with Network(count) as network:
+            hosts = [f"192.168.77.{i + 1}" for i in range(count)]
+            for collective, blocks in expected.items():
+                with self.subTest(collective=collective):
+                    crossed = self.crossing(network, hosts, count * each, collective, size) / size
+                    print(f"{collective} on {count} hosts of {each}: {crossed:.3f} times its size crosses, the fewest are {blocks:.3f}", file=sys.stderr)
+                    self.assertGreater(crossed, 0.99 * blocks, "less than can be")
+                    self.assertLess(crossed, 1.08 * blocks, "headers and acknowledgements are a few per cent")
+
+    def test_each_byte_crosses_between_two_hosts_as_rarely_as_can_be(self):
+        self.assert_fewest_cross(2, 2, {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "broadcast": 1, "reduce": 1, "gather": 1 / 2,
+                                        "scatter": 1 / 2, "all_to_all": 2})
+
+    def test_each_byte_crosses_between_three_hosts_as_rarely_as_can_be(self):
+        self.assert_fewest_cross(3, 2, {"all_reduce": 4, "all_gather": 2, "reduce_scatter": 2, "broadcast": 2})
+
     def test_two_hosts_v6(self):
         with Network(2) as network:
             hosts = ["fd00:77::1", "fd00:77::2"]

@@ -2,6 +2,7 @@
 
 Their addresses (192.168.x.y, fd00:x::y) exist inside the namespaces only; nothing can leave them."""
 
+import json
 import os
 import signal
 import subprocess
@@ -72,6 +73,14 @@ class Network:
         )
         self.processes.append(process)
         return process
+
+    def sent(self):
+        """Bytes that have left each host by eth0, as the kernel counts them there."""
+        counts = []
+        for host in self.hosts:
+            done = subprocess.run(["ip", "-n", host, "-s", "-j", "link", "show", "eth0"], capture_output=True, timeout=20, check=True)
+            counts.append(json.loads(done.stdout)[0]["stats64"]["tx"]["bytes"])
+        return counts
 
     def pids(self, host):
         done = subprocess.run(["ip", "netns", "pids", self.hosts[host]], capture_output=True, text=True, timeout=20, check=False)

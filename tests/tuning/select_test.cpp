@@ -41,6 +41,19 @@ Seat host(int cores, int ranks, EnvironmentOptions options = {}) {
   return seat;
 }
 
+/// Two hosts of `each` ranks, joined by sockets.
+Environment two_hosts(int each) {
+  Environment environment = host(2 * each, 2 * each).environment;
+  environment.nodes = 2;
+  environment.placement.group.clear();
+  for (int r = 0; r < 2 * each; ++r) environment.placement.group.push_back(r / each);
+  environment.level[0].is_used = each > 1;
+  environment.level[1] = {true, "tcp", topology::PathClass::net, {0}, Bandwidth::gigabytes(1.25), each};
+  std::erase_if(environment.offers, [](const Offer& o) { return o.protocol != schedule::Protocol::staged; });
+  environment.offers.at(0).constants[1] = *topology::constants_for("tcp", "staged");
+  return environment;
+}
+
 Question ask(std::uint64_t bytes) {
   Question q;
   q.call.bytes = {bytes};
@@ -247,6 +260,34 @@ TEST(Plan, SizesAreThoseOfNcclTests) {
   EXPECT_DOUBLE_EQ(bus_factor(Collective::all_reduce, 8), 1.75);
   EXPECT_DOUBLE_EQ(bus_factor(Collective::all_to_all, 8), 0.875);
   EXPECT_DOUBLE_EQ(bus_factor(Collective::broadcast, 8), 1);
+}
+
+TEST(Select, BetweenTwoHostsTheFewestBytesCross) {
+  const Environment environment = two_hosts(2);
+  const std::pair<Collective, double> fewest[] = {{Collective::all_reduce, 2},
+                                                  {Collective::all_gather, 1},
+                                                  {Collective::reduce_scatter, 1},
+                                                  {Collective::broadcast, 1},
+                                                  {Collective::reduce, 1}};
+  for (const auto& [collective, times] : fewest)
+    for (const std::uint64_t bytes : {std::uint64_t{256} << 10, std::uint64_t{1} << 20, std::uint64_t{16} << 20}) {
+      Question q = ask(bytes);
+      q.call.collective = collective;
+      const auto selection = select(environment, q);
+      ASSERT_TRUE(selection) << selection.error().message;
+      const Candidate& chosen = selection->chosen();
+      EXPECT_NEAR(chosen.prediction.crossed, times * static_cast<double>(bytes), 0.01 * static_cast<double>(bytes))
+          << name_of(collective) << " of " << bytes << " by " << chosen.algorithm->name;
+    }
+}
+
+TEST(Plan, MessagesBySocketsAreLongerWhereNobodyWaitsToSendThemOn) {
+  Question q = ask(std::uint64_t{16} << 20);
+  EXPECT_EQ(select(host(2, 2).environment, q)->chosen().message_bytes, schedule::kSlotMessageBytes);
+  EXPECT_TRUE(two_hosts(1).is_by_sockets_alone());
+  EXPECT_EQ(select(two_hosts(1), q)->chosen().message_bytes, schedule::kSocketMessageBytes);
+  EXPECT_FALSE(two_hosts(2).is_by_sockets_alone());
+  EXPECT_EQ(select(two_hosts(2), q)->chosen().message_bytes, schedule::kSlotMessageBytes);
 }
 
 TEST(Explain, SaysWhatWasChosenAndWhy) {
