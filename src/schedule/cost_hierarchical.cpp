@@ -49,7 +49,8 @@ CostTerms rails_cost(const Request& request, const GroupMap& map) {
   const double n = request.ranks;
   CostTerms cost;
   cost.pipelined = true;
-  if (m > 1) cost.level[0] = {g * (m - 1), g * (m - 1), g * (m - 1) / n, g * (m - 1) / n};
+  // Inside, a ring takes at least a round, in which the next block crosses: g (m - 1) rounds in all, of which g - 1 cross.
+  if (m > 1) cost.level[0] = {g * (m - 1) - (g - 1), g * (m - 1), g * (m - 1) / n, g * (m - 1) / n};
   cost.level[1] = {g - 1, g - 1, (g - 1) / n, (g - 1) / n};
   if (has_reduction(request.collective))
     cost.reduced = (n - 1) / n;

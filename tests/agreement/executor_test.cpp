@@ -26,7 +26,7 @@ void check_case(const schedule::Algorithm& algorithm, const schedule::Request& r
   options.keeps_log = true;
   options.message_bytes = options.fabric.message_bytes = message_bytes;
   options.fabric.slots = slots;
-  options.fabric.channels = 2;
+  options.fabric.channels = 4;
   options.fabric.longest_delay_ticks = 3;
   const std::string name = std::string(name_of(c.collective)) + " by " + std::string(algorithm.name) + ", ranks " +
                            std::to_string(c.ranks) + ", root " + std::to_string(c.root) + (c.in_place ? ", in place" : "");

@@ -40,7 +40,7 @@ int run_all(const Circumstances& at, Protocol protocol, std::initializer_list<in
             options.message_bytes = at.message_bytes;
             options.fabric.seed = static_cast<std::uint64_t>(n) * 100 + static_cast<std::uint64_t>(runs);
             options.fabric.slots = at.slots;
-            options.fabric.channels = 2;
+            options.fabric.channels = 4;
             options.fabric.longest_delay_ticks = at.delay;
             options.fabric.message_bytes = at.message_bytes;
             FakeRun run(algorithm, request, c, options);
@@ -80,7 +80,7 @@ FakeRun ring_run(int n, int delay = 2) {
   request.ranks = n;
   FakeRun::Options options;
   options.fabric.slots = 2;
-  options.fabric.channels = 2;
+  options.fabric.channels = 4;
   options.fabric.longest_delay_ticks = delay;
   options.fabric.message_bytes = options.message_bytes = 256;
   return FakeRun(ring(), request, c, options);
@@ -121,7 +121,7 @@ TEST(Execution, AMessageOfAnotherCallIsAMismatchThatNamesBoth) {
   schedule::Request request;
   request.ranks = 2;
   FakeRun::Options options;
-  options.fabric.channels = 2;
+  options.fabric.channels = 4;
   FakeRun run(ring(), request, c, options);
   // Rank 1 has sent for something else before.
   executor::CallSignature other;

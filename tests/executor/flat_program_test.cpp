@@ -197,7 +197,7 @@ transport::FakeOptions fabric_of(std::uint64_t seed) {
   transport::FakeOptions options;
   options.seed = seed;
   options.slots = 2;
-  options.channels = 2;
+  options.channels = 4;
   options.longest_delay_ticks = 3;
   options.message_bytes = 512;
   return options;

@@ -283,6 +283,7 @@ TEST(Select, BetweenTwoHostsTheFewestBytesCross) {
 
 TEST(Plan, MessagesBySocketsAreLongerWhereNobodyWaitsToSendThemOn) {
   Question q = ask(std::uint64_t{16} << 20);
+  q.protocol = "staged";
   EXPECT_EQ(select(host(2, 2).environment, q)->chosen().message_bytes, schedule::kSlotMessageBytes);
   EXPECT_TRUE(two_hosts(1).is_by_sockets_alone());
   EXPECT_EQ(select(two_hosts(1), q)->chosen().message_bytes, schedule::kSocketMessageBytes);
