@@ -12,7 +12,7 @@ headers: 1514 bytes on the wire carry 1448) through the busiest host's link at t
 hosts a call, counted by the kernel on the hosts' interfaces, and how many times the fewest possible these are (headers and
 acknowledgements are in it: a factor of 1.05 on a shaped link is none too many); *peer*, *flat*: Peal's p50 / that of the best peer and of
 Peal's best flat algorithm, medians of the repeats' ratios. All run under the same scheduler class (SCHED_RR where allowed). A bucket saves
-up a quarter of a millisecond between calls, so that short calls can be a little faster than the line.
+up a millisecond while nothing is sent, so that short calls can be faster than the line, by more where the library aligns its ranks longer.
 
 Host i has core i modulo the cores of this machine to itself or shares it. MPICH's ranks never yield, so it takes part only where there is a core a rank. Needs root, iproute2,
 openmpi-bin, libopenmpi-dev, mpich and libmpich-dev. All that it makes is removed at the end, also after Ctrl-C."""
@@ -75,8 +75,8 @@ class Lab(hosts_module.Network):
         return done.stdout
 
     def burst(self):
-        """Bytes that a bucket saves up: a quarter of a millisecond, so that a pause between calls makes the next one little shorter."""
-        return max(32 << 10, int(self.bits() / 8 * 0.00025))
+        """Bytes that a bucket saves up: a millisecond. With a quarter of one the line idles whenever the kernel's timer comes late."""
+        return max(128 << 10, int(self.bits() / 8 * 0.001))
 
     def bits(self):
         value, unit = re.fullmatch(r"([\d.]+)([kmg])bit", self.rate).groups()
