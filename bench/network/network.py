@@ -301,6 +301,7 @@ def main():
     reason = hosts_module.why_not()
     if reason:
         sys.exit(f"Network namespaces cannot be made here: {reason}")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell had it ignored
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped by SIGTERM"))  # so that all is removed
     sweep_up()
     folder = tempfile.mkdtemp(prefix="peal-network-")
