@@ -180,6 +180,12 @@ class PEAL_API Communicator {
   void all_to_all_v(const void* send, std::span<const std::uint64_t> send_counts, std::span<const std::uint64_t> send_displacements,
                     void* receive, std::span<const std::uint64_t> receive_counts, std::span<const std::uint64_t> receive_displacements,
                     DataType type);
+  // As in MPI, counts and displacements of all ranks matter at the root only (elsewhere they may be empty); every rank gives its own
+  // count, the root too: the one that it has in the list.
+  void gather_v(const void* send, std::size_t send_count, void* receive, std::span<const std::uint64_t> receive_counts,
+                std::span<const std::uint64_t> receive_displacements, DataType type, int root);
+  void scatter_v(const void* send, std::span<const std::uint64_t> send_counts, std::span<const std::uint64_t> send_displacements,
+                 void* receive, std::size_t receive_count, DataType type, int root);
 
   // Point to point. Messages between two ranks go in order. Inside group_start() .. group_end() sends and receives are gathered
   // and go at the same time, so that exchanges cannot deadlock.
@@ -200,6 +206,18 @@ class PEAL_API Communicator {
   Work scatter_async(const void* send, void* receive, std::size_t count, DataType type, int root);
   Work all_to_all_async(const void* send, void* receive, std::size_t count, DataType type);
   Work barrier_async();
+  // Counts and displacements are copied: their arrays need not outlive the call.
+  Work all_gather_v_async(const void* send, void* receive, std::span<const std::uint64_t> counts,
+                          std::span<const std::uint64_t> displacements, DataType type);
+  Work reduce_scatter_v_async(const void* send, void* receive, std::span<const std::uint64_t> counts, DataType type,
+                              ReduceOp op = ReduceOp::sum, double premul = 1.0);
+  Work all_to_all_v_async(const void* send, std::span<const std::uint64_t> send_counts, std::span<const std::uint64_t> send_displacements,
+                          void* receive, std::span<const std::uint64_t> receive_counts,
+                          std::span<const std::uint64_t> receive_displacements, DataType type);
+  Work gather_v_async(const void* send, std::size_t send_count, void* receive, std::span<const std::uint64_t> receive_counts,
+                      std::span<const std::uint64_t> receive_displacements, DataType type, int root);
+  Work scatter_v_async(const void* send, std::span<const std::uint64_t> send_counts, std::span<const std::uint64_t> send_displacements,
+                       void* receive, std::size_t receive_count, DataType type, int root);
   /// The group gathered since group_start(), asynchronously.
   Work group_end_async();
 

@@ -33,8 +33,10 @@ enum class Collective : std::uint8_t {
   all_gather_v,
   reduce_scatter_v,
   all_to_all_v,
+  gather_v,
+  scatter_v,
 };
-inline constexpr int kCollectiveCount = 13;
+inline constexpr int kCollectiveCount = 15;
 
 /// Bytes of one element of `type`.
 constexpr std::size_t size_of(DataType type) noexcept {

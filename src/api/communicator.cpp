@@ -61,6 +61,60 @@ comm::Call rooted(Collective kind, const void* send, void* receive, std::size_t 
   return call;
 }
 
+comm::Call gathered_v(const void* send, void* receive, std::span<const std::uint64_t> counts, std::span<const std::uint64_t> displacements,
+                      DataType type) {
+  comm::Call call = collective(Collective::all_gather_v, send, receive, 0, type);
+  call.receive_counts = counts;
+  call.receive_displs = displacements;
+  return call;
+}
+
+std::vector<std::uint64_t> one_behind_the_other(std::span<const std::uint64_t> counts) {
+  std::vector<std::uint64_t> displacements(counts.size());
+  for (std::size_t i = 1; i < counts.size(); ++i) displacements[i] = displacements[i - 1] + counts[i - 1];
+  return displacements;
+}
+
+comm::Call reduced_v(const void* send, void* receive, std::span<const std::uint64_t> counts, std::span<const std::uint64_t> displacements,
+                     DataType type, ReduceOp op, double premul) {
+  comm::Call call = reduction(Collective::reduce_scatter_v, send, receive, 0, type, op, premul);
+  call.send_counts = counts;
+  call.send_displs = displacements;
+  return call;
+}
+
+comm::Call exchanged_v(const void* send, std::span<const std::uint64_t> send_counts, std::span<const std::uint64_t> send_displacements,
+                       void* receive, std::span<const std::uint64_t> receive_counts, std::span<const std::uint64_t> receive_displacements,
+                       DataType type) {
+  comm::Call call = collective(Collective::all_to_all_v, send, receive, 0, type);
+  call.send_counts = send_counts;
+  call.send_displs = send_displacements;
+  call.receive_counts = receive_counts;
+  call.receive_displs = receive_displacements;
+  return call;
+}
+
+// What ranks other than the root give as counts of all is not looked at.
+comm::Call to_root_v(const comm::Core& core, const void* send, std::size_t send_count, void* receive,
+                     std::span<const std::uint64_t> receive_counts, std::span<const std::uint64_t> receive_displacements, DataType type,
+                     int root) {
+  comm::Call call = rooted(Collective::gather_v, send, receive, send_count, type, root);
+  if (core.rank() != root) return call;
+  call.receive_counts = receive_counts;
+  call.receive_displs = receive_displacements;
+  return call;
+}
+
+comm::Call from_root_v(const comm::Core& core, const void* send, std::span<const std::uint64_t> send_counts,
+                       std::span<const std::uint64_t> send_displacements, void* receive, std::size_t receive_count, DataType type,
+                       int root) {
+  comm::Call call = rooted(Collective::scatter_v, send, receive, receive_count, type, root);
+  if (core.rank() != root) return call;
+  call.send_counts = send_counts;
+  call.send_displs = send_displacements;
+  return call;
+}
+
 }  // namespace
 
 UniqueId make_unique_id() {
@@ -126,32 +180,33 @@ void Communicator::barrier() { require(core_of(impl_).run(collective(Collective:
 
 void Communicator::all_gather_v(const void* send, void* receive, std::span<const std::uint64_t> counts,
                                 std::span<const std::uint64_t> displacements, DataType type) {
-  comm::Call call = collective(Collective::all_gather_v, send, receive, 0, type);
-  call.receive_counts = counts;
-  call.receive_displs = displacements;
-  require(core_of(impl_).run(call));
+  require(core_of(impl_).run(gathered_v(send, receive, counts, displacements, type)));
 }
 
 void Communicator::reduce_scatter_v(const void* send, void* receive, std::span<const std::uint64_t> counts, DataType type, ReduceOp op,
                                     double premul) {
-  comm::Call call = reduction(Collective::reduce_scatter_v, send, receive, 0, type, op, premul);
-  std::vector<std::uint64_t> displacements(counts.size());
-  for (std::size_t i = 1; i < counts.size(); ++i) displacements[i] = displacements[i - 1] + counts[i - 1];
-  call.send_counts = counts;
-  call.send_displs = displacements;
-  require(core_of(impl_).run(call));
+  const std::vector<std::uint64_t> displacements = one_behind_the_other(counts);
+  require(core_of(impl_).run(reduced_v(send, receive, counts, displacements, type, op, premul)));
 }
 
 void Communicator::all_to_all_v(const void* send, std::span<const std::uint64_t> send_counts,
                                 std::span<const std::uint64_t> send_displacements, void* receive,
                                 std::span<const std::uint64_t> receive_counts, std::span<const std::uint64_t> receive_displacements,
                                 DataType type) {
-  comm::Call call = collective(Collective::all_to_all_v, send, receive, 0, type);
-  call.send_counts = send_counts;
-  call.send_displs = send_displacements;
-  call.receive_counts = receive_counts;
-  call.receive_displs = receive_displacements;
-  require(core_of(impl_).run(call));
+  require(core_of(impl_).run(exchanged_v(send, send_counts, send_displacements, receive, receive_counts, receive_displacements, type)));
+}
+
+void Communicator::gather_v(const void* send, std::size_t send_count, void* receive, std::span<const std::uint64_t> receive_counts,
+                            std::span<const std::uint64_t> receive_displacements, DataType type, int root) {
+  comm::Core& core = core_of(impl_);
+  require(core.run(to_root_v(core, send, send_count, receive, receive_counts, receive_displacements, type, root)));
+}
+
+void Communicator::scatter_v(const void* send, std::span<const std::uint64_t> send_counts,
+                             std::span<const std::uint64_t> send_displacements, void* receive, std::size_t receive_count, DataType type,
+                             int root) {
+  comm::Core& core = core_of(impl_);
+  require(core.run(from_root_v(core, send, send_counts, send_displacements, receive, receive_count, type, root)));
 }
 
 void Communicator::send(const void* data, std::size_t count, DataType type, int to) {
@@ -231,6 +286,32 @@ Work Communicator::all_to_all_async(const void* send, void* receive, std::size_t
   return begin(impl_, collective(Collective::all_to_all, send, receive, count, type));
 }
 Work Communicator::barrier_async() { return begin(impl_, collective(Collective::barrier, nullptr, nullptr, 0, DataType::u8)); }
+Work Communicator::all_gather_v_async(const void* send, void* receive, std::span<const std::uint64_t> counts,
+                                      std::span<const std::uint64_t> displacements, DataType type) {
+  return begin(impl_, gathered_v(send, receive, counts, displacements, type));
+}
+Work Communicator::reduce_scatter_v_async(const void* send, void* receive, std::span<const std::uint64_t> counts, DataType type,
+                                          ReduceOp op, double premul) {
+  const std::vector<std::uint64_t> displacements = one_behind_the_other(counts);
+  return begin(impl_, reduced_v(send, receive, counts, displacements, type, op, premul));
+}
+Work Communicator::all_to_all_v_async(const void* send, std::span<const std::uint64_t> send_counts,
+                                      std::span<const std::uint64_t> send_displacements, void* receive,
+                                      std::span<const std::uint64_t> receive_counts, std::span<const std::uint64_t> receive_displacements,
+                                      DataType type) {
+  return begin(impl_, exchanged_v(send, send_counts, send_displacements, receive, receive_counts, receive_displacements, type));
+}
+Work Communicator::gather_v_async(const void* send, std::size_t send_count, void* receive, std::span<const std::uint64_t> receive_counts,
+                                  std::span<const std::uint64_t> receive_displacements, DataType type, int root) {
+  const comm::Core& core = core_of(impl_);
+  return begin(impl_, to_root_v(core, send, send_count, receive, receive_counts, receive_displacements, type, root));
+}
+Work Communicator::scatter_v_async(const void* send, std::span<const std::uint64_t> send_counts,
+                                   std::span<const std::uint64_t> send_displacements, void* receive, std::size_t receive_count,
+                                   DataType type, int root) {
+  const comm::Core& core = core_of(impl_);
+  return begin(impl_, from_root_v(core, send, send_counts, send_displacements, receive, receive_count, type, root));
+}
 
 Communicator Communicator::split(int color, int key) {
   std::shared_ptr<comm::Core> part = value_or_throw(core_of(impl_).split(color, key));

@@ -13,8 +13,8 @@ constexpr std::array<std::string_view, kDataTypeCount> kDataTypes = {"f64", "f32
 constexpr std::array<std::string_view, kReduceOpCount> kReduceOps = {"sum",        "prod", "min", "max", "avg",
                                                                      "premul_sum", "band", "bor", "bxor"};
 constexpr std::array<std::string_view, kCollectiveCount> kCollectives = {
-    "all_reduce", "reduce_scatter", "all_gather", "broadcast",    "reduce",           "gather",      "scatter",
-    "all_to_all", "barrier",        "send_recv",  "all_gather_v", "reduce_scatter_v", "all_to_all_v"};
+    "all_reduce", "reduce_scatter", "all_gather",   "broadcast",        "reduce",       "gather",   "scatter",  "all_to_all",
+    "barrier",    "send_recv",      "all_gather_v", "reduce_scatter_v", "all_to_all_v", "gather_v", "scatter_v"};
 
 struct Spelling {
   std::string_view text;

@@ -68,6 +68,20 @@ comm::Call BenchBuffers::call(bool in_place) const {
       call.send_counts = counts_;
       call.send_displs = displs_;
       break;
+    case Collective::gather_v:
+      if (in_place) call.send = receive_.data() + displs_[me] * element;
+      call.count = counts_[me];
+      if (rank_ != options_.root) break;
+      call.receive_counts = counts_;
+      call.receive_displs = displs_;
+      break;
+    case Collective::scatter_v:
+      if (in_place) call.receive = send_.data() + displs_[me] * element;
+      call.count = counts_[me];
+      if (rank_ != options_.root) break;
+      call.send_counts = counts_;
+      call.send_displs = displs_;
+      break;
     case Collective::all_to_all_v:
       call.send_counts = counts_;
       call.send_displs = displs_;
@@ -88,10 +102,12 @@ BenchBuffers::Own BenchBuffers::own_input() const {
   switch (options_.collective) {
     case Collective::reduce_scatter:
     case Collective::reduce_scatter_v:
-    case Collective::scatter: return {};  // works inside the send buffer
+    case Collective::scatter:
+    case Collective::scatter_v: return {};  // works inside the send buffer
     case Collective::all_gather:
     case Collective::gather: return {receive_.data() + me * count_ * element, count_};
-    case Collective::all_gather_v: return {receive_.data() + displs_[me] * element, counts_[me]};
+    case Collective::all_gather_v:
+    case Collective::gather_v: return {receive_.data() + displs_[me] * element, counts_[me]};
     default: return {receive_.data(), count_};
   }
 }
@@ -111,7 +127,7 @@ void BenchBuffers::clear_in_place() {
 
 Status BenchBuffers::fill_reals(bool in_place, bool is_new) {
   const std::uint64_t element = size_of(options_.type);
-  const std::uint64_t uneven = counts_[static_cast<std::size_t>(rank_)];  // all_gather_v sends this many
+  const std::uint64_t uneven = counts_[static_cast<std::size_t>(rank_)];  // all_gather_v and gather_v send this many
   const std::uint64_t made = std::max(input_, uneven);
   if (is_new) {
     PEAL_TRY(made_.grow(std::max<std::uint64_t>(1, made * element)));
@@ -137,10 +153,14 @@ BenchBuffers::Output BenchBuffers::output(bool in_place) const {
     case Collective::reduce: return is_root ? Output{receive_.data(), count_, 0} : Output{};
     case Collective::gather: return is_root ? Output{receive_.data(), count_ * n_, 0} : Output{};
     case Collective::reduce_scatter: return {in_place ? send_.data() + me * count_ * element : receive_.data(), count_, me * kBlockStride};
-    case Collective::reduce_scatter_v: return {in_place ? send_.data() + displs_[me] * element : receive_.data(), counts_[me], displs_[me]};
+    case Collective::reduce_scatter_v:
+    case Collective::scatter_v: return {in_place ? send_.data() + displs_[me] * element : receive_.data(), counts_[me], displs_[me]};
     case Collective::scatter: return {in_place ? send_.data() + me * count_ * element : receive_.data(), count_, me * count_};
     case Collective::all_gather:
     case Collective::all_to_all: return {receive_.data(), count_ * n_, 0};
+    case Collective::gather_v:
+      if (!is_root) return {};
+      [[fallthrough]];
     case Collective::all_gather_v: return {receive_.data(), displs_[n_ - 1] + counts_[n_ - 1], 0};
     case Collective::all_to_all_v: return {receive_.data(), back_counts_[0] * n_, 0};
     case Collective::barrier: return {};
@@ -172,6 +192,9 @@ std::int64_t BenchBuffers::wrong(bool in_place) const {
     case Collective::scatter:
       return copies(in_place ? send_.data() + own * count_ * element : out, count_, static_cast<std::uint64_t>(options_.root),
                     own * count_);
+    case Collective::scatter_v:
+      return copies(in_place ? send_.data() + displs_[own] * element : out, counts_[own], static_cast<std::uint64_t>(options_.root),
+                    displs_[own]);
     case Collective::send_recv: return copies(out, count_, (own + n_ - 1) % n_, 0);
     case Collective::gather:
       if (me != options_.root) return 0;
@@ -179,6 +202,9 @@ std::int64_t BenchBuffers::wrong(bool in_place) const {
     case Collective::all_gather:
       for (std::uint64_t r = 0; r < n_; ++r) bad += copies(out + r * count_ * element, count_, r, 0);
       return bad;
+    case Collective::gather_v:
+      if (me != options_.root) return 0;
+      [[fallthrough]];
     case Collective::all_gather_v:
       for (std::uint64_t r = 0; r < n_; ++r) bad += copies(out + displs_[r] * element, counts_[r], r, 0);
       return bad;

@@ -301,7 +301,7 @@ Status run_bench(comm::Core& core, comm::Core& plain, const BenchOptions& option
   PEAL_TRY(bench.open());
   for (Bytes size = options.first; size.value <= options.last.value; size.value *= options.factor) {
     PEAL_ASSIGN(BenchRow row, bench.measure(size));
-    if (options.collective != Collective::send_recv && options.collective != Collective::all_to_all_v) {
+    if (options.collective != Collective::send_recv && !has_private_counts(options.collective)) {
       const int root = has_root(options.collective) ? options.root : -1;
       PEAL_ASSIGN(row.predicted_us, core.plans().predicted_us(options.collective, {row.bytes}, options.type, root));
     }

@@ -66,14 +66,14 @@ Result<std::vector<int>> ranks_of(const TuneWords& words) {
 Result<TuneOptions> options_of(const TuneWords& words) {
   TuneOptions options;
   if (words.collectives.empty()) {
-    // Point to point has one way only, and the counts of all_to_all_v are not known to all.
+    // Point to point has one way only, and the counts of some v-collectives are not known to all.
     for (int c = 0; c < kCollectiveCount; ++c)
-      if (const auto collective = static_cast<Collective>(c); collective != Collective::send_recv && collective != Collective::all_to_all_v)
+      if (const auto collective = static_cast<Collective>(c); collective != Collective::send_recv && !has_private_counts(collective))
         options.collectives.push_back(collective);
   }
   for (const std::string& part : parts_of(words.collectives)) {
     PEAL_ASSIGN(const Collective collective, parse_collective(part));
-    if (collective == Collective::send_recv || collective == Collective::all_to_all_v)
+    if (collective == Collective::send_recv || has_private_counts(collective))
       return fail(ErrorCode::invalid_argument, "{} goes one way only, there is nothing to tune; leave it out", part);
     options.collectives.push_back(collective);
   }

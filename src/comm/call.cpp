@@ -24,13 +24,44 @@ std::uint64_t blocks_of(Collective c, int ranks) { return has_blocks(c) && !vari
 
 // Which of its buffers this rank really uses.
 bool uses_send(const Call& call, int rank) {
-  return !(call.collective == Collective::broadcast || call.collective == Collective::scatter) || rank == call.root;
+  return !(call.collective == Collective::broadcast || call.collective == Collective::scatter ||
+           call.collective == Collective::scatter_v) ||
+         rank == call.root;
 }
 bool uses_receive(const Call& call, int rank) {
-  return !(call.collective == Collective::reduce || call.collective == Collective::gather) || rank == call.root;
+  return !(call.collective == Collective::reduce || call.collective == Collective::gather || call.collective == Collective::gather_v) ||
+         rank == call.root;
 }
 
-Status check_varied(const Call& call, int ranks, std::size_t element) {
+std::uint64_t total(std::span<const std::uint64_t> counts) { return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}); }
+
+// gather_v and scatter_v: the root has the counts of all, everybody its own.
+Status check_rooted_varied(const Call& call, int rank, int ranks, std::size_t element) {
+  const std::string_view name = name_of(call.collective);
+  const bool gathers = call.collective == Collective::gather_v;
+  if (call.count > kMostBytes / element)
+    return fail(ErrorCode::invalid_argument, "{}: {} elements of {} go beyond the address space", name, call.count, name_of(call.type));
+  std::uint64_t all = 0;
+  if (rank == call.root) {
+    const std::span<const std::uint64_t> counts = gathers ? call.receive_counts : call.send_counts;
+    PEAL_TRY(check_counts(gathers ? "the receive side" : "the send side", counts, gathers ? call.receive_displs : call.send_displs, ranks,
+                          element));
+    if (counts[static_cast<std::size_t>(rank)] != call.count)
+      return fail(ErrorCode::invalid_argument, "{}: the root's own count is {}, but its list of counts says {} for it; give the same twice",
+                  name, call.count, counts[static_cast<std::size_t>(rank)]);
+    all = total(counts);
+  }
+  const std::uint64_t sent = gathers ? call.count : all;
+  const std::uint64_t received = gathers ? all : call.count;
+  if (call.send == nullptr && sent > 0)
+    return fail(ErrorCode::invalid_argument, "{}: the send buffer is null but {} elements are asked for", name, sent);
+  if (call.receive == nullptr && received > 0)
+    return fail(ErrorCode::invalid_argument, "{}: the receive buffer is null but {} elements are asked for", name, received);
+  return {};
+}
+
+Status check_varied(const Call& call, int rank, int ranks, std::size_t element) {
+  if (has_root(call.collective)) return check_rooted_varied(call, rank, ranks, element);
   if (call.collective != Collective::all_gather_v)
     PEAL_TRY(check_counts("the send side", call.send_counts, call.send_displs, ranks, element));
   if (call.collective != Collective::reduce_scatter_v)
@@ -50,7 +81,7 @@ Status check(const Call& call, int rank, int ranks) {
   if (has_root(call.collective) && (call.root < 0 || call.root >= ranks))
     return fail(ErrorCode::invalid_argument, "{}: root {} is not a rank of a communicator of {}; give 0 to {}", name, call.root, ranks,
                 ranks - 1);
-  if (varies(call.collective)) return check_varied(call, ranks, element);
+  if (varies(call.collective)) return check_varied(call, rank, ranks, element);
   const std::uint64_t blocks = blocks_of(call.collective, ranks);
   if (call.count > kMostBytes / element / blocks)
     return fail(ErrorCode::invalid_argument, "{}: {} elements of {} go beyond the address space", name, call.count, name_of(call.type));
@@ -79,6 +110,10 @@ bool is_in_place(const Call& call, int rank, int ranks) {
     case Collective::scatter: return rank == call.root && receive == send + block;
     case Collective::all_gather_v: return send == receive + call.receive_displs[static_cast<std::size_t>(rank)] * size_of(call.type);
     case Collective::reduce_scatter_v: return receive == send + call.send_displs[static_cast<std::size_t>(rank)] * size_of(call.type);
+    case Collective::gather_v:
+      return rank == call.root && send == receive + call.receive_displs[static_cast<std::size_t>(rank)] * size_of(call.type);
+    case Collective::scatter_v:
+      return rank == call.root && receive == send + call.send_displs[static_cast<std::size_t>(rank)] * size_of(call.type);
     default: return false;
   }
 }
@@ -86,11 +121,9 @@ bool is_in_place(const Call& call, int rank, int ranks) {
 std::uint64_t size_in_bytes(const Call& call, int ranks) {
   const std::size_t element = size_of(call.type);
   if (call.collective == Collective::barrier) return 0;
-  if (call.collective == Collective::all_to_all_v) return kNominalBytes;
-  if (call.collective == Collective::all_gather_v)
-    return std::accumulate(call.receive_counts.begin(), call.receive_counts.end(), std::uint64_t{0}) * element;
-  if (call.collective == Collective::reduce_scatter_v)
-    return std::accumulate(call.send_counts.begin(), call.send_counts.end(), std::uint64_t{0}) * element;
+  if (has_private_counts(call.collective)) return kNominalBytes;
+  if (call.collective == Collective::all_gather_v) return total(call.receive_counts) * element;
+  if (call.collective == Collective::reduce_scatter_v) return total(call.send_counts) * element;
   return call.count * element * blocks_of(call.collective, ranks);
 }
 

@@ -116,7 +116,7 @@ Result<std::unique_ptr<CachedPlan>> Plans::make(const PlanKey& key) const {
   plan.layouts = schedule.layouts;
   plan.pieced = schedule.pieced;
   plan.chunks_a_message = plan.pieced ? schedule::widest_message(schedule) : 1;
-  plan.is_cut_by_transfer = key.collective == Collective::all_to_all_v;
+  plan.is_cut_by_transfer = has_private_counts(key.collective);
   plan.message_bytes =
       std::min(message_bytes_, plan.is_cut_by_transfer ? schedule::traits_of(chosen.protocol).message_bytes : chosen.message_bytes);
   plan.hash = executor::plan_hash(plan.algorithm, plan.protocol, plan.message_bytes);

@@ -17,7 +17,10 @@ CallSignature from_tag(const transport::Tag& tag) {
 
 std::string describe(const CallSignature& call) {
   if (call.collective == Collective::barrier) return fmt::format("barrier, call {}", call.sequence);
-  std::string text = fmt::format("{} of {} {}", name_of(call.collective), call.count, name_of(call.type));
+  // The v-collectives' counts are no part of the call, but where one transfer's is known it is said.
+  const bool has_no_count = varies(call.collective) && call.count == 0;
+  std::string text = has_no_count ? fmt::format("{} of {}", name_of(call.collective), name_of(call.type))
+                                  : fmt::format("{} of {} {}", name_of(call.collective), call.count, name_of(call.type));
   if (has_reduction(call.collective)) text += fmt::format(" ({})", name_of(call.op));
   if (call.root >= 0 && call.collective != Collective::send_recv) text += fmt::format(" with root {}", call.root);
   return text + fmt::format(", call {}", call.sequence);

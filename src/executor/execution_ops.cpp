@@ -83,7 +83,12 @@ void Execution::each_run(const Ref& ref, const BoundOp& bound, const Strand& str
 // Collectives mark the first message of every edge in a call; point to point marks the first message of every send, because the
 // other side may receive several sends of one group in several calls.
 const transport::Tag* Execution::tag_to_send(Edge& e, const BoundOp& bound, const Strand& strand) {
-  if (call_.collective != Collective::send_recv) return e.sent_in != call_id_ ? &tag_ : nullptr;
+  if (call_.collective != Collective::send_recv) {
+    if (e.sent_in == call_id_) return nullptr;
+    if (!is_counted(bound)) return &tag_;
+    edge_tag_ = counted_tag(bound.op->src, bound);
+    return &edge_tag_;
+  }
   if (strand.message != 0) return nullptr;
   edge_tag_ = pair_tag(user_buffer(bound.op->src.buffer), e.sent_pairs + 1);
   return &edge_tag_;
@@ -99,6 +104,16 @@ bool Execution::note_sent(Edge& e, const Strand& strand) {
   return true;
 }
 
+// Where each transfer is cut by its own length, the ends of an edge may differ in the number of full messages: then only the count tells.
+// Of transfers of one message the length does.
+bool Execution::is_counted(const BoundOp& bound) const { return plan_->is_cut_by_transfer && messages_of(bound) > 1; }
+
+transport::Tag Execution::counted_tag(const Ref& ref, const BoundOp& bound) const {
+  transport::Tag tag = tag_;
+  tag.words[0] = binding_->chunk(ref.buffer, bound.chunk(ref)).count;
+  return tag;
+}
+
 // The first message of an edge in a call must carry the tag of this call; later ones none; and lengths must be as planned.
 bool Execution::accept(const BoundOp& bound, const Strand& strand, std::size_t got, std::size_t expected, const transport::Tag* tag) {
   const int peer = bound.peer;
@@ -110,6 +125,9 @@ bool Execution::accept(const BoundOp& bound, const Strand& strand, std::size_t g
   transport::Tag want = tag_;
   if (pair && marked) {
     want = pair_tag(user_buffer(bound.op->dst.buffer), ++e.received_pairs);
+    mine = from_tag(want);
+  } else if (marked && is_counted(bound)) {
+    want = counted_tag(bound.op->dst, bound);
     mine = from_tag(want);
   }
   if (got == expected && (marked ? tag != nullptr && *tag == want : tag == nullptr)) return true;

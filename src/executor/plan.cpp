@@ -8,8 +8,9 @@ namespace {
 
 schedule::ExtentTable table_of(const schedule::Layout& layout, const Shape& shape, std::span<const std::uint64_t> counts,
                                std::span<const std::uint64_t> displs) {
-  if (layout.partition == schedule::Partition::varied) return {layout, counts, displs};
-  return {layout, shape.count};
+  if (layout.partition != schedule::Partition::varied) return {layout, shape.count};
+  if (counts.empty()) return {{schedule::Partition::blocks, layout.blocks, layout.chunks_per_block}, 0};
+  return {layout, counts, displs};
 }
 
 // What varies from rank to rank. Each part has as many entries as there are ranks, or none.

@@ -250,6 +250,8 @@ constexpr std::string_view kOneShot = "everybody sends all to everybody; lowest 
 constexpr std::string_view kTwoShot = "everybody owns one chunk: direct reduce-scatter, direct all-gather";
 constexpr std::string_view kOwner = "blocks go straight to their owner, who sums in canonical order";
 constexpr std::string_view kBlocks = "blocks go straight to everybody";
+constexpr std::string_view kToRoot = "everybody sends to the root";
+constexpr std::string_view kFromRoot = "the root sends everybody its block";
 
 }  // namespace
 
@@ -263,16 +265,17 @@ std::vector<Algorithm> direct_algorithms() {
        true},
       {"direct", kBlocks, C::all_gather, true, always, plain_layouts, build_all_gather, exchange_cost, yes},
       {"direct", "the root sends to everybody", C::broadcast, true, always, plain_layouts, build_broadcast, broadcast_cost, yes},
-      {"direct", "everybody sends to the root", C::reduce, true, few_sources, one_shot_layouts, build_reduce, reduce_cost, yes, nullptr,
-       true},
-      {"direct", "everybody sends to the root", C::gather, true, always, plain_layouts, build_gather, gather_cost, yes},
-      {"direct", "the root sends everybody its block", C::scatter, true, always, plain_layouts, build_scatter, exchange_cost, yes},
+      {"direct", kToRoot, C::reduce, true, few_sources, one_shot_layouts, build_reduce, reduce_cost, yes, nullptr, true},
+      {"direct", kToRoot, C::gather, true, always, plain_layouts, build_gather, gather_cost, yes},
+      {"direct", kFromRoot, C::scatter, true, always, plain_layouts, build_scatter, exchange_cost, yes},
       {"all_pairs", "round i sends to rank + i", C::all_to_all, true, apart, plain_layouts, build_all_pairs, exchange_cost, yes},
       {"direct", "everybody tells everybody", C::barrier, true, always, plain_layouts, build_barrier, barrier_cost, yes},
       {"direct", kBlocks, C::all_gather_v, false, always, plain_layouts, build_all_gather, exchange_cost, yes},
       {"direct", kOwner, C::reduce_scatter_v, false, few_sources, scatter_sum_layouts, build_reduce_scatter, reduce_scatter_cost, yes,
        nullptr, true},
       {"all_pairs", "round i sends to rank + i", C::all_to_all_v, false, apart, plain_layouts, build_all_pairs, exchange_cost, yes},
+      {"direct", kToRoot, C::gather_v, false, always, plain_layouts, build_gather, gather_cost, yes},
+      {"direct", kFromRoot, C::scatter_v, false, always, plain_layouts, build_scatter, exchange_cost, yes},
   };
 }
 

@@ -114,6 +114,7 @@ Ref alias_of(const Request& request, const Layouts& layouts, std::int32_t rank, 
     case Collective::all_gather:
     case Collective::all_gather_v:
     case Collective::gather:
+    case Collective::gather_v:
       if (ref.buffer == kInput) {
         ref.buffer = kOutput;
         ref.first += rank * layouts.output.chunks_per_block;
@@ -122,6 +123,7 @@ Ref alias_of(const Request& request, const Layouts& layouts, std::int32_t rank, 
     case Collective::reduce_scatter:
     case Collective::reduce_scatter_v:
     case Collective::scatter:
+    case Collective::scatter_v:
       if (ref.buffer == kOutput) {
         ref.buffer = kInput;
         ref.first += rank * layouts.input.chunks_per_block;

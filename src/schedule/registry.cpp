@@ -156,10 +156,12 @@ Layouts standard_layouts(const Request& request, std::int32_t chunks_per_block) 
       break;
     case Collective::all_to_all: layouts.input = layouts.output = all; break;
     case Collective::all_gather_v:
+    case Collective::gather_v:
       layouts.input = own;
       layouts.output = varied;
       break;
     case Collective::reduce_scatter_v:
+    case Collective::scatter_v:
       layouts.input = varied;
       layouts.output = own;
       break;

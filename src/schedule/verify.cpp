@@ -127,10 +127,12 @@ std::string request_fault(const Request& request, const Layouts& layouts) {
   switch (request.collective) {
     case Collective::all_gather:
     case Collective::all_gather_v:
-    case Collective::gather: fits = out == in * n && layouts.output.chunks_per_block == in; break;
+    case Collective::gather:
+    case Collective::gather_v: fits = out == in * n && layouts.output.chunks_per_block == in; break;
     case Collective::reduce_scatter:
     case Collective::reduce_scatter_v:
-    case Collective::scatter: fits = in == out * n && layouts.input.chunks_per_block == out; break;
+    case Collective::scatter:
+    case Collective::scatter_v: fits = in == out * n && layouts.input.chunks_per_block == out; break;
     case Collective::all_to_all:
     case Collective::all_to_all_v:
       fits = in == out && layouts.input.blocks == n && layouts.output.blocks == n;

@@ -1,5 +1,7 @@
 #include "verify_memory.hpp"
 
+#include <base/names.hpp>
+
 namespace peal::schedule {
 
 bool is_reduction(Collective collective) noexcept {
@@ -61,8 +63,7 @@ std::int64_t Memory::shape_of(std::int32_t rank, BufferId buffer, std::int32_t i
     const std::int64_t to = like_input ? block : rank;
     return (from * request_.ranks + to) * layout.chunks_per_block + part;
   }
-  if (c == Collective::all_gather_v || c == Collective::reduce_scatter_v)
-    return (layout.blocks == 1 ? rank : block) * layout.chunks_per_block + part;
+  if (varies(c)) return (layout.blocks == 1 ? rank : block) * layout.chunks_per_block + part;
   // A buffer cut evenly into N parts, or a block cut evenly into N chunks: part i of N.
   if (layout.partition == Partition::blocks) return static_cast<std::int64_t>(layout.chunks_per_block) << 32 | part;
   return static_cast<std::int64_t>(layout.chunks()) << 32 | index % layout.chunks();
@@ -72,6 +73,7 @@ bool Memory::has_input(std::int32_t rank) const {
   switch (request_.collective) {
     case Collective::broadcast:
     case Collective::scatter:
+    case Collective::scatter_v:
     case Collective::send_recv: return rank == request_.root;
     case Collective::barrier: return false;
     default: return true;
@@ -81,7 +83,8 @@ bool Memory::has_input(std::int32_t rank) const {
 bool Memory::has_output(std::int32_t rank) const {
   switch (request_.collective) {
     case Collective::reduce:
-    case Collective::gather: return rank == request_.root;
+    case Collective::gather:
+    case Collective::gather_v: return rank == request_.root;
     case Collective::send_recv: return rank == request_.peer;
     case Collective::barrier: return false;
     default: return true;
@@ -94,7 +97,8 @@ bool Memory::may_write(std::int32_t rank, BufferId buffer, std::int32_t index) c
   if (request_.in_place && is_reduction(request_.collective)) return true;
   if (!has_output(rank)) return false;
   if (buffer == kOutput) return true;
-  if (request_.collective == Collective::scatter && index / layouts_.input.chunks_per_block != rank) return false;
+  const bool scatters = request_.collective == Collective::scatter || request_.collective == Collective::scatter_v;
+  if (scatters && index / layouts_.input.chunks_per_block != rank) return false;
   return request_.in_place;
 }
 
@@ -106,8 +110,10 @@ Memory::Promise Memory::promise(std::int32_t rank, std::int32_t index) const {
     case Collective::reduce_scatter_v: return {0, rank * layouts_.input.chunks_per_block + index};
     case Collective::all_gather:
     case Collective::all_gather_v:
-    case Collective::gather: return {block, part};
-    case Collective::scatter: return {request_.root, rank * layouts_.input.chunks_per_block + index};
+    case Collective::gather:
+    case Collective::gather_v: return {block, part};
+    case Collective::scatter:
+    case Collective::scatter_v: return {request_.root, rank * layouts_.input.chunks_per_block + index};
     case Collective::all_to_all:
     case Collective::all_to_all_v: return {block, rank * layouts_.input.chunks_per_block + part};
     case Collective::broadcast:

@@ -74,10 +74,12 @@ Elements elements_of(const Call& call, int ranks) {
   switch (call.collective) {
     case Collective::all_gather:
     case Collective::all_gather_v:
-    case Collective::gather: return {block, block * n};
+    case Collective::gather:
+    case Collective::gather_v: return {block, block * n};
     case Collective::reduce_scatter:
     case Collective::reduce_scatter_v:
-    case Collective::scatter: return {block * n, block};
+    case Collective::scatter:
+    case Collective::scatter_v: return {block * n, block};
     case Collective::all_to_all:
     case Collective::all_to_all_v: return {block * n, block * n};
     default: return {count, count};

@@ -2,6 +2,7 @@
 #include "reference_interpreter.hpp"
 
 #include <algorithm>
+#include <base/names.hpp>
 
 #include "reference_numbers.hpp"
 
@@ -86,10 +87,10 @@ std::uint64_t ReferenceInterpreter::length_of(std::int32_t rank, std::uint16_t b
       const auto from = static_cast<std::uint64_t>(like_input ? rank : block);
       const auto to = static_cast<std::uint64_t>(like_input ? block : rank);
       size = mix(trial * 1000 + from, to) % 1000;
-    } else if (c == Collective::all_gather_v || c == Collective::reduce_scatter_v) {
+    } else if (varies(c)) {
       size = mix(trial, static_cast<std::uint64_t>(layout.blocks == 1 ? rank : block)) % 1000;
     }
-    if (size != 0 || c == Collective::all_to_all_v || c == Collective::all_gather_v || c == Collective::reduce_scatter_v) {
+    if (size != 0 || varies(c)) {
       signature = mix(signature, schedule::even_part(size, layout.chunks_per_block, part).count);
       continue;
     }
@@ -262,8 +263,9 @@ void ReferenceInterpreter::fill() {
     ref = schedule::alias_of(request_, layouts_, rank, ref);
     return rank * per_rank_ + ((ref.buffer == kInput ? 0 : layouts_.input.chunks()) + ref.first) * rules_.pieces + piece;
   };
-  const bool only_root_gives = c == Collective::broadcast || c == Collective::scatter || c == Collective::send_recv;
-  const bool only_root_gets = c == Collective::reduce || c == Collective::gather;
+  const bool only_root_gives =
+      c == Collective::broadcast || c == Collective::scatter || c == Collective::scatter_v || c == Collective::send_recv;
+  const bool only_root_gets = c == Collective::reduce || c == Collective::gather || c == Collective::gather_v;
   for (std::int32_t r = 0; r < n; ++r) {
     const bool gives_input = c != Collective::barrier && (!only_root_gives || r == request_.root);
     if (gives_input)
@@ -284,11 +286,11 @@ void ReferenceInterpreter::fill() {
           for (std::int32_t q = 0; q < n; ++q)
             value += contribution(q, scattered ? r * in_each + k : k, p) * factor_[static_cast<std::size_t>(q)];
           if (n > 1) value = finish(value);
-        } else if (c == Collective::all_gather || c == Collective::all_gather_v || c == Collective::gather) {
+        } else if (c == Collective::all_gather || c == Collective::all_gather_v || c == Collective::gather || c == Collective::gather_v) {
           value = contribution(k / each, k % each, p);
         } else if (c == Collective::all_to_all || c == Collective::all_to_all_v) {
           value = contribution(k / each, r * in_each + k % each, p);
-        } else if (c == Collective::scatter) {
+        } else if (c == Collective::scatter || c == Collective::scatter_v) {
           value = contribution(request_.root, r * in_each + k, p);
         } else {
           value = contribution(request_.root, k, p);

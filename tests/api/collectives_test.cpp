@@ -177,6 +177,98 @@ TEST_P(Collectives, VaryingCountsMayBeZero) {
   });
 }
 
+struct Lists {
+  std::vector<std::uint64_t> counts, displs;
+  std::size_t room = 0;
+};
+
+// Some blocks are empty; `gap` unused elements behind each.
+Lists lists_of(std::size_t n, std::size_t scale, std::size_t gap) {
+  Lists lists;
+  for (std::size_t r = 0; r < n; ++r) {
+    lists.counts.push_back((r + 2) % 3 * scale + (r == 1 ? 5 : 0));
+    lists.displs.push_back(lists.room);
+    lists.room += lists.counts[r] + gap;
+  }
+  return lists;
+}
+
+TEST_P(Collectives, GatherVAndScatterVTakeCountsFromTheRootOnly) {
+  each_rank([](Communicator& world) {
+    const auto n = static_cast<std::size_t>(world.size());
+    const auto me = static_cast<std::size_t>(world.rank());
+    for (const std::size_t scale : {std::size_t{0}, std::size_t{1}, std::size_t{50}, std::size_t{4096}, std::size_t{100'003}}) {
+      const Lists lists = lists_of(n, scale, 2);
+      const std::size_t own = lists.counts[me];
+      for (int root = 0; root < world.size(); ++root) {
+        const bool is_root = world.rank() == root;
+        const std::vector<std::uint64_t> none;
+        const auto& counts = is_root ? lists.counts : none;
+        const auto& displs = is_root ? lists.displs : none;
+        for (const bool in_place : {false, true}) {
+          std::vector<float> all(is_root ? lists.room : 0, kUntouched), mine = contribution(world.rank(), own);
+          if (is_root && in_place) std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(lists.displs[me]));
+          const float* from = is_root && in_place ? all.data() + lists.displs[me] : mine.data();
+          world.gather_v(from, own, is_root ? all.data() : nullptr, counts, displs, DataType::f32, root);
+          if (is_root) {
+            std::vector<float> right(lists.room, kUntouched);
+            for (std::size_t r = 0; r < n; ++r)
+              for (std::size_t i = 0; i < lists.counts[r]; ++i) right[lists.displs[r] + i] = value_of(static_cast<int>(r), i);
+            ASSERT_EQ(all, right) << scale << " to " << root;
+          }
+          std::vector<float> parts = contribution(root, is_root ? lists.room : 0), got(own + 1, kUntouched);
+          float* to = is_root && in_place ? parts.data() + lists.displs[me] : got.data();
+          world.scatter_v(is_root ? parts.data() : nullptr, counts, displs, to, own, DataType::f32, root);
+          for (std::size_t i = 0; i < own; ++i) ASSERT_EQ(to[i], value_of(root, lists.displs[me] + i)) << scale << " from " << root;
+          ASSERT_EQ(got[own], kUntouched);
+          ASSERT_EQ(parts, contribution(root, parts.size()));
+        }
+      }
+    }
+  });
+}
+
+TEST_P(Collectives, VaryingCountsNeedNotOutliveAnAsynchronousCall) {
+  each_rank([](Communicator& world) {
+    const auto n = static_cast<std::size_t>(world.size());
+    const auto me = static_cast<std::size_t>(world.rank());
+    const Lists lists = lists_of(n, 30'000, 0);
+    const std::size_t own = lists.counts[me];
+    const int root = world.size() - 1;
+    const bool is_root = world.rank() == root;
+    const std::vector<float> mine = contribution(world.rank(), own), whole = contribution(world.rank(), lists.room);
+    std::vector<float> gathered(lists.room), all(lists.room), scattered(own), summed(own), exchanged(own * n);
+    std::vector<Work> works;
+    {
+      Lists passing = is_root ? lists : Lists{};
+      works.push_back(
+          world.gather_v_async(mine.data(), own, is_root ? gathered.data() : nullptr, passing.counts, passing.displs, DataType::f32, root));
+      works.push_back(world.scatter_v_async(is_root ? whole.data() : nullptr, passing.counts, passing.displs, scattered.data(), own,
+                                            DataType::f32, root));
+      passing = lists;
+      works.push_back(world.all_gather_v_async(mine.data(), all.data(), passing.counts, passing.displs, DataType::f32));
+      works.push_back(world.reduce_scatter_v_async(whole.data(), summed.data(), passing.counts, DataType::f32));
+      std::vector<std::uint64_t> back(n, own), at(n);
+      for (std::size_t r = 0; r < n; ++r) at[r] = r * own;
+      works.push_back(world.all_to_all_v_async(whole.data(), passing.counts, passing.displs, exchanged.data(), back, at, DataType::f32));
+      for (auto* list : {&passing.counts, &passing.displs, &back, &at}) std::fill(list->begin(), list->end(), ~std::uint64_t{0});
+    }
+    for (Work& work : works) work.wait();
+    const std::size_t begin = lists.displs[me];
+    for (std::size_t r = 0; r < n; ++r) {
+      for (std::size_t i = 0; i < lists.counts[r]; ++i) {
+        ASSERT_EQ(all[lists.displs[r] + i], value_of(static_cast<int>(r), i));
+        if (is_root) ASSERT_EQ(gathered[lists.displs[r] + i], value_of(static_cast<int>(r), i));
+      }
+      for (std::size_t i = 0; i < own; ++i) ASSERT_EQ(exchanged[r * own + i], value_of(static_cast<int>(r), begin + i));
+    }
+    for (std::size_t i = 0; i < own; ++i) {
+      ASSERT_EQ(scattered[i], value_of(root, begin + i));
+      ASSERT_EQ(summed[i], sum_of(world.size(), begin + i));
+    }
+  });
+}
+
 TEST_P(Collectives, AverageAndPremultipliedSum) {
   each_rank([](Communicator& world) {
     for (const std::size_t count : {std::size_t{1}, std::size_t{100}, std::size_t{100001}}) {

@@ -124,6 +124,66 @@ TEST_P(Mismatch, SendAndReceiveOfAnotherCountOrType) {
   expect({send(8, DataType::f32), all_reduce(8)}, {"all_reduce of 8 f32"});
 }
 
+// `root_says` is what the root takes for rank 1's count, `own` what rank 1 gives.
+Body gather_v(std::uint64_t root_says, std::size_t own, int root = 0) {
+  return [=](Communicator& world) {
+    const auto n = static_cast<std::size_t>(world.size());
+    std::vector<std::uint64_t> counts(n, 4), displs(n);
+    counts[1] = root_says;
+    for (std::size_t r = 1; r < n; ++r) displs[r] = displs[r - 1] + counts[r - 1];
+    std::vector<float> in(own + 4), out(displs[n - 1] + counts[n - 1]);
+    const std::size_t mine = world.rank() == 1 ? own : 4;
+    world.gather_v(in.data(), mine, out.data(), counts, displs, DataType::f32, root);
+  };
+}
+Body scatter_v(std::uint64_t root_says, std::size_t own, int root = 0) {
+  return [=](Communicator& world) {
+    const auto n = static_cast<std::size_t>(world.size());
+    std::vector<std::uint64_t> counts(n, 4), displs(n);
+    counts[1] = root_says;
+    for (std::size_t r = 1; r < n; ++r) displs[r] = displs[r - 1] + counts[r - 1];
+    std::vector<float> in(displs[n - 1] + counts[n - 1]), out(own + 4);
+    const std::size_t mine = world.rank() == 1 ? own : 4;
+    world.scatter_v(in.data(), counts, displs, out.data(), mine, DataType::f32, root);
+  };
+}
+
+TEST_P(Mismatch, OtherCountThanTheRootHasForARank) {
+  for (const Body& call : {gather_v(9, 8), gather_v(8, 9), gather_v(0, 1), gather_v(1, 0)})
+    expect({call, call, call}, {"rank 1 sent", "gather_v of f32 with root 0", "the counts of the two ranks differ"});
+  for (const Body& call : {scatter_v(9, 8), scatter_v(8, 9), scatter_v(0, 1), scatter_v(1, 0)})
+    expect({call, call, call}, {"rank 0 sent", "scatter_v of f32 with root 0", "the counts of the two ranks differ"});
+}
+
+// Long transfers go in messages of which all but the last are alike: one may be a full message longer than the other.
+TEST_P(Mismatch, OtherCountThanTheRootHasForARankByWholeMessages) {
+  constexpr std::size_t kMessage = 128 * 1024 / 4;
+  const Body gather = gather_v(2 * kMessage, 3 * kMessage);
+  expect({gather, gather, gather}, {"gather_v of 98304 f32 with root 0", "gather_v of 65536 f32 with root 0"});
+  const Body scatter = scatter_v(3 * kMessage, 2 * kMessage);
+  expect({scatter, scatter, scatter}, {"scatter_v of 98304 f32 with root 0", "scatter_v of 65536 f32 with root 0"});
+  const Body short_for_long = gather_v(6, 3 * kMessage);
+  expect({short_for_long, short_for_long}, {"gather_v of 98304 f32 with root 0", "gather_v of f32 with root 0"});
+  const auto exchange = [](std::uint64_t to_next, std::uint64_t from_previous) {
+    return [=](Communicator& world) {
+      std::vector<std::uint64_t> out(2, 4), in(2, 4), displs{0, 4};
+      const auto me = static_cast<std::size_t>(world.rank());
+      out[1 - me] = to_next;
+      in[1 - me] = from_previous;
+      std::vector<float> data(displs[1] + 4 * kMessage), got(data.size());
+      if (me == 0) displs = {0, 4};
+      if (me == 1) displs = {4, 0};
+      world.all_to_all_v(data.data(), out, displs, got.data(), in, displs, DataType::f32);
+    };
+  };
+  expect({exchange(3 * kMessage, 5), exchange(5, 2 * kMessage)}, {"all_to_all_v of 98304 f32", "all_to_all_v of 65536 f32"});
+}
+
+TEST_P(Mismatch, OtherRootOfVaryingCounts) {
+  expect({scatter_v(4, 4), scatter_v(4, 4, 1)}, {"rank "});
+  expect({scatter_v(4, 4), scatter_v(4, 4, 1), scatter_v(4, 4)}, {"rank "});
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, Mismatch, ::testing::Values("shm", "tcp"), [](const auto& test) { return std::string(test.param); });
 
 // Bad arguments are refused before anything is sent: the communicator stays good.
@@ -149,6 +209,11 @@ TEST(Arguments, AreRefusedInOneSentenceAndDoNoHarm) {
     refused(ErrorCode::unsupported, "in place", [&] { world.all_to_all(in.data(), in.data(), 2, DataType::f32); });
     refused(ErrorCode::invalid_argument, "counts", [&] { world.all_gather_v(in.data(), out.data(), one, one, DataType::f32); });
     refused(ErrorCode::invalid_argument, "counts", [&] { world.all_to_all_v(in.data(), two, one, out.data(), two, two, DataType::f32); });
+    refused(ErrorCode::invalid_argument, "counts",
+            [&] { world.gather_v(in.data(), 1, out.data(), one, two, DataType::f32, world.rank()); });
+    refused(ErrorCode::invalid_argument, "own count is 2",
+            [&] { world.scatter_v(in.data(), two, two, out.data(), 2, DataType::f32, world.rank()); });
+    refused(ErrorCode::invalid_argument, "null", [&] { world.gather_v(nullptr, 1, out.data(), two, two, DataType::f32, 0); });
     refused(ErrorCode::invalid_argument, "rank 2", [&] { world.send(in.data(), 1, DataType::f32, 2); });
     refused(ErrorCode::invalid_argument, "rank -1", [&] { world.receive(out.data(), 1, DataType::f32, -1); });
     refused(ErrorCode::invalid_argument, "itself", [&] { world.send(in.data(), 1, DataType::f32, world.rank()); });

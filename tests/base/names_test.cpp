@@ -55,6 +55,8 @@ TEST(Names, spellings_of_others_are_understood) {
   EXPECT_EQ(parse_collective("allreduce").value(), Collective::all_reduce);
   EXPECT_EQ(parse_collective("reduce-scatter").value(), Collective::reduce_scatter);
   EXPECT_EQ(parse_collective("alltoallv").value(), Collective::all_to_all_v);
+  EXPECT_EQ(parse_collective("Gatherv").value(), Collective::gather_v);
+  EXPECT_EQ(parse_collective("scatter-v").value(), Collective::scatter_v);
   EXPECT_EQ(parse_collective("bcast").value(), Collective::broadcast);
   EXPECT_EQ(parse_reduce_op("SUM").value(), ReduceOp::sum);
   EXPECT_EQ(parse_reduce_op("mean").value(), ReduceOp::avg);

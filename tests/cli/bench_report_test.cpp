@@ -87,7 +87,8 @@ TEST(BenchReport, OneRankIsNotManyRanks) {
 TEST(BenchReport, CollectivesWithoutAnInPlaceForm) {
   for (const Collective c : {Collective::all_to_all, Collective::all_to_all_v, Collective::send_recv, Collective::barrier})
     EXPECT_FALSE(has_in_place(c));
-  for (const Collective c : {Collective::all_reduce, Collective::gather, Collective::scatter, Collective::reduce_scatter_v})
+  for (const Collective c : {Collective::all_reduce, Collective::gather, Collective::scatter, Collective::reduce_scatter_v,
+                             Collective::gather_v, Collective::scatter_v})
     EXPECT_TRUE(has_in_place(c));
 }
 

@@ -41,6 +41,14 @@ TEST(InPlace, FollowsNcclsOffsets) {
   EXPECT_TRUE(in_place(Collective::scatter, 0, 3, 1, 1));
   EXPECT_TRUE(in_place(Collective::broadcast, 0, 0, 1, 1));
   EXPECT_FALSE(in_place(Collective::all_to_all, 0, 0, 0));
+  const std::array<std::uint64_t, 4> displs{0, 5, 1, 2};
+  call.send_displs = call.receive_displs = displs;
+  EXPECT_TRUE(in_place(Collective::gather_v, 5, 0, 1, 1));
+  EXPECT_FALSE(in_place(Collective::gather_v, 3, 0, 1, 1));
+  EXPECT_TRUE(in_place(Collective::scatter_v, 0, 5, 1, 1));
+  call.send_displs = call.receive_displs = {};
+  EXPECT_FALSE(in_place(Collective::gather_v, 5, 0, 1, 2));
+  EXPECT_FALSE(in_place(Collective::scatter_v, 0, 5, 1, 2));
 }
 
 TEST(SizeInBytes, IsCountedAsNcclTestsDoes) {
@@ -57,6 +65,35 @@ TEST(SizeInBytes, IsCountedAsNcclTestsDoes) {
   call.receive_counts = counts;
   call.collective = Collective::all_gather_v;
   EXPECT_EQ(size_in_bytes(call, 4), 64u);
+  // Only the root knows the counts: what all ranks choose a plan by must not depend on them.
+  for (const Collective c : {Collective::gather_v, Collective::scatter_v, Collective::all_to_all_v}) {
+    call.collective = c;
+    EXPECT_EQ(size_in_bytes(call, 4), kNominalBytes);
+  }
+}
+
+TEST(Check, CountsOfAllMatterAtTheRootOnly) {
+  std::array<float, 12> memory{};
+  const std::array<std::uint64_t, 3> counts{1, 4, 2}, displs{0, 1, 5};
+  Call call{Collective::gather_v, memory.data(), memory.data(), 4, DataType::f32};
+  call.root = 1;
+  EXPECT_TRUE(check(call, 0, 3));
+  EXPECT_TRUE(check(call, 2, 3));
+  EXPECT_NE(check(call, 1, 3).error().message.find("0 counts"), std::string::npos);
+  call.receive_counts = counts;
+  call.receive_displs = displs;
+  EXPECT_TRUE(check(call, 1, 3));
+  call.count = 3;
+  EXPECT_NE(check(call, 1, 3).error().message.find("the root's own count is 3, but its list of counts says 4"), std::string::npos);
+  call.count = 4;
+  call.send = nullptr;
+  EXPECT_FALSE(check(call, 0, 3));
+  call.send = memory.data();
+  call.receive = nullptr;
+  EXPECT_TRUE(check(call, 0, 3));
+  EXPECT_FALSE(check(call, 1, 3));
+  call.root = 3;
+  EXPECT_FALSE(check(call, 0, 3));
 }
 
 TEST(RestrictTo, KeepsGroupsAndNumbersThemAnew) {

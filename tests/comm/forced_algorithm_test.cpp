@@ -14,7 +14,7 @@ using test::CollectiveCase;
 using test::RankBuffers;
 
 /// The case as a call; spans point into `kept`.
-Call call_of(const CollectiveCase& c, int rank, RankBuffers& buffers, std::vector<std::uint64_t> (&kept)[4]) {
+Call call_of(const CollectiveCase& c, int rank, RankBuffers& buffers, std::array<std::vector<std::uint64_t>, 4>& kept) {
   Call call;
   call.collective = c.collective;
   call.send = buffers.send();
@@ -22,24 +22,12 @@ Call call_of(const CollectiveCase& c, int rank, RankBuffers& buffers, std::vecto
   call.count = c.count;
   call.type = DataType::i32;
   call.root = c.is_rooted() ? c.root : -1;
-  if (c.collective == Collective::all_gather_v) {
-    kept[2] = c.block_counts();
-    kept[3] = c.block_displs(2);
-  } else if (c.collective == Collective::reduce_scatter_v) {
-    kept[0] = c.block_counts();
-    kept[1] = c.block_displs(0);
-  } else if (c.collective == Collective::all_to_all_v) {
-    kept[0] = c.crossing_counts(rank, true);
-    kept[1] = CollectiveCase::packed(kept[0], 0);
-    kept[2] = c.crossing_counts(rank, false);
-    kept[3] = CollectiveCase::packed(kept[2], 2);
-  }
+  kept = c.lists(rank);
   call.send_counts = kept[0];
   call.send_displs = kept[1];
   call.receive_counts = kept[2];
   call.receive_displs = kept[3];
-  if (c.collective == Collective::all_gather_v || c.collective == Collective::reduce_scatter_v || c.collective == Collective::all_to_all_v)
-    call.count = 0;
+  if (varies(c.collective)) call.count = c.is_rooted() ? c.block(rank) : 0;
   return call;
 }
 
@@ -70,7 +58,7 @@ int force(const std::string& name, const std::string& protocol, int ranks, Trans
             PEAL_ASSIGN(memory, SharedBuffer::create(core, buffers.elements() * sizeof(std::int32_t)));
             buffers.move_to(reinterpret_cast<std::int32_t*>(memory->data()));
           }
-          std::vector<std::uint64_t> kept[4];
+          std::array<std::vector<std::uint64_t>, 4> kept;
           const Call call = call_of(c, core.rank(), buffers, kept);
           Status status = core.run(call);
           if (!status) {

@@ -2,6 +2,7 @@
 // every order of summation gives the same bits. Knows the collectives' meaning only, nothing of how they are done.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <peal/types.hpp>
 #include <vector>
@@ -29,7 +30,7 @@ struct CollectiveCase {
   }
   bool is_rooted() const {
     return collective == Collective::broadcast || collective == Collective::reduce || collective == Collective::gather ||
-           collective == Collective::scatter;
+           collective == Collective::scatter || collective == Collective::gather_v || collective == Collective::scatter_v;
   }
   /// In place is a matter of the root alone where the others have one buffer only.
   bool is_in_place_at(int rank) const { return in_place && has_in_place() && (!is_rooted() || rank == root); }
@@ -78,8 +79,10 @@ struct CollectiveCase {
       case Collective::scatter:
       case Collective::all_to_all: return n * count;
       case Collective::barrier: return 0;
-      case Collective::all_gather_v: return block(rank);
+      case Collective::all_gather_v:
+      case Collective::gather_v: return block(rank);
       case Collective::reduce_scatter_v: return total(block_counts());
+      case Collective::scatter_v: return rank == root ? total(block_counts()) : 0;
       case Collective::all_to_all_v: return total(crossing_counts(rank, true));
       default: return count;
     }
@@ -92,7 +95,9 @@ struct CollectiveCase {
       case Collective::all_to_all: return n * count;
       case Collective::barrier: return 0;
       case Collective::all_gather_v: return total(block_counts()) + 2 * n;
-      case Collective::reduce_scatter_v: return block(rank);
+      case Collective::gather_v: return rank == root ? total(block_counts()) + 2 * n : 0;
+      case Collective::reduce_scatter_v:
+      case Collective::scatter_v: return block(rank);
       case Collective::all_to_all_v: return total(crossing_counts(rank, false)) + 2 * n;
       default: return count;
     }
@@ -138,6 +143,12 @@ struct CollectiveCase {
       case Collective::all_to_all:
         for (std::size_t i = 0; i < out.size(); ++i) out[i] = value(static_cast<int>(i / count), own * count + i % count);
         break;
+      case Collective::scatter_v:
+        for (std::size_t i = 0; i < out.size(); ++i) out[i] = value(root, block_displs(0)[own] + i);
+        break;
+      case Collective::gather_v:
+        if (rank != root) break;
+        [[fallthrough]];
       case Collective::all_gather_v: {
         const auto displs = block_displs(2);
         for (int b = 0; b < ranks; ++b)
@@ -156,8 +167,24 @@ struct CollectiveCase {
     }
     return out;
   }
+  /// What one rank gives as send counts and displacements, receive counts and displacements; empty where it gives none.
+  std::array<std::vector<std::uint64_t>, 4> lists(int rank) const {
+    if (is_rooted() && rank != root) return {};
+    switch (collective) {
+      case Collective::all_gather_v:
+      case Collective::gather_v: return {{{}, {}, block_counts(), block_displs(2)}};
+      case Collective::reduce_scatter_v:
+      case Collective::scatter_v: return {{block_counts(), block_displs(0), {}, {}}};
+      case Collective::all_to_all_v: {
+        const auto to = crossing_counts(rank, true);
+        const auto from = crossing_counts(rank, false);
+        return {{to, packed(to, 0), from, packed(from, 2)}};
+      }
+      default: return {};
+    }
+  }
   bool receives(int rank) const {
-    if (collective == Collective::reduce || collective == Collective::gather) return rank == root;
+    if (collective == Collective::reduce || collective == Collective::gather || collective == Collective::gather_v) return rank == root;
     return collective != Collective::send_recv || rank == peer;
   }
 
@@ -180,20 +207,20 @@ class RankBuffers {
       return;
     }
     const auto own = static_cast<std::size_t>(rank);
-    const bool gathers =
-        c.collective == Collective::all_gather || c.collective == Collective::gather || c.collective == Collective::all_gather_v;
-    const bool scatters =
-        c.collective == Collective::reduce_scatter || c.collective == Collective::scatter || c.collective == Collective::reduce_scatter_v;
+    const bool gathers_v = c.collective == Collective::all_gather_v || c.collective == Collective::gather_v;
+    const bool scatters_v = c.collective == Collective::reduce_scatter_v || c.collective == Collective::scatter_v;
+    const bool gathers = gathers_v || c.collective == Collective::all_gather || c.collective == Collective::gather;
+    const bool scatters = scatters_v || c.collective == Collective::reduce_scatter || c.collective == Collective::scatter;
     if (gathers) {
       receive_.assign(c.receive_elements(rank), CollectiveCase::kUntouched);
       receive_at_ = receive_.data();
-      send_at_ = receive_at_ + (c.collective == Collective::all_gather_v ? c.block_displs(2)[own] : own * c.count);
+      send_at_ = receive_at_ + (gathers_v ? c.block_displs(2)[own] : own * c.count);
       for (std::size_t i = 0; i < send_.size(); ++i) send_at_[i] = send_[i];
       return;
     }
     send_at_ = send_.data();
     receive_at_ = send_at_;
-    if (scatters) receive_at_ += c.collective == Collective::reduce_scatter_v ? c.block_displs(0)[own] : own * c.count;
+    if (scatters) receive_at_ += scatters_v ? c.block_displs(0)[own] : own * c.count;
   }
   RankBuffers(RankBuffers&&) = default;
 

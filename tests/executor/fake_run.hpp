@@ -95,7 +95,7 @@ class FakeRun {
     std::vector<std::byte> scratch;
     executor::CallSignature call;
     transport::Tag tag;
-    std::vector<std::uint64_t> counts[4];
+    std::array<std::vector<std::uint64_t>, 4> counts;
   };
 
   void make_plan(Part& part, const Options& options, int rank) {
@@ -106,24 +106,13 @@ class FakeRun {
     plan.pieced = part.schedule.pieced;
     plan.chunks_a_message = plan.pieced ? schedule::widest_message(part.schedule) : 1;
     plan.message_bytes = options.message_bytes;
+    plan.is_cut_by_transfer = has_private_counts(case_.collective);
     plan.program = schedule::program_for(part.schedule, rank);
     executor::Shape shape;
     shape.count = case_.count;
     shape.element_bytes = 4;
-    if (case_.collective == Collective::all_gather_v) {
-      shape.count = case_.block(rank);
-      part.counts[2] = case_.block_counts();
-      part.counts[3] = case_.block_displs(2);
-    } else if (case_.collective == Collective::reduce_scatter_v) {
-      shape.count = case_.block(rank);
-      part.counts[0] = case_.block_counts();
-      part.counts[1] = case_.block_displs(0);
-    } else if (case_.collective == Collective::all_to_all_v) {
-      part.counts[0] = case_.crossing_counts(rank, true);
-      part.counts[1] = CollectiveCase::packed(part.counts[0], 0);
-      part.counts[2] = case_.crossing_counts(rank, false);
-      part.counts[3] = CollectiveCase::packed(part.counts[2], 2);
-    }
+    if (varies(case_.collective)) shape.count = case_.block(rank);
+    part.counts = case_.lists(rank);
     shape.input_counts = part.counts[0];
     shape.input_displs = part.counts[1];
     shape.output_counts = part.counts[2];

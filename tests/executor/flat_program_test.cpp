@@ -38,11 +38,11 @@ struct Bound {
     for (int r = 0; r < ranks; ++r) counts.push_back((base * static_cast<std::uint64_t>(r + 3)) % (base + 5));
     displs.resize(counts.size());
     std::exclusive_scan(counts.begin(), counts.end(), displs.begin(), std::uint64_t{base % 3});
-    if (collective != Collective::all_gather_v) {
+    if (collective != Collective::all_gather_v && collective != Collective::gather_v) {
       shape.input_counts = counts;
       shape.input_displs = displs;
     }
-    if (collective != Collective::reduce_scatter_v) {
+    if (collective != Collective::reduce_scatter_v && collective != Collective::scatter_v) {
       shape.output_counts = counts;
       shape.output_displs = displs;
     }

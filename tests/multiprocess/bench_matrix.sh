@@ -17,7 +17,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 [ -x "$tool" ] || { echo "bench_matrix: there is no $tool: build it with ./check, or give --tool PATH" >&2; exit 2; }
-collectives="all_reduce reduce_scatter all_gather broadcast reduce gather scatter all_to_all barrier send_recv all_gather_v reduce_scatter_v all_to_all_v"
+collectives="all_reduce reduce_scatter all_gather broadcast reduce gather scatter all_to_all barrier send_recv all_gather_v reduce_scatter_v all_to_all_v gather_v scatter_v"
 report=$(mktemp)
 trap 'rm -f "$report"' EXIT
 

@@ -5,7 +5,7 @@ import json
 import harness
 
 COLLECTIVES = ("all_reduce reduce_scatter all_gather broadcast reduce gather scatter all_to_all barrier send_recv all_gather_v reduce_scatter_v "
-               "all_to_all_v").split()
+               "all_to_all_v gather_v scatter_v").split()
 WITHOUT_IN_PLACE = ("all_to_all", "all_to_all_v", "send_recv", "barrier")
 QUICKLY = ("--iters", 5, "--warmup", 1)
 
@@ -55,7 +55,7 @@ class Bench(harness.ToolCase):
                 self.assertEqual((row["dtype"], row["op"], row["out_of_place"]["wrong"], row["in_place"]["wrong"]), (dtype, op, 0, 0))
 
     def test_every_root(self):
-        for collective in ("broadcast", "reduce", "gather", "scatter"):
+        for collective in ("broadcast", "reduce", "gather", "scatter", "gather_v", "scatter_v"):
             for root in range(3):
                 for row in self.rows(collective, "-n", 3, "--root", root, "-b", 8, "-e", "8K", "-f", 1024, "--check"):
                     self.assertEqual((row["root"], row["out_of_place"]["wrong"], row["in_place"]["wrong"]), (root, 0, 0))

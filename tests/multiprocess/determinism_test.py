@@ -73,7 +73,7 @@ class Digests(harness.ToolCase):
         self.assertEqual(row["digest"]["repeats"], 40)
 
     def test_collectives_that_only_copy_have_digests_too(self):
-        for collective in "all_gather broadcast gather scatter all_to_all send_recv all_gather_v reduce_scatter_v all_to_all_v".split():
+        for collective in "all_gather broadcast gather scatter all_to_all send_recv all_gather_v reduce_scatter_v all_to_all_v gather_v scatter_v".split():
             found = {self.rows(collective, "-n", 3, "--digest", 3, "-b", 480, "-e", 480, "--transport", transport)[0]["digest"]["sha256"]
                      for transport in ("shm", "tcp")}
             self.assertEqual(len(found), 1, collective)

@@ -78,6 +78,8 @@ TEST(Registry, GivesSmallProgramsToAHundredThousandRanks) {
                         {Collective::reduce_scatter, "ring", 6},
                         {Collective::all_to_all, "all_pairs", 8},
                         {Collective::all_to_all_v, "all_pairs", 8},
+                        {Collective::gather_v, "direct", 8},
+                        {Collective::scatter_v, "direct", 8},
                         {Collective::all_gather, "direct", 8},
                         {Collective::broadcast, "tree", 20},
                         {Collective::all_reduce, "tree", 40},

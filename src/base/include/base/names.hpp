@@ -33,11 +33,17 @@ constexpr bool is_supported(DataType t, ReduceOp op) noexcept {
   return true;
 }
 constexpr bool has_root(Collective c) noexcept {
-  return c == Collective::broadcast || c == Collective::reduce || c == Collective::gather || c == Collective::scatter;
+  return c == Collective::broadcast || c == Collective::reduce || c == Collective::gather || c == Collective::scatter ||
+         c == Collective::gather_v || c == Collective::scatter_v;
 }
 /// True for the v-collectives, whose counts come one a rank.
 constexpr bool varies(Collective c) noexcept {
-  return c == Collective::all_gather_v || c == Collective::reduce_scatter_v || c == Collective::all_to_all_v;
+  return c == Collective::all_gather_v || c == Collective::reduce_scatter_v || c == Collective::all_to_all_v || c == Collective::gather_v ||
+         c == Collective::scatter_v;
+}
+/// True for those of them whose counts only the two ends of each transfer know: nothing that all ranks must do alike may depend on a size.
+constexpr bool has_private_counts(Collective c) noexcept {
+  return c == Collective::all_to_all_v || c == Collective::gather_v || c == Collective::scatter_v;
 }
 /// True where the larger buffer holds one block a rank; a size in nccl-tests' sense is then that of all blocks together.
 constexpr bool has_blocks(Collective c) noexcept {

@@ -10,7 +10,8 @@
 
 namespace peal::comm {
 
-/// Counts in elements; meaning by collective as in <peal/communicator.hpp>.
+/// Counts in elements; meaning by collective as in <peal/communicator.hpp>. gather_v and scatter_v: `count` is this rank's own; the lists
+/// are the root's alone and empty elsewhere.
 struct Call {
   Collective collective = Collective::barrier;
   const void* send = nullptr;
@@ -30,8 +31,8 @@ Status check(const Call& call, int rank, int ranks);
 /// True when the buffers lie as the collective's in-place form has them.
 bool is_in_place(const Call& call, int rank, int ranks);
 
-/// What stands for the size of an all_to_all_v, whose counts no rank knows all of: its plan must be the same whatever they are, and one
-/// that moves much well moves little well, too.
+/// What stands for the size of an all_to_all_v, gather_v or scatter_v, whose counts not all ranks know all of: its plan must be the same
+/// whatever they are, and one that moves much well moves little well, too.
 inline constexpr std::uint64_t kNominalBytes = 1 << 20;
 
 /// Size of the call in bytes as nccl-tests counts it; 0 for barrier.

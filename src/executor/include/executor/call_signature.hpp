@@ -14,7 +14,7 @@ struct CallSignature {
   DataType type = DataType::u8;
   ReduceOp op = ReduceOp::sum;
   std::int32_t root = -1;      ///< -1 where the collective has none
-  std::uint64_t count = 0;     ///< elements; 0 for the v-collectives, whose counts may differ
+  std::uint64_t count = 0;     ///< elements; 0 for the v-collectives, whose counts may differ (of a long transfer of theirs: its own)
   std::uint32_t sequence = 0;  ///< of the call on its communicator; send_recv: of the message between the two ranks
   std::uint32_t plan = 0;      ///< hash of algorithm, protocol and pieces: both sides must have chosen alike
 };

@@ -165,6 +165,8 @@ class Execution {
   transport::Tag pair_tag(const UserBuffer& user, std::uint32_t sequence) const {
     return to_pair_tag(tag_, user.type, user.count, sequence);
   }
+  bool is_counted(const BoundOp& bound) const;
+  transport::Tag counted_tag(const Ref& ref, const BoundOp& bound) const;
   const transport::Tag* tag_to_send(Edge& e, const BoundOp& bound, const Strand& strand);
   bool note_sent(Edge& e, const Strand& strand);
   bool accept(const BoundOp& bound, const Strand& strand, std::size_t got, std::size_t expected, const transport::Tag* tag);

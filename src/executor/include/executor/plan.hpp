@@ -22,7 +22,8 @@ struct Plan {
   schedule::Layouts layouts;
   bool pieced = true;
   std::uint64_t message_bytes = 256 * 1024;  ///< most bytes of one message; the same on all ranks
-  /// Streams only: each transfer is cut by its own length, because only its two ends know that (groups, all_to_all_v).
+  /// Streams only: each transfer is cut by its own length, because only its two ends know that (groups,
+  /// all_to_all_v, gather_v, scatter_v).
   bool is_cut_by_transfer = false;
   std::int32_t chunks_a_message = 1;  ///< of all ranks' programs (schedule::widest_message): decides the pieces
   std::uint32_t hash = 0;             ///< of what ranks must agree on
@@ -47,8 +48,9 @@ std::uint32_t plan_hash(const std::string& algorithm, schedule::Protocol protoco
 struct Shape {
   std::uint64_t count = 0;
   std::size_t element_bytes = 1;
-  std::span<const std::uint64_t> input_counts, input_displs;    ///< Partition::varied only
-  std::span<const std::uint64_t> output_counts, output_displs;  ///< Partition::varied only
+  /// Partition::varied only; empty: no elements (the buffer that only the root of a gather_v or scatter_v has).
+  std::span<const std::uint64_t> input_counts, input_displs;
+  std::span<const std::uint64_t> output_counts, output_displs;
 };
 
 /// One buffer of a grouped send or receive; the memory is the caller's.

@@ -18,7 +18,7 @@ namespace peal::schedule {
 struct Request {
   Collective collective = Collective::all_reduce;
   std::int32_t ranks = 1;
-  std::int32_t root = 0;  ///< of broadcast, reduce, gather, scatter; send_recv: the sender, `peer` the receiver
+  std::int32_t root = 0;  ///< of broadcast, reduce, gather(_v), scatter(_v); send_recv: the sender, `peer` the receiver
   std::int32_t peer = 0;
   bool in_place = false;   ///< buffers overlap as NCCL has it: see alias_of()
   std::int32_t radix = 2;  ///< of k-nomial trees
