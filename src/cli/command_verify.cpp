@@ -9,6 +9,7 @@
 #include <schedule/msccl_xml.hpp>
 #include <schedule/registry.hpp>
 #include <schedule/verify.hpp>
+#include <tuning/placement.hpp>
 
 namespace peal::cli {
 
@@ -65,6 +66,13 @@ Result<int> verify_file(const VerifyWords& words) {
   return answer(words, what, verdict, has_reduction(plan.schedule.request.collective));
 }
 
+// What an algorithm needs of a placement: two equal groups, or several rings.
+void place_for(std::string_view algorithm, schedule::Request& request) {
+  if (algorithm == "hierarchical" || algorithm == "bidirectional_ring")
+    for (int r = 0; r < request.ranks; ++r) request.placement.group.push_back(r * 2 / request.ranks);
+  if (algorithm == "multi_ring") request.placement.rings = tuning::disjoint_rings(request.ranks);
+}
+
 Result<int> verify_one(const VerifyWords& words) {
   PEAL_ASSIGN(const Collective collective, parse_collective(words.collective));
   PEAL_ASSIGN(const schedule::Algorithm* algorithm, schedule::find_algorithm(collective, words.algorithm));
@@ -74,6 +82,7 @@ Result<int> verify_one(const VerifyWords& words) {
   request.root = words.root;
   request.peer = words.ranks > 1 ? 1 : 0;
   request.in_place = words.in_place;
+  place_for(words.algorithm, request);
   PEAL_ASSIGN(const schedule::Schedule schedule, schedule::make_schedule(*algorithm, request));
   schedule::Protocol protocol = schedule::Protocol::staged;
   if (!words.protocol.empty()) {
@@ -89,11 +98,6 @@ struct Tally {
   nlohmann::ordered_json failures = nlohmann::ordered_json::array();
 };
 
-// Two equal groups where the number of ranks allows: what a hierarchical algorithm needs.
-void place_in_groups(schedule::Request& request) {
-  for (int r = 0; r < request.ranks; ++r) request.placement.group.push_back(r * 2 / request.ranks);
-}
-
 Status verify_row(const schedule::Algorithm& algorithm, int ranks, bool in_place, bool words_go_to_stdout, Tally& tally) {
   schedule::Request request;
   request.collective = algorithm.collective;
@@ -101,7 +105,7 @@ Status verify_row(const schedule::Algorithm& algorithm, int ranks, bool in_place
   request.root = ranks / 2;
   request.peer = ranks / 2 + 1 < ranks ? ranks / 2 + 1 : 0;
   request.in_place = in_place;
-  if (algorithm.name == "hierarchical") place_in_groups(request);
+  place_for(algorithm.name, request);
   const auto schedule = schedule::make_schedule(algorithm, request);
   if (!schedule) {
     ++tally.refused;

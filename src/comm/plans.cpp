@@ -148,6 +148,8 @@ tuning::Environment restrict_to(const tuning::Environment& whole, const std::vec
       part.core_of.push_back(cores.emplace(whole.core_of[m], static_cast<std::int32_t>(cores.size())).first->second);
   }
   part.placement = tuning::place_groups(groups);
+  part.placement.rings = tuning::host_rings(part.placement, part.ranks);
+  part.wiring = {};
   std::vector<int> seen = groups;
   std::sort(seen.begin(), seen.end());
   const auto distinct = static_cast<int>(std::unique(seen.begin(), seen.end()) - seen.begin());

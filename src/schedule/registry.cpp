@@ -10,12 +10,14 @@ namespace {
 
 std::vector<Algorithm> all_algorithms() {
   std::vector<Algorithm> all;
-  for (const auto& part : {ring_algorithms(), bidirectional_ring_algorithms(), direct_algorithms(), recursive_algorithms(),
-                           bruck_algorithms(), pat_algorithms(), rabenseifner_algorithms(), tree_algorithms(),
+  for (const auto& part : {ring_algorithms(), bidirectional_ring_algorithms(), multi_ring_algorithms(), direct_algorithms(),
+                           recursive_algorithms(), bruck_algorithms(), pat_algorithms(), rabenseifner_algorithms(), tree_algorithms(),
                            double_binary_tree_algorithms(), hierarchical_algorithms(), point_to_point_algorithms()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }
+
+constexpr std::size_t kMostRings = 64;
 
 // Alone, a rank's result is its own contribution. Reductions copy in place too: premul_sum scales on the way.
 void build_alone(const Request& request, RankBuilder& builder) {
@@ -26,8 +28,7 @@ void build_alone(const Request& request, RankBuilder& builder) {
   if (reduces_data) op.flags |= kFinish;
 }
 
-Status check_ring(const Request& request) {
-  const std::vector<std::int32_t>& ring = request.placement.ring;
+Status check_ring(const Request& request, const std::vector<std::int32_t>& ring) {
   if (ring.empty()) return {};
   if (ring.size() != static_cast<std::size_t>(request.ranks))
     return fail(ErrorCode::invalid_argument, "the ring names {} ranks, the group has {}; name every rank once", ring.size(), request.ranks);
@@ -67,7 +68,10 @@ Status check_request(const Request& request) {
   if (request.in_place && moves_in_place)
     return fail(ErrorCode::unsupported, "{} cannot work in place; give it separate buffers", name_of(request.collective));
   if (request.radix < 2) return fail(ErrorCode::invalid_argument, "a tree of radix {}; give 2 or more", request.radix);
-  PEAL_TRY(check_ring(request));
+  PEAL_TRY(check_ring(request, request.placement.ring));
+  if (request.placement.rings.size() > kMostRings)
+    return fail(ErrorCode::invalid_argument, "the placement has {} rings; give at most {}", request.placement.rings.size(), kMostRings);
+  for (const std::vector<std::int32_t>& ring : request.placement.rings) PEAL_TRY(check_ring(request, ring));
   return check_groups(request);
 }
 

@@ -143,8 +143,10 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
 
 Prediction predict(const Environment& environment, const Plan& plan) {
   const double units = std::min(length_of(plan), static_cast<double>(kShort + kLong));
+  // The closed form knows nothing of wires.
+  const auto most = static_cast<double>(environment.wiring.is_known() ? 10 * kMostVisits : kMostVisits);
   const bool is_small = environment.ranks <= 256 &&
-                        static_cast<double>(visits_of(schedule::program_for(plan.schedule, 0))) * environment.ranks * units <= kMostVisits;
+                        static_cast<double>(visits_of(schedule::program_for(plan.schedule, 0))) * environment.ranks * units <= most;
   if (is_small || plan.algorithm == nullptr) {
     if (auto walked = predict_walked(environment, plan)) return *std::move(walked);
   }

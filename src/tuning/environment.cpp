@@ -222,6 +222,13 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
     inside.path_class = is_socket ? PathClass::loopback : PathClass::self;
   }
   offer_protocols(environment, options);
+  if (environment.is_host) {
+    environment.placement.rings = host_rings(environment.placement, environment.ranks);
+  } else {
+    environment.wiring = wiring_of(resources, device_of_rank);
+    environment.placement.rings = environment.nodes == 1 ? find_rings(environment.wiring, environment.placement.ring)
+                                                         : rail_rings(environment.placement, environment.level[1].ranks_per_outlet);
+  }
   if (environment.offers.empty()) {
     std::string why;
     for (const Refusal& r : environment.refusals) why += fmt::format("; {}: {}", schedule::name_of(r.protocol), r.why);

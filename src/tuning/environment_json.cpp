@@ -51,6 +51,26 @@ json to_tree(const Level& level) {
           {"ranks_per_outlet", level.ranks_per_outlet}};
 }
 
+json to_tree(const Wiring& wiring) {
+  json ways = json::array();
+  for (const Wiring::Way& way : wiring.ways) ways.push_back({{"wires", way.wires}, {"latency", way.latency_ns}});
+  return {{"ranks", wiring.ranks}, {"capacity", wiring.capacity}, {"ways", std::move(ways)}};
+}
+
+bool read_wiring(const json& tree, std::int32_t ranks, Wiring& wiring) {
+  wiring.ranks = tree.at("ranks").get<std::int32_t>();
+  wiring.capacity = tree.at("capacity").get<std::vector<double>>();
+  for (const json& t : tree.at("ways")) {
+    Wiring::Way& way = wiring.ways.emplace_back();
+    way.wires = t.at("wires").get<std::vector<std::uint16_t>>();
+    way.latency_ns = t.at("latency").get<double>();
+    for (const std::uint16_t wire : way.wires)
+      if (wire >= wiring.capacity.size()) return false;
+  }
+  const auto n = static_cast<std::size_t>(std::max(0, wiring.ranks));
+  return (wiring.ranks == 0 || wiring.ranks == ranks) && wiring.ways.size() == n * n;
+}
+
 Result<Environment> read(const json& tree) {
   const auto bad = [](std::string_view what) {
     return fail(ErrorCode::corrupt, "the tuning environment of another rank does not parse: {}", what);
@@ -61,6 +81,7 @@ Result<Environment> read(const json& tree) {
   e.is_host = tree.at("is_host").get<bool>();
   e.placement.ring = tree.at("ring").get<std::vector<std::int32_t>>();
   e.placement.group = tree.at("group").get<std::vector<std::int32_t>>();
+  e.placement.rings = tree.at("rings").get<std::vector<std::vector<std::int32_t>>>();
   e.core_of = tree.at("core_of").get<std::vector<std::int32_t>>();
   e.core_switch.value = tree.at("core_switch").get<double>();
   e.fused = tree.at("fused").get<std::vector<std::string>>();
@@ -74,6 +95,9 @@ Result<Environment> read(const json& tree) {
   if (e.ranks < 1 || e.nodes < 1) return bad("rank or node count below one");
   if (!is_per_rank(e.placement.ring, e.ranks) || !is_per_rank(e.placement.group, e.nodes) || !is_per_rank(e.core_of, e.ranks))
     return bad("a ring, group or core list that does not fit the ranks");
+  for (const std::vector<std::int32_t>& ring : e.placement.rings)
+    if (!is_per_rank(ring, e.ranks)) return bad("a ring of several that does not fit the ranks");
+  if (!read_wiring(tree.at("wiring"), e.ranks, e.wiring)) return bad("wires that do not fit the ranks");
   if (e.is_host && e.core_of.empty()) return bad("no cores");
   for (int l = 0; l < kLevels; ++l) {
     const json& t = tree.at("levels").at(static_cast<std::size_t>(l));
@@ -117,6 +141,8 @@ std::string to_json(const Environment& e) {
                {"is_host", e.is_host},
                {"ring", e.placement.ring},
                {"group", e.placement.group},
+               {"rings", e.placement.rings},
+               {"wiring", to_tree(e.wiring)},
                {"core_of", e.core_of},
                {"core_switch", e.core_switch.value},
                {"fused", e.fused},

@@ -35,6 +35,17 @@ void order_along_best_links(const topology::Resources& resources, std::span<cons
 }
 
 constexpr std::size_t kMostOrderedMembers = 128;  // beyond, a group's ring is in rank order
+constexpr std::size_t kMostStridedRings = 4;
+constexpr std::int32_t kMostRingedRanks = 64;
+constexpr std::size_t kMostRails = 16;
+
+std::vector<std::int32_t> in_order(const schedule::Placement& placement, std::int32_t ranks) {
+  std::vector<std::int32_t> ring = placement.ring;
+  if (!ring.empty()) return ring;
+  ring.resize(static_cast<std::size_t>(ranks));
+  std::iota(ring.begin(), ring.end(), 0);
+  return ring;
+}
 
 }  // namespace
 
@@ -81,6 +92,48 @@ schedule::Placement place(const topology::Resources& resources, std::span<const 
   }
   if (!std::is_sorted(ring.begin(), ring.end())) placement.ring = std::move(ring);
   return placement;
+}
+
+std::vector<std::vector<std::int32_t>> disjoint_rings(std::int32_t ranks) {
+  std::vector<std::vector<std::int32_t>> rings;
+  for (const std::int32_t stride : {1, ranks - 1, 3, ranks - 3, 2, ranks - 2}) {
+    if (rings.size() == kMostStridedRings || stride < 1 || std::gcd(stride, ranks) != 1) continue;
+    std::vector<std::int32_t> ring;
+    for (std::int32_t p = 0; p < ranks; ++p) ring.push_back(static_cast<std::int32_t>(std::int64_t{p} * stride % ranks));
+    if (ranks == 2 || std::find(rings.begin(), rings.end(), ring) == rings.end()) rings.push_back(std::move(ring));
+    if (ranks == 2 && rings.size() == 2) break;
+  }
+  return rings;
+}
+
+std::vector<std::vector<std::int32_t>> host_rings(const schedule::Placement& placement, std::int32_t ranks) {
+  if (ranks < 2 || ranks > kMostRingedRanks) return {};
+  if (placement.group.empty()) return disjoint_rings(ranks);
+  std::vector<std::int32_t> there = in_order(placement, ranks);
+  std::vector<std::int32_t> back(there.rbegin(), there.rend());
+  return {std::move(there), std::move(back)};
+}
+
+std::vector<std::vector<std::int32_t>> rail_rings(const schedule::Placement& placement, std::int32_t ranks_per_outlet) {
+  if (placement.group.empty()) return {};
+  const std::vector<std::int32_t> ring = in_order(placement, static_cast<std::int32_t>(placement.group.size()));
+  const std::int32_t groups = *std::max_element(placement.group.begin(), placement.group.end()) + 1;
+  const std::size_t size = ring.size() / static_cast<std::size_t>(groups);
+  // Where the ring enters a group; every group must be one stretch of it, all as long.
+  const auto group_at = [&](std::size_t p) { return placement.group[static_cast<std::size_t>(ring[p])]; };
+  for (std::size_t p = 0; p < ring.size(); ++p)
+    if (size * static_cast<std::size_t>(groups) != ring.size() || group_at(p) != group_at(p / size * size)) return {};
+  const std::size_t rails = std::min(size / static_cast<std::size_t>(std::max(1, ranks_per_outlet)), kMostRails);
+  if (rails < 2) return {};
+  std::vector<std::vector<std::int32_t>> rings;
+  for (std::size_t k = 0; k < rails; ++k) {
+    std::vector<std::int32_t>& rail = rings.emplace_back(ring);
+    for (std::size_t begin = 0; begin < ring.size(); begin += size) {
+      const auto stretch = std::span(rail).subspan(begin, size);
+      std::rotate(stretch.begin(), stretch.begin() + static_cast<std::ptrdiff_t>(k * size / rails), stretch.end());
+    }
+  }
+  return rings;
 }
 
 std::vector<int> spread(const topology::Cluster& cluster, int ranks) {

@@ -18,7 +18,7 @@ std::string names_of(const Environment& environment) {
 
 /// Where ranks are processes on cores these are taken only when asked for by name, or where `peal tune` measured them: there the cost model
 /// does not charge what their many strands and copies cost, and untuned they have won no measurement (bench/RESULTS.md).
-constexpr std::string_view kOnlyByNameOnHosts[] = {"bidirectional_ring", "bruck", "double_binary_tree", "pat"};
+constexpr std::string_view kOnlyByNameOnHosts[] = {"bidirectional_ring", "bruck", "double_binary_tree", "multi_ring", "pat"};
 
 bool is_only_by_name(const Environment& environment, std::string_view algorithm) {
   return environment.is_host &&
@@ -51,7 +51,9 @@ std::string proof_of(const schedule::Schedule& schedule, Protocol protocol) {
   const schedule::Request& r = schedule.request;
   std::string key = fmt::format("{}/{}/{}/{}/{}/{}/{}", static_cast<int>(r.collective), schedule.name, static_cast<int>(protocol), r.ranks,
                                 r.root, r.peer, r.in_place);
-  for (const auto* list : {&r.placement.ring, &r.placement.group}) {
+  std::vector<const std::vector<std::int32_t>*> lists{&r.placement.ring, &r.placement.group};
+  for (const auto& ring : r.placement.rings) lists.push_back(&ring);
+  for (const auto* list : lists) {
     key += '/';
     for (std::int32_t x : *list) key += fmt::format("{},", x);
   }

@@ -22,6 +22,7 @@ Walk::Walk(const Environment& environment, const Plan& plan, const std::vector<P
   ranks_.resize(n);
   cores_.resize(n);
   outlet_.resize(n);
+  wires_.resize(environment.wiring.capacity.size());
   for (int l = 0; l < kLevels; ++l) {
     out_[l].resize(n);
     in_[l].resize(n);
@@ -151,21 +152,41 @@ void Walk::call_next(int rank) {
   if (!core.line.empty()) queue(*next_in_line(core), core.free.at, true);
 }
 
+/// When the last byte is out of the way between the two.
+Stamp Walk::cross(const Channel& c, int from, int to, const Stamp& start, double bytes) {
+  if (c.way != nullptr) return cross_wires(c, from, start, bytes);
+  const double time = wire_time(c.cost, bytes);
+  Stamp& out = out_[c.level][at(outlet(from, c.level))];
+  Stamp& in = in_[c.level][at(outlet(to, c.level))];
+  const Stamp begun = later(start, out);
+  out = begun.plus(kTransfer, time);
+  // The way in is held no longer than the link itself needs; several senders fill it.
+  in = later(begun, in).plus(kTransfer, time_at(bytes, c.cost.link_rate));
+  return later(out, in);
+}
+
+/// Every wire is taken in turn, and held as long as it needs itself.
+Stamp Walk::cross_wires(const Channel& c, int from, const Stamp& start, double bytes) {
+  const Stamp begun = later(start, wires_[c.way->wires.front()]);
+  Stamp left = begun;
+  if (c.cost.pattern_cap > 0) {
+    Stamp& out = out_[c.level][at(from)];
+    out = later(begun, out).plus(kTransfer, time_at(bytes, c.cost.pattern_cap));
+    left = out;
+  }
+  for (const std::uint16_t w : c.way->wires) {
+    wires_[w] = later(begun, wires_[w]).plus(kTransfer, time_at(bytes, c.cost.efficiency * environment_.wiring.capacity[w]));
+    left = later(left, wires_[w]);
+  }
+  return left;
+}
+
 /// Bytes leave `from`; returns when `from` is done with them.
 Stamp Walk::send_out(Channel& c, int from, int to, Stamp start, double bytes) {
   const Stamp copied = start.plus(kCopy, send_work(c.cost, bytes));
   sent_[c.level][at(from)] += bytes;
   Stamp left = copied;
-  if (!c.cost.is_memory) {
-    const double time = wire_time(c.cost, bytes);
-    Stamp& out = out_[c.level][at(outlet(from, c.level))];
-    Stamp& in = in_[c.level][at(outlet(to, c.level))];
-    const Stamp begun = later(start, out);
-    out = begun.plus(kTransfer, time);
-    // The way in is held no longer than the link itself needs; several senders fill it.
-    in = later(begun, in).plus(kTransfer, time_at(bytes, c.cost.link_rate));
-    left = later(later(out, in), copied);
-  }
+  if (!c.cost.is_memory) left = later(cross(c, from, to, start, bytes), copied);
   c.seen.push_back(left.plus(kLatency, c.cost.hop));
   ++c.sent;
   wake(c.parked_receiver, c.seen.back().at);

@@ -14,7 +14,10 @@ Channel& Walk::channel(int from, int to, int number) {
     c.level = environment_.level_of(from, to);
     c.sender = from;
     const Level& level = environment_.level[c.level];
-    c.cost = message_cost(environment_, constants(c.level), plan_.protocol, c.level, level.latency, level.bottleneck);
+    c.way = environment_.wiring.way(from, to);
+    const Nanoseconds latency = c.way == nullptr ? level.latency : Nanoseconds{c.way->latency_ns};
+    const Bandwidth width = c.way == nullptr ? level.bottleneck : Bandwidth{environment_.wiring.width(*c.way) * 1e9};
+    c.cost = message_cost(environment_, constants(c.level), plan_.protocol, c.level, latency, width);
   }
   return c;
 }

@@ -42,6 +42,7 @@ inline void note(std::vector<Stamp>& signals, const Stamp& when) {
 
 struct Channel {
   MessageCost cost;
+  const Wiring::Way* way = nullptr;  // null: the level's ways out and in
   int level = 0;
   int sender = 0;
   std::vector<Stamp> seen;   // when message i can be received
@@ -112,6 +113,8 @@ class Walk {
   Stamp do_messages(int strand, const BoundOp& bound, Stamp at, double bytes);
   Stamp do_local(int strand, const BoundOp& bound, Stamp at, double bytes);
   Stamp send_out(Channel& c, int from, int to, Stamp at, double bytes);
+  Stamp cross(const Channel& c, int from, int to, const Stamp& start, double bytes);
+  Stamp cross_wires(const Channel& c, int from, const Stamp& start, double bytes);
   void note_free(Channel& c, const Stamp& at);
   bool has_turn(int strand, Stamp& start);
   void hold_core(int rank, const Stamp& until);
@@ -135,6 +138,7 @@ class Walk {
   std::vector<int> outlet_;
   std::vector<Stamp> out_[kLevels];
   std::vector<Stamp> in_[kLevels];
+  std::vector<Stamp> wires_;  // when each is free again
   std::vector<double> sent_[kLevels];
   std::unordered_map<std::uint64_t, Channel> channels_;
   std::priority_queue<Queued, std::vector<Queued>, std::greater<>> queue_;

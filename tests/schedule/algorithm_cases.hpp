@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <base/names.hpp>
 #include <numeric>
 #include <schedule/registry.hpp>
@@ -36,6 +37,18 @@ inline std::vector<std::int32_t> dealt_groups(std::int32_t n, std::int32_t group
   return group;
 }
 
+/// Rings of every stride that is prime to n, up to four: disjoint orders (of two ranks twice the same).
+inline std::vector<std::vector<std::int32_t>> strided_rings(std::int32_t n) {
+  std::vector<std::vector<std::int32_t>> rings;
+  for (const std::int32_t stride : {1, n - 1, 3, n - 3, 2, n - 2}) {
+    if (stride < 1 || std::gcd(stride, n) != 1 || rings.size() == 4) continue;
+    std::vector<std::int32_t> ring;
+    for (std::int32_t p = 0; p < n; ++p) ring.push_back(p * stride % n);
+    if (n == 2 || std::find(rings.begin(), rings.end(), ring) == rings.end()) rings.push_back(std::move(ring));
+  }
+  return rings;
+}
+
 inline std::vector<Placement> placements(std::int32_t n) {
   std::vector<Placement> all{{}};
   if (n > 2) all.push_back({folded_ring(n), {}});
@@ -44,6 +57,18 @@ inline std::vector<Placement> placements(std::int32_t n) {
     all.push_back({{}, dealt_groups(n, 2)});
     all.push_back({folded_ring(n), consecutive_groups(n, n % 4 == 0 ? 4 : 3)});
   }
+  return all;
+}
+
+/// Several rings at once; in the last, the second ring has edges of the first, and ranks are of several groups.
+inline std::vector<Placement> ringed_placements(std::int32_t n) {
+  if (n < 2) return {{}};
+  std::vector<Placement> all{{{}, {}, strided_rings(n)}};
+  if (n < 4) return all;
+  std::vector<std::int32_t> half(static_cast<std::size_t>(n));
+  std::iota(half.begin(), half.end(), 0);
+  std::reverse(half.begin() + n / 2, half.end());
+  all.push_back({{}, consecutive_groups(n, 2), {{}, half, folded_ring(n)}});
   return all;
 }
 
@@ -59,7 +84,7 @@ inline std::vector<Request> requests_for(const Algorithm& algorithm, std::int32_
   }
   std::vector<std::int32_t> radices{2};
   if (algorithm.name == "tree") radices = {2, 3, 4};
-  for (const Placement& placement : placements(n))
+  for (const Placement& placement : algorithm.name == "multi_ring" ? ringed_placements(n) : placements(n))
     for (const std::int32_t root : roots)
       for (const std::int32_t radix : radices)
         for (int in_place = 0; in_place <= (can_be_in_place(algorithm.collective) ? 1 : 0); ++in_place) {

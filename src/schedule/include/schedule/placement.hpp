@@ -9,6 +9,8 @@ namespace peal::schedule {
 struct Placement {
   std::vector<std::int32_t> ring;   ///< rank at each ring position; empty: rank order
   std::vector<std::int32_t> group;  ///< group (node) of each rank, numbered from 0 by lowest rank; empty: all in one group
+  /// Ring orders that run at once, over different wires (as many as machine and ranks have); empty: one ring takes all there are.
+  std::vector<std::vector<std::int32_t>> rings;
   bool operator==(const Placement&) const = default;
 };
 

@@ -14,6 +14,7 @@
 #include <topology/constants.hpp>
 #include <topology/resources.hpp>
 #include <tuning/measured.hpp>
+#include <tuning/wiring.hpp>
 #include <vector>
 
 namespace peal::tuning {
@@ -50,6 +51,7 @@ struct Environment {
   int nodes = 1;
   bool is_host = true;  ///< ranks are processes on cores, which do the copying; false: GPUs
   schedule::Placement placement;
+  Wiring wiring;                      ///< inside nodes, where pairs of ranks are not all alike
   std::vector<std::int32_t> core_of;  ///< host ranks: ranks with equal numbers share one core
   Nanoseconds core_switch;            ///< from one rank to the next on the same core (core_turns.hpp)
   Level level[kLevels];

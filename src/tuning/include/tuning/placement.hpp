@@ -18,6 +18,17 @@ schedule::Placement place(std::span<const std::string> host_of_rank);
 /// Numbers groups from 0 by lowest rank and orders the ring by group, then rank. Empty where all ranks are of one group.
 schedule::Placement place_groups(std::span<const int> group_of_rank);
 
+/// Up to four ring orders of `ranks` that share no edge (strides that are prime to it; of two ranks the same twice).
+std::vector<std::vector<std::int32_t>> disjoint_rings(std::int32_t ranks);
+
+/// What multi_ring takes on hosts, where it is only taken by name: disjoint rings in one group, both ways round the ring among several.
+/// Empty beyond 64 ranks.
+std::vector<std::vector<std::int32_t>> host_rings(const schedule::Placement& placement, std::int32_t ranks);
+
+/// Of groups of equal size, one ring for each way out of a group: all go through the groups as the placement's ring does, and each leaves
+/// them by another way. Empty where there is one way out.
+std::vector<std::vector<std::int32_t>> rail_rings(const schedule::Placement& placement, std::int32_t ranks_per_outlet);
+
 /// Device of each rank when `ranks` are spread over a cluster in order; more ranks than places start again at the first place of the last
 /// node.
 std::vector<int> spread(const topology::Cluster& cluster, int ranks);

@@ -1,0 +1,46 @@
+// The wires inside nodes as plain data: which of them the way of each pair of ranks takes. Kept where ranks have several ways out or pairs
+// are of different width (GPUs as a cube mesh, wired all to all); elsewhere a level says all, and there is no wiring.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <topology/resources.hpp>
+#include <vector>
+
+namespace peal::tuning {
+
+struct Wiring {
+  struct Way {
+    std::vector<std::uint16_t> wires;  ///< in the order of travel; none: between nodes, which the level says
+    double latency_ns = 0;
+    bool operator==(const Way&) const = default;
+  };
+  std::int32_t ranks = 0;
+  std::vector<double> capacity;  ///< of each wire, GB/s, one direction
+  std::vector<Way> ways;         ///< of a to b at a * ranks + b
+
+  bool is_known() const { return ranks > 0; }
+  /// Null where nothing is known of this pair.
+  const Way* way(std::int32_t a, std::int32_t b) const {
+    if (!is_known()) return nullptr;
+    const Way& found = ways[static_cast<std::size_t>(a) * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(b)];
+    return found.wires.empty() ? nullptr : &found;
+  }
+  /// Of the narrowest wire, GB/s.
+  double width(const Way& way) const;
+  bool operator==(const Wiring&) const = default;
+};
+
+/// Of up to 64 ranks on GPUs; empty where all pairs of a node are alike and every rank has one way out.
+Wiring wiring_of(const topology::Resources& resources, std::span<const int> device_of_rank);
+
+using Rings = std::vector<std::vector<std::int32_t>>;
+
+/// Orders of the ranks of one node that together move more than `ring` alone (empty: rank order): each over wires of its own, or over its
+/// share of them. Empty where one ring is as good. A search with a limit and without chance: equal wirings give equal rings.
+Rings find_rings(const Wiring& wiring, const std::vector<std::int32_t>& ring);
+
+/// GB/s that the rings carry together, each the same.
+double rate_of(const Wiring& wiring, const Rings& rings);
+
+}  // namespace peal::tuning
