@@ -10,6 +10,8 @@ using nlohmann::json;
 
 namespace {
 
+constexpr std::ptrdiff_t kMostShown = 64;  // ranks of a ring
+
 std::string order_of(const Candidate& c, Collective collective) {
   if (!has_reduction(collective)) return "no summation";
   return c.is_canonical ? "canonical order of summation (bitwise equal whatever the placement)"
@@ -45,6 +47,12 @@ json to_tree(const Candidate& c) {
 std::string times_of(const Candidate& c) {
   const std::string predicted = fmt::format("predicted {}", to_text(c.prediction.time));
   return c.measured_us ? fmt::format("measured {} ({})", to_text(Nanoseconds{*c.measured_us * 1e3}), predicted) : predicted;
+}
+
+/// The orders that it takes if it takes several; each up to kMostShown ranks are shown.
+std::span<const std::vector<std::int32_t>> rings_of(const Environment& environment, const Candidate& c) {
+  if (c.algorithm->name != "multi_ring") return {};
+  return environment.placement.rings;
 }
 
 /// How much longer a candidate takes than the chosen one, by what chose.
@@ -109,9 +117,12 @@ std::string explain_text(const Environment& environment, const Selection& select
   for (int l = 0; l < kLevels; ++l) {
     const Level& level = environment.level[l];
     if (!level.is_used) continue;
-    text += fmt::format("  {} ({}, {:.3g} GB/s): the busiest rank sends {:.0f} bytes\n", level_name(l), level.scope,
-                        level.bottleneck.gigabytes(), best.prediction.bytes[l]);
+    text += fmt::format("  {} ({}, {:.3g} GB/s{}): the busiest rank sends {:.0f} bytes\n", level_name(l), level.scope,
+                        level.bottleneck.gigabytes(), l == 0 && environment.wiring.is_known() ? " between the farthest pair" : "",
+                        best.prediction.bytes[l]);
   }
+  for (const std::vector<std::int32_t>& ring : rings_of(environment, best))
+    text += fmt::format("  ring {}\n", fmt::join(ring.begin(), ring.begin() + std::min<std::ptrdiff_t>(std::ssize(ring), kMostShown), " "));
   text += fmt::format("  {}\n", order_of(best, call.collective));
   if (is_narrow(call.type) && has_reduction(call.collective))
     text += fmt::format("  rounded to {} {}\n", name_of(call.type), rounding_of(best, environment, call));
@@ -165,7 +176,9 @@ std::string explain_json(const Environment& environment, const Selection& select
                  {"reduce", b.reduce * 1e-3}}},
                {"candidates", json::array()},
                {"excluded", json::array()},
+               {"rings", json::array()},
                {"constants", json::array()}};
+  for (const std::vector<std::int32_t>& ring : rings_of(environment, best)) tree["rings"].push_back(ring);
   for (const Candidate& c : selection.candidates) tree["candidates"].push_back(to_tree(c));
   for (const Exclusion& e : selection.excluded)
     tree["excluded"].push_back(

@@ -112,9 +112,9 @@ class BenchJson(harness.ToolCase):
 
 class Forced(harness.ToolCase):
     def test_every_algorithm_is_taken_as_it_was_asked_for(self):
-        for collective, algorithms in (("all_reduce", "ring one_shot two_shot recursive_doubling rabenseifner tree double_binary_tree"), ("all_gather", "ring direct recursive_doubling bruck pat"),
+        for collective, algorithms in (("all_reduce", "ring multi_ring one_shot two_shot recursive_doubling rabenseifner tree double_binary_tree"), ("all_gather", "ring direct recursive_doubling bruck pat"),
                                        ("all_to_all", "all_pairs bruck"), ("reduce", "double_binary_tree"),
-                                       ("barrier", "direct dissemination tree"), ("broadcast", "tree double_binary_tree")):
+                                       ("barrier", "direct dissemination tree"), ("broadcast", "tree double_binary_tree multi_ring")):
             for algorithm in algorithms.split():
                 with self.subTest(collective=collective, algorithm=algorithm):
                     done = self.peal("bench", collective, "-n", 4, "-b", 8, "-e", "32K", "-f", 4096, "--algorithm", algorithm, "--check", "--json", "-", *QUICKLY)
