@@ -75,7 +75,9 @@ void receive_sum(StrandBuilder& strand, const Request& request, std::int32_t ran
   const std::int32_t from = wrap(rank - 1, n);
   if (n == 2) {
     before_write();
-    strand.recv_reduce(from, result, mine).flags |= kFinish;
+    Op& op = strand.recv_reduce(from, result, mine);
+    op.wire = Wire::element;  // a contribution as it is: it is added to the last sum
+    op.flags |= kFinish;
     return;
   }
   strand.loop(n - 1, [&] { strand.recv(from, scratch(chunk).by(stride)).peer_step = -1; });

@@ -259,12 +259,12 @@ void build_reduce_scatter(const Request& request, std::int32_t rank, RankBuilder
   });
   StrandBuilder strand = builder.strand("reduce between");
   strand.wait(summed, 1);
-  strand.send(between.next, rail.at(at.group - 1).in(kScratch)).channel = kBetween;
+  strand.send_addend(between.next, rail.at(at.group - 1).in(kScratch)).channel = kBetween;
   for (std::int32_t i = 2; i < map.groups(); ++i) {
     const Ref block = rail.at(at.group - i).in(kScratch);
     strand.wait(summed, i);
     strand.recv_reduce(between.prev, block, block).channel = kBetween;
-    strand.send(between.next, block).channel = kBetween;
+    strand.send_addend(between.next, block).channel = kBetween;
   }
   strand.wait(summed, map.groups());
   Op& op = strand.recv_reduce(between.prev, output(0), rail.at(at.group).in(kScratch));

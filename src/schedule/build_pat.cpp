@@ -73,8 +73,8 @@ void build_reduce_scatter(const Request& request, std::int32_t rank, RankBuilder
     const std::int32_t sums = met(n, distance);
     const auto held = [&](std::int32_t block) { return k == 0 ? input(block) : scratch(block); };
     if (k > 0 && sums > 0) send.wait(reduced, k);
-    send.loop(sums, [&] { send.send(to, held(to).by(-2 * distance)).modulus = n; });
-    if (sums < ways(n, distance)) send.send(to, input(wrap(rank - (n - 1), n)));
+    send.loop(sums, [&] { send.send_addend(to, held(to).by(-2 * distance)).modulus = n; });
+    if (sums < ways(n, distance)) send.send_addend(to, input(wrap(rank - (n - 1), n)));
     if (k + 1 == rounds) {
       reduce.recv_reduce(from, output(0), held(rank)).flags |= kFinish;
     } else {

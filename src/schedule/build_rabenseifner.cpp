@@ -54,7 +54,7 @@ std::vector<ChunkRange> halve(StrandBuilder& strand, const Fold& f, std::int32_t
   for (std::int32_t distance = 1; distance < f.seats; distance *= 2) {
     const ChunkRange kept = ranges.back().half(seat, distance, true);
     const std::int32_t partner = f.sitting(seat ^ distance);
-    strand.send(partner, ranges.back().half(seat, distance, false).in(own));
+    strand.send_addend(partner, ranges.back().half(seat, distance, false).in(own));
     Op& op = strand.recv_reduce(partner, kept.in(sum), kept.in(own));
     if (2 * distance == f.seats) op.flags |= kFinish;
     own = sum;
@@ -68,7 +68,7 @@ void build_all_reduce(const Request& request, std::int32_t rank, RankBuilder& bu
   const std::int32_t seat = f.seat_of(rank);
   StrandBuilder strand = builder.strand("halving and doubling");
   if (f.sitting(seat) != rank) {
-    strand.send(f.sitting(seat), input(0, f.seats));
+    strand.send_addend(f.sitting(seat), input(0, f.seats));
     strand.recv(f.sitting(seat), output(0, f.seats));
     return;
   }
@@ -89,7 +89,7 @@ void build_reduce(const Request& request, std::int32_t rank, RankBuilder& builde
   const BufferId sum = rank == request.root ? kOutput : kScratch;
   StrandBuilder strand = builder.strand("halving and gather");
   if (f.sitting(seat) != rank) {
-    strand.send(f.sitting(seat), input(0, f.seats));
+    strand.send_addend(f.sitting(seat), input(0, f.seats));
     return;
   }
   std::vector<ChunkRange> ranges = halve(strand, f, seat, sum);

@@ -41,14 +41,18 @@ Layouts halving_layouts(const Request& request) {
   return layouts;
 }
 
-void tell(StrandBuilder& strand, const Exchange& step, Ref what) {
+void tell(StrandBuilder& strand, const Exchange& step, Ref what, Wire wire = Wire::element) {
   if (step.targets == 0) return;
-  strand.send(step.first_target, what);
+  strand.send(step.first_target, what).wire = wire;
   const std::int32_t second = step.first_target + step.stride;
   if (step.targets == 2)
-    strand.send(second, what);
+    strand.send(second, what).wire = wire;
   else
-    strand.loop(step.targets - 1, [&] { strand.send(second, what).peer_step = step.stride; });
+    strand.loop(step.targets - 1, [&] {
+      Op& op = strand.send(second, what);
+      op.wire = wire;
+      op.peer_step = step.stride;
+    });
 }
 
 void build_all_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
@@ -56,7 +60,7 @@ void build_all_reduce(const Request& request, std::int32_t rank, RankBuilder& bu
   const std::vector<Exchange> steps = doubling_exchanges(request.ranks, rank);
   Ref sum = input(0);
   for (const Exchange& step : steps) {
-    tell(strand, step, sum);
+    tell(strand, step, sum, Wire::addend);
     Op& op = strand.recv_reduce(step.source, output(0), sum);
     if (&step == &steps.back()) op.flags |= kFinish;
     sum = output(0);
@@ -85,7 +89,7 @@ void build_last_halving(StrandBuilder& strand, const Fold& f, std::int32_t seat,
   const std::int32_t partner = seat ^ 1;
   for (std::int32_t i = 1; i <= 2; ++i) {
     const std::int32_t theirs = f.begin(partner + 1) - i;
-    if (theirs >= f.begin(partner)) strand.send(f.sitting(partner), chunks_of(own, theirs));
+    if (theirs >= f.begin(partner)) strand.send_addend(f.sitting(partner), chunks_of(own, theirs));
     const std::int32_t mine = f.begin(seat + 1) - i;
     if (mine < f.begin(seat)) continue;
     const Ref result = mine == rank ? output(0) : scratch(mine);
@@ -99,7 +103,7 @@ void build_reduce_scatter(const Request& request, std::int32_t rank, RankBuilder
   const std::int32_t seat = f.seat_of(rank);
   StrandBuilder strand = builder.strand("halving");
   if (f.sitting(seat) != rank) {
-    strand.send(f.sitting(seat), input(0, request.ranks));
+    strand.send_addend(f.sitting(seat), input(0, request.ranks));
     strand.recv(f.sitting(seat), output(0));
     return;
   }
@@ -112,7 +116,7 @@ void build_reduce_scatter(const Request& request, std::int32_t rank, RankBuilder
     const std::int32_t mine = seat / distance * distance;
     const std::int32_t theirs = mine ^ distance;
     const std::int32_t partner = f.sitting(seat ^ distance);
-    strand.send(partner, blocks(f, own, theirs, distance));
+    strand.send_addend(partner, blocks(f, own, theirs, distance));
     strand.recv_reduce(partner, blocks(f, kScratch, mine, distance), blocks(f, own, mine, distance));
     own = kScratch;
   }

@@ -86,10 +86,10 @@ void build_reduce(const Request& request, std::int32_t rank, RankBuilder& builde
   if (distance == 0) {
     strand.recv_reduce(seat.prev, output(0), input(0)).flags |= kFinish;
   } else if (distance == 1) {
-    strand.send(seat.next, input(0));
+    strand.send_addend(seat.next, input(0));
   } else {
     strand.recv_reduce(seat.prev, scratch(0), input(0));
-    strand.send(seat.next, scratch(0));
+    strand.send_addend(seat.next, scratch(0));
   }
 }
 

@@ -16,6 +16,12 @@ Op& StrandBuilder::send(std::int32_t peer, Ref src) {
   return op;
 }
 
+Op& StrandBuilder::send_addend(std::int32_t peer, Ref src) {
+  Op& op = send(peer, src);
+  op.wire = Wire::addend;
+  return op;
+}
+
 Op& StrandBuilder::recv(std::int32_t peer, Ref dst) {
   Op& op = add(OpKind::recv);
   op.peer = peer;
@@ -25,6 +31,7 @@ Op& StrandBuilder::recv(std::int32_t peer, Ref dst) {
 
 Op& StrandBuilder::recv_reduce(std::int32_t peer, Ref dst, Ref src) {
   Op& op = add(OpKind::recv_reduce);
+  op.wire = Wire::addend;
   op.peer = peer;
   op.dst = dst;
   op.src = src;

@@ -66,7 +66,7 @@ std::uint64_t ExtentTable::total() const {
 
 Extent Extents::chunk(std::uint16_t buffer, std::int32_t index) const {
   if (buffer == kInput) return input.chunk(index);
-  if (buffer != kScratch) return output.chunk(index);
+  if (buffer != kScratch && buffer != kWideScratch) return output.chunk(index);
   const ExtentTable& shape = layouts.scratch_like_input ? input : output;
   const std::int32_t chunks = shape.layout().chunks();
   const auto copy = static_cast<std::uint64_t>(index / chunks);

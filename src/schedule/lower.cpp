@@ -10,12 +10,17 @@ bool same_ref(const Ref& a, const Ref& b) {
   return a.buffer == b.buffer && a.count == b.count && a.first == b.first && a.step[0] == b.step[0] && a.step[1] == b.step[1];
 }
 
-// A receive followed by a send of what it produced, over the same channel number and with peers that advance alike.
-bool can_fuse(const Op& first, const Op& second) {
-  if (second.kind != OpKind::send) return false;
-  if (first.kind != OpKind::recv && first.kind != OpKind::recv_reduce) return false;
-  return same_ref(first.dst, second.src) && first.channel == second.channel && first.peer_step == second.peer_step &&
-         first.modulus == second.modulus && first.wire == second.wire;
+// What travels, and where sums that are not finished lie. Contributions are read where they are; only a finished sum is rounded.
+void settle_wire(Op& op, bool wide_partials) {
+  if (op.wire != Wire::addend) return;
+  op.wire = wide_partials ? Wire::fp32 : Wire::element;
+  if (!wide_partials) return;
+  const auto widen = [](Ref& ref) {
+    if (ref.buffer == kOutput) ref.buffer = kWideOutput;
+    if (ref.buffer == kScratch) ref.buffer = kWideScratch;
+  };
+  widen(op.src);
+  if ((op.flags & kFinish) == 0) widen(op.dst);
 }
 
 Op fused(const Op& first, const Op& second) {
@@ -24,6 +29,14 @@ Op fused(const Op& first, const Op& second) {
   op.peer2 = second.peer;
   op.flags |= kStore;
   return op;
+}
+
+// A receive followed by a send of what it produced, over the same channel number and with peers that advance alike.
+bool can_fuse(const Op& first, const Op& second) {
+  if (second.kind != OpKind::send) return false;
+  if (first.kind != OpKind::recv && first.kind != OpKind::recv_reduce) return false;
+  return same_ref(first.dst, second.src) && first.channel == second.channel && first.peer_step == second.peer_step &&
+         first.modulus == second.modulus && sent_wire(fused(first, second)) == second.wire;
 }
 
 std::vector<Op> fuse_strand(const std::vector<Op>& ops) {
@@ -69,9 +82,22 @@ void count_events(Program& program) {
   }
 }
 
+// A partial sum that goes on at once needs no memory where nobody reads it again.
+void drop_unread_partials(Program& program) {
+  bool is_read[kFirstUserBuffer] = {};
+  for (const Op& op : program.ops)
+    if (is_wide(op.src.buffer)) is_read[op.src.buffer] = true;
+  for (Op& op : program.ops) {
+    if (!is_wide(op.dst.buffer)) continue;
+    if (op.kind == OpKind::recv_reduce_send && !is_read[op.dst.buffer]) op.flags &= static_cast<std::uint8_t>(~kStore);
+    if (op.kind == OpKind::recv_reduce_send && (op.flags & kStore) == 0) continue;
+    (op.dst.buffer == kWideOutput ? program.keeps_wide_output : program.keeps_wide_scratch) = true;
+  }
+}
+
 }  // namespace
 
-Program lower(const RankSchedule& strands, std::int32_t rank, std::int32_t ranks, bool fuse) {
+Program lower(const RankSchedule& strands, std::int32_t rank, std::int32_t ranks, bool fuse, bool wide_partials) {
   Program program;
   program.rank = rank;
   program.ranks = ranks;
@@ -79,7 +105,9 @@ Program lower(const RankSchedule& strands, std::int32_t rank, std::int32_t ranks
   program.strand_begin.push_back(0);
   for (const Strand& strand : strands.strands) {
     if (strand.ops.empty()) continue;
-    const std::vector<Op> ops = fuse ? fuse_strand(strand.ops) : strand.ops;
+    std::vector<Op> ops = strand.ops;
+    for (Op& op : ops) settle_wire(op, wide_partials);
+    if (fuse) ops = fuse_strand(ops);
     program.ops.insert(program.ops.end(), ops.begin(), ops.end());
     program.strand_begin.push_back(static_cast<std::uint32_t>(program.ops.size()));
   }
@@ -87,11 +115,14 @@ Program lower(const RankSchedule& strands, std::int32_t rank, std::int32_t ranks
     if (sends(op.kind) || receives(op.kind))
       program.chunks_a_message = std::max<std::int32_t>(program.chunks_a_message, std::max(op.src.count, op.dst.count));
   count_events(program);
+  if (wide_partials) drop_unread_partials(program);
   return program;
 }
 
 Program program_for(const Schedule& schedule, std::int32_t rank, bool fuse) {
-  return lower(schedule.build(rank), rank, schedule.request.ranks, fuse);
+  // Two ranks have one sum to round, wherever it travels.
+  const bool wide_partials = schedule.request.wide_partials && schedule.request.ranks > 2;
+  return lower(schedule.build(rank), rank, schedule.request.ranks, fuse, wide_partials);
 }
 
 std::int32_t widest_message(const Schedule& schedule) {
@@ -101,6 +132,13 @@ std::int32_t widest_message(const Schedule& schedule) {
   for (std::int32_t rank = 0; rank < schedule.request.ranks; rank += stride)
     widest = std::max(widest, program_for(schedule, rank).chunks_a_message);
   return widest;
+}
+
+bool sends_wide_partials(const Schedule& schedule) {
+  for (std::int32_t rank = 0; schedule.request.wide_partials && rank < schedule.request.ranks; ++rank)
+    for (const Op& op : program_for(schedule, rank).ops)
+      if (op.wire == Wire::fp32) return true;
+  return false;
 }
 
 Ref alias_of(const Request& request, const Layouts& layouts, std::int32_t rank, Ref ref) {

@@ -15,10 +15,10 @@ Op& refine(Op& op, const RingSeat& seat, const ChunkPlace& place) {
 void ring_reduce_scatter(StrandBuilder& strand, const RingSeat& seat, const RingChunks& chunks, BufferId own, BufferId partial, Ref result,
                          bool finish) {
   const ChunkPlace start = chunks.at(seat.position - 1);
-  refine(strand.send(seat.next, start.in(own)), seat, start);
+  refine(strand.send_addend(seat.next, start.in(own)), seat, start);
   chunks.backwards(strand, seat.position - 2, seat.size - 2, [&](const ChunkPlace& place) {
     refine(strand.recv_reduce(seat.prev, place.in(partial), place.in(own)), seat, place);
-    refine(strand.send(seat.next, place.in(partial)), seat, place);
+    refine(strand.send_addend(seat.next, place.in(partial)), seat, place);
   });
   const ChunkPlace last = chunks.at(seat.position);
   Op& op = refine(strand.recv_reduce(seat.prev, result, last.in(own)), seat, last);

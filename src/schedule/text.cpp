@@ -37,6 +37,7 @@ std::string steps(std::int32_t inner, std::int32_t outer) {
 std::string text_of(const Ref& ref, std::int32_t modulus) {
   if (ref.count == 0) return "nothing";
   std::string buffer = ref.buffer == kInput ? "input" : ref.buffer == kOutput ? "output" : ref.buffer == kScratch ? "scratch" : "";
+  if (is_wide(ref.buffer)) buffer = ref.buffer == kWideOutput ? "wide_output" : "wide_scratch";
   if (buffer.empty()) buffer = fmt::format("user{}", ref.buffer - kFirstUserBuffer);
   const std::string moving = steps(ref.step[0], ref.step[1]);
   std::string index = fmt::format("{}{}", ref.first, moving);
@@ -51,7 +52,7 @@ std::string flags_of(const Op& op) {
   std::string text;
   if ((op.flags & kFinish) != 0) text += ", finish";
   if (op.kind == OpKind::reduce && (op.flags & kCanonical) != 0) text += ", canonical";
-  if (op.wire == Wire::fp32) text += ", as fp32";
+  if (op.wire == Wire::fp32) text += sends(op.kind) && sent_wire(op) == Wire::element ? ", from fp32" : ", as fp32";
   if (op.channel != 0) text += fmt::format(", channel {}", op.channel);
   return text;
 }
@@ -66,7 +67,9 @@ std::string body_of(const Op& op, std::span<const Source> sources) {
     case OpKind::recv: return fmt::format("{} -> {}", peer, dst);
     case OpKind::recv_reduce: return fmt::format("{} -> {} = {} + .", peer, dst, src);
     case OpKind::recv_send: return fmt::format("{} -> {} -> {}", peer, dst, peer2);
-    case OpKind::recv_reduce_send: return fmt::format("{} -> {} = {} + . -> {}", peer, dst, src, peer2);
+    case OpKind::recv_reduce_send:
+      if (is_wide(op.dst.buffer) && (op.flags & kStore) == 0) return fmt::format("{} -> {} + . -> {}", peer, src, peer2);
+      return fmt::format("{} -> {} = {} + . -> {}", peer, dst, src, peer2);
     case OpKind::copy: {
       const std::string at = fmt::format(" of {}", peer);
       return fmt::format("{}{} = {}{}", dst, (op.flags & kRemoteDst) != 0 ? at : "", src, (op.flags & kRemoteSrc) != 0 ? at : "");

@@ -20,7 +20,7 @@ bool tree_reduce(StrandBuilder& strand, const TreePlace& place, Ref own, Ref sum
     if (finish && place.seat.parent < 0 && child + 1 == children.rend()) op.flags |= kFinish;
     addend = sum;
   }
-  if (place.seat.parent >= 0) strand.send(place.seat.parent, addend).channel = place.channel;
+  if (place.seat.parent >= 0) strand.send_addend(place.seat.parent, addend).channel = place.channel;
   return !children.empty();
 }
 

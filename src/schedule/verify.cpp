@@ -172,6 +172,11 @@ Verdict verify_programs(const Request& request, const Layouts& layouts, bool pie
     steps += form.steps;
     if (steps > kMostSteps) return refused(r, 0, fmt::format("the programs of ranks 0 to {} are too long to be verified", r));
   }
+  if (!traits.snapshots || traits.rendezvous || options.protocol == Protocol::fused)
+    for (const Program& program : programs)
+      for (const Op& op : program.ops)
+        if (op.wire == Wire::fp32)
+          return refused(program.rank, 0, fmt::format("fp32 partial sums are made in a slot, and {} has none for them", traits.name));
   Verdict verdict = Walk(request, layouts, programs, rules).run();
   if (!verdict.ok || pieced || rules.slots == 0) return verdict;
   // Ops that stream more than the slots hold block until their receiver comes.

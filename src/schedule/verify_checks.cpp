@@ -11,6 +11,7 @@ std::string ref_text(const BoundOp& bound, const Ref& ref) {
   const std::string name = ref.buffer == kInput     ? "input"
                            : ref.buffer == kOutput  ? "output"
                            : ref.buffer == kScratch ? "scratch"
+                           : is_wide(ref.buffer)    ? (ref.buffer == kWideOutput ? "wide_output" : "wide_scratch")
                                                     : fmt::format("buffer{}", ref.buffer);
   const std::int32_t first = bound.chunk(ref);
   return ref.count == 1 ? fmt::format("{}[{}]", name, first) : fmt::format("{}[{}..{}]", name, first, first + ref.count - 1);

@@ -17,7 +17,9 @@ Memory::Memory(const Request& request, const Layouts& layouts, std::int32_t piec
   const std::size_t scratch = layouts.scratch_is_compact ? copies : copies * static_cast<std::size_t>(layouts.shape().chunks());
   begin_[kOutput] = input;
   begin_[kScratch] = input + output;
-  per_rank_ = input + output + scratch;
+  begin_[kWideOutput] = begin_[kScratch] + scratch;
+  begin_[kWideScratch] = begin_[kWideOutput] + output;
+  per_rank_ = request.wide_partials ? begin_[kWideScratch] + scratch : begin_[kWideOutput];
   cells_.resize(per_rank_ * static_cast<std::size_t>(request.ranks) * static_cast<std::size_t>(pieces));
   fill_inputs(pieces);
 }
@@ -32,8 +34,9 @@ void Memory::fill_inputs(std::int32_t pieces) {
 
 std::int32_t Memory::chunks(BufferId buffer) const {
   if (buffer == kInput) return layouts_.input.chunks();
-  if (buffer == kOutput) return layouts_.output.chunks();
-  if (buffer == kScratch) return layouts_.scratch_copies * layouts_.shape().chunks();
+  if (is_wide(buffer) && !request_.wide_partials) return 0;
+  if (buffer == kOutput || buffer == kWideOutput) return layouts_.output.chunks();
+  if (buffer == kScratch || buffer == kWideScratch) return layouts_.scratch_copies * layouts_.shape().chunks();
   return 0;
 }
 
@@ -43,8 +46,8 @@ Place Memory::place(std::int32_t rank, BufferId buffer, std::int32_t index) cons
   Ref ref;
   ref.buffer = buffer;
   ref.first = index;
-  if (buffer != kScratch) ref = alias_of(request_, layouts_, rank, ref);
-  at.is_compact = buffer == kScratch && layouts_.scratch_is_compact;
+  ref = alias_of(request_, layouts_, rank, ref);
+  at.is_compact = (buffer == kScratch || buffer == kWideScratch) && layouts_.scratch_is_compact;
   if (at.is_compact) ref.first /= layouts_.shape().chunks();
   at.cell = (static_cast<std::size_t>(rank) * per_rank_ + begin_[ref.buffer] + static_cast<std::size_t>(ref.first)) *
             static_cast<std::size_t>(pieces_);
@@ -53,7 +56,7 @@ Place Memory::place(std::int32_t rank, BufferId buffer, std::int32_t index) cons
 
 std::int64_t Memory::shape_of(std::int32_t rank, BufferId buffer, std::int32_t index) const {
   if (layouts_.uniform) return 0;
-  const bool like_input = buffer == kInput || (buffer == kScratch && layouts_.scratch_like_input);
+  const bool like_input = buffer == kInput || ((buffer == kScratch || buffer == kWideScratch) && layouts_.scratch_like_input);
   const Layout& layout = like_input ? layouts_.input : layouts_.output;
   const std::int64_t part = index % layout.chunks_per_block;
   const std::int64_t block = index % layout.chunks() / layout.chunks_per_block;
@@ -92,7 +95,7 @@ bool Memory::has_output(std::int32_t rank) const {
 }
 
 bool Memory::may_write(std::int32_t rank, BufferId buffer, std::int32_t index) const {
-  if (buffer == kScratch) return true;
+  if (buffer == kScratch || is_wide(buffer)) return true;
   // In place, a sum may use the caller's whole buffer on its way; what is moved only, only where it belongs.
   if (request_.in_place && is_reduction(request_.collective)) return true;
   if (!has_output(rank)) return false;

@@ -50,7 +50,7 @@ class Memory {
   const Request& request_;
   const Layouts& layouts_;
   std::int32_t pieces_;
-  std::size_t begin_[3] = {0, 0, 0};  // first chunk of each buffer among the cells of a rank
+  std::size_t begin_[kFirstUserBuffer] = {};  // first chunk of each buffer among the cells of a rank
   std::size_t per_rank_ = 0;
   std::vector<Cell> cells_;
 };

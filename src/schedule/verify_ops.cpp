@@ -71,6 +71,10 @@ void Walk::write(StrandId id, const BoundOp& bound, std::int32_t rank, const Ref
     report_at(id, bound, ref.buffer == kInput ? "writes the caller's input" : "writes an output that only other ranks have");
     value.tree = kPoison;
   }
+  if (!is_wide(ref.buffer) && is_unfinished_sum(value)) {
+    report_at(id, bound, fmt::format("rounds the sum of {}, which is not finished: it would be rounded again", trees_.text(value.tree)));
+    value.tree = kPoison;
+  }
   const Place place = place_of(bound, rank, ref, i);
   Cell& cell = memory_.cell(place, bound.piece);
   const AccessLog::Access other = cell.log.write(id, strands_[id].clock);
@@ -82,6 +86,12 @@ void Walk::write(StrandId id, const BoundOp& bound, std::int32_t rank, const Ref
   }
   cell.value = value;
   cell.held_as = place.shape;
+}
+
+// Where partial sums are wide, none of them may lie or travel in its own type.
+bool Walk::is_unfinished_sum(const Value& value) const {
+  return request_.wide_partials && sums_ && request_.ranks > 2 && value.is_defined() && !value.is_poison() && trees_.is_sum(value.tree) &&
+         !trees_.is_finished(value.tree);
 }
 
 Value Walk::combine(StrandId id, const BoundOp& bound, Value a, Value b) {
@@ -124,7 +134,7 @@ void Walk::do_send(StrandId id, const BoundOp& bound, const Ref& ref, std::vecto
     report_at(id, bound, fmt::format("writes a channel that {} writes too", strand_text(way.writer)));
   way.writer = id;
   Message message;
-  message.wire = op.wire;
+  message.wire = sent_wire(op);
   message.piece = bound.piece;
   message.step = static_cast<std::int64_t>(strand.step);
   message.in_memory = !rules_.snapshots && (results == nullptr || (op.flags & kStore) != 0);
@@ -137,6 +147,8 @@ void Walk::do_send(StrandId id, const BoundOp& bound, const Ref& ref, std::vecto
     item.is_raw = results == nullptr && reads_raw(ref);
     if (!message.in_memory)
       item.value = results != nullptr ? (*results)[static_cast<std::size_t>(i)] : read(id, bound, item.place, item.is_raw, strand.rank);
+    if (!message.in_memory && message.wire == Wire::element && is_unfinished_sum(item.value))
+      report_at(id, bound, fmt::format("sends the sum of {}, which is not finished, rounded", trees_.text(item.value.tree)));
     message.items.push_back(item);
   }
   message.stamp = strand.clock.stamp();

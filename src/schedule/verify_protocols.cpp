@@ -39,9 +39,9 @@ bool is_right_on_few(const Algorithm& algorithm, const Request& request, const V
 bool is_right_remembered(const Algorithm& algorithm, const Request& request, const VerifyOptions& options) {
   if (request.ranks <= kFewRanks) return is_right(algorithm, request, options);
   static std::mutex mutex;
-  static std::map<std::tuple<const Algorithm*, bool, std::int32_t, bool, Protocol, bool>, bool> known;
-  const auto key =
-      std::make_tuple(&algorithm, request.in_place, request.radix, !request.placement.group.empty(), options.protocol, options.shows);
+  static std::map<std::tuple<const Algorithm*, bool, std::int32_t, bool, bool, Protocol, bool>, bool> known;
+  const auto key = std::make_tuple(&algorithm, request.in_place, request.radix, !request.placement.group.empty(), request.wide_partials,
+                                   options.protocol, options.shows);
   const std::lock_guard lock(mutex);
   const auto at = known.find(key);
   if (at != known.end()) return at->second;

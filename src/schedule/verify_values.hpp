@@ -34,6 +34,8 @@ class Trees {
   bool is_scaled_leaf(TreeId tree) const { return !is_raw(tree) && tree < static_cast<TreeId>(2 * ranks_); }
   bool is_finished(TreeId tree) const { return nodes_[tree].finished; }
   bool is_complete(TreeId tree) const { return nodes_[tree].leaves == ranks_; }
+  /// A sum of two contributions or more.
+  bool is_sum(TreeId tree) const { return nodes_[tree].leaves > 1; }
   bool overlap(TreeId a, TreeId b) const;
 
   TreeId sum(TreeId a, TreeId b);

@@ -128,9 +128,9 @@ bool Walk::refs_in_range(StrandId id, const BoundOp& bound, const Ref& ref, std:
   if (first >= 0 && first + ref.count <= chunks) return true;
   const std::string where = rank == strands_[id].rank ? "" : fmt::format(" of rank {}", rank);
   report_at(id, bound,
-            ref.buffer > kScratch ? fmt::format("{} buffer {}{}, which does not exist", what, ref.buffer, where)
-                                  : fmt::format("{} chunk {}{}, but the buffer has {} chunks", what,
-                                                first < 0 ? first : first + ref.count - 1, where, chunks));
+            ref.buffer >= kFirstUserBuffer ? fmt::format("{} buffer {}{}, which does not exist", what, ref.buffer, where)
+                                           : fmt::format("{} chunk {}{}, but the buffer has {} chunks", what,
+                                                         first < 0 ? first : first + ref.count - 1, where, chunks));
   is_broken_ = true;
   return false;
 }

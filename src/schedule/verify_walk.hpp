@@ -114,6 +114,7 @@ class Walk {
   bool touch(StrandId id, const BoundOp& bound, std::int32_t owner);
   Value combine(StrandId id, const BoundOp& bound, Value a, Value b);
   Value finished(StrandId id, const BoundOp& bound, Value value);
+  bool is_unfinished_sum(const Value& value) const;
   Place place_of(const BoundOp& bound, std::int32_t rank, const Ref& ref, std::int32_t i) const {
     return memory_.place(rank, ref.buffer, bound.chunk(ref) + i);
   }

@@ -126,6 +126,32 @@ TEST(Registry, PrintsARingAsPeopleReadIt) {
             "    recv 0 -> output[2]\n");
 }
 
+TEST(Registry, ARingWithWidePartialSumsRoundsWhereItFinishes) {
+  Request request;
+  request.ranks = 4;
+  request.wide_partials = true;
+  const Schedule schedule = *make_schedule(**find_algorithm(Collective::all_reduce, "ring"), request);
+  EXPECT_TRUE(sends_wide_partials(schedule));
+  const Program program = program_for(schedule, 1);
+  EXPECT_EQ(to_text(program),
+            "rank 1 of 4\n"
+            "  strand 0\n"
+            "    send input[0] -> 2, as fp32\n"
+            "    loop 2 times\n"
+            "      recv_reduce_send 0 -> input[3-1i mod 4] + . -> 2, as fp32\n"
+            "    end\n"
+            "    recv_reduce_send 0 -> output[1] = input[1] + . -> 2, finish, from fp32\n"
+            "    loop 2 times\n"
+            "      recv_send 0 -> output[0-1i mod 4] -> 2\n"
+            "    end\n"
+            "    recv 0 -> output[2]\n");
+  EXPECT_FALSE(program.keeps_wide_output) << "what goes on at once needs no memory";
+  request.ranks = 2;
+  EXPECT_FALSE(sends_wide_partials(*make_schedule(**find_algorithm(Collective::all_reduce, "ring"), request)));
+  request.ranks = 4;
+  EXPECT_FALSE(sends_wide_partials(*make_schedule(**find_algorithm(Collective::all_reduce, "two_shot"), request)));
+}
+
 TEST(Registry, PrintsABruckExchangeAsPeopleReadIt) {
   EXPECT_EQ(to_text(program_for(schedule_of(Collective::all_gather, "bruck", 3), 1)),
             "rank 1 of 3\n"

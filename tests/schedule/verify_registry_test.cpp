@@ -84,6 +84,46 @@ TEST(VerifyRegistry, provesEveryAlgorithmUpTo64Ranks) {
   EXPECT_GT(prove_all(64, false, all), 50U);
 }
 
+// Every sum is rounded once: the verifier refuses a partial sum that lies or travels in its own type.
+TEST(VerifyRegistry, provesEverySumWithWidePartialSums) {
+  constexpr Protocol kThroughSlots[] = {Protocol::line, Protocol::staged};
+  for (const Algorithm& algorithm : registry()) {
+    if (!has_reduction(algorithm.collective)) continue;
+    std::size_t proven = 0;
+    for (const std::int32_t ranks : {1, 2, 3, 4, 5, 7, 8, 12, 13}) {
+      for (const std::int32_t group : {0, 2, 3}) {
+        for (const bool in_place : {false, true}) {
+          for (const std::int32_t root : {0, ranks - 1}) {
+            Request request;
+            request.collective = algorithm.collective;
+            request.ranks = ranks;
+            request.root = root;
+            request.in_place = in_place;
+            request.wide_partials = true;
+            if (root > 0 && !has_root(algorithm.collective)) continue;
+            for (std::int32_t r = 0; group > 0 && r < ranks; ++r) request.placement.group.push_back(r / group);
+            proven += prove(algorithm, request, kThroughSlots);
+          }
+        }
+      }
+    }
+    EXPECT_GT(proven, 50U) << algorithm.name;
+  }
+}
+
+TEST(VerifyRegistry, refusesWidePartialSumsWhereNoSlotCanHoldThem) {
+  Request request;
+  request.ranks = 4;
+  request.wide_partials = true;
+  const Schedule ring = *make_schedule(**find_algorithm(Collective::all_reduce, "tree"), request);
+  for (const Protocol protocol : {Protocol::direct_read, Protocol::direct_write, Protocol::fused}) {
+    const Verdict verdict = verify(ring, {.protocol = protocol});
+    EXPECT_FALSE(verdict.ok);
+    EXPECT_NE(verdict.why.find("made in a slot"), std::string::npos) << verdict.why;
+  }
+  EXPECT_FALSE(is_right_under(**find_algorithm(Collective::all_reduce, "tree"), request, Protocol::direct_read));
+}
+
 TEST(VerifyRegistry, provesHierarchiesOfUnequalAndEqualGroups) {
   const std::vector<Protocol> all = protocols();
   std::size_t proven = 0;

@@ -52,6 +52,48 @@ TEST(Verify, acceptsAnExchangeAndCallsItCanonical) {
   EXPECT_EQ(verdict.rank, -1);
 }
 
+// A chain to rank 2; `first` and `second` say how its two sums travel.
+Schedule chain_of_three(bool first, bool second) {
+  Schedule schedule = plan(Collective::reduce, 3, [=](std::int32_t rank, RankBuilder& builder) {
+    StrandBuilder strand = builder.strand("chain");
+    const Ref own = input(0);
+    if (rank == 0) first ? strand.send_addend(1, own) : strand.send(1, own);
+    if (rank == 1) {
+      strand.recv_reduce(0, scratch(0), own);
+      second ? strand.send_addend(2, scratch(0)) : strand.send(2, scratch(0));
+    }
+    if (rank == 2) finished(strand.recv_reduce(1, output(0), own));
+  });
+  schedule.layouts.scratch_copies = 1;
+  schedule.request.root = 2;
+  schedule.request.wide_partials = true;
+  return schedule;
+}
+
+TEST(Verify, aPartialSumThatIsSentWideIsReceivedWide) {
+  EXPECT_TRUE(judged(chain_of_three(true, true)).ok);
+  EXPECT_THAT(judged(chain_of_three(false, true)).why, HasSubstr("expects another wire type than was sent"));
+  EXPECT_THAT(judged(chain_of_three(true, false)).why, HasSubstr("expects another wire type than was sent"));
+}
+
+TEST(Verify, aPartialSumThatIsRoundedIsRefused) {
+  Schedule schedule = plan(Collective::reduce, 3, [](std::int32_t rank, RankBuilder& builder) {
+    StrandBuilder strand = builder.strand("chain");
+    if (rank == 0) strand.send(1, input(0));
+    if (rank == 1) {
+      strand.recv_reduce(0, scratch(0), input(0)).wire = Wire::element;
+      strand.send_addend(2, input(0));
+    }
+    if (rank == 2) finished(strand.recv_reduce(1, output(0), input(0)));
+  });
+  schedule.layouts.scratch_copies = 1;
+  schedule.request.root = 2;
+  schedule.request.wide_partials = true;
+  EXPECT_THAT(judged(schedule).why, HasSubstr("rounds the sum of ranks 0-1, which is not finished"));
+  schedule.request.wide_partials = false;
+  EXPECT_THAT(judged(schedule).why, ::testing::Not(HasSubstr("rounds"))) << "where nobody asked, sums may be rounded at every hop";
+}
+
 TEST(Verify, sumsFromLeftToRightAreNotCanonicalFromFourRanksOn) {
   for (const std::int32_t n : {3, 4}) {
     for (const bool canonical : {false, true}) {

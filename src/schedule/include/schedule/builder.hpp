@@ -35,8 +35,10 @@ class StrandBuilder {
   StrandBuilder(RankSchedule& schedule, std::size_t strand) : schedule_(&schedule), strand_(strand) {}
 
   Op& send(std::int32_t peer, Ref src);
+  /// Sends what `peer` adds to its own by recv_reduce: a contribution, or a sum that is not finished.
+  Op& send_addend(std::int32_t peer, Ref src);
   Op& recv(std::int32_t peer, Ref dst);
-  /// dst = src (+) what `peer` sent.
+  /// dst = src (+) what `peer` sent as an addend.
   Op& recv_reduce(std::int32_t peer, Ref dst, Ref src);
   Op& copy(Ref dst, Ref src);
   /// dst = the sources combined, in the canonical tree over their order, or left to right.

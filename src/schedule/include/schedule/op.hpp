@@ -35,7 +35,11 @@ using BufferId = std::uint16_t;
 inline constexpr BufferId kInput = 0;    ///< what the caller contributes; reads from it are *raw*: premul_sum scales them
 inline constexpr BufferId kOutput = 1;   ///< what the caller gets
 inline constexpr BufferId kScratch = 2;  ///< the communicator's own
-inline constexpr BufferId kFirstUserBuffer = 3;
+/// fp32 partial sums on their way: in the shape of output and of scratch, the communicator's own too. Lowering alone names them.
+inline constexpr BufferId kWideOutput = 3;
+inline constexpr BufferId kWideScratch = 4;
+inline constexpr BufferId kFirstUserBuffer = 5;
+constexpr bool is_wide(BufferId buffer) noexcept { return buffer == kWideOutput || buffer == kWideScratch; }
 
 /// `count` consecutive chunks of a buffer, the first of them at `first` + step[0] * i + step[1] * j in iteration i of the
 /// innermost loop and j of the one around it.
@@ -63,8 +67,9 @@ enum OpFlag : std::uint8_t {
   kRemoteDst = 16,  ///< copy: dst lies in `peer`'s registered buffer
 };
 
-/// What travels: the element type itself, or fp32 partial sums of a 16-bit float.
-enum class Wire : std::uint8_t { element, fp32 };
+/// What travels: the element type itself, or fp32 partial sums of a float of 16 or 8 bits. Builders say `addend` of what its receiver
+/// adds to a sum that is not its last; lowering makes it element, or fp32 where partial sums are wide.
+enum class Wire : std::uint8_t { element, fp32, addend };
 
 struct Op {
   OpKind kind = OpKind::end_loop;
@@ -92,6 +97,11 @@ constexpr bool sends(OpKind k) noexcept { return k == OpKind::send || k == OpKin
 constexpr std::int32_t target(const Op& op) noexcept { return op.kind == OpKind::send ? op.peer : op.peer2; }
 constexpr bool reduces(OpKind k) noexcept {
   return k == OpKind::recv_reduce || k == OpKind::reduce || k == OpKind::recv_reduce_send || k == OpKind::switch_reduce;
+}
+
+/// What a sending op sends: a sum that is finished goes on in its own type.
+constexpr Wire sent_wire(const Op& op) noexcept {
+  return op.kind == OpKind::recv_reduce_send && !is_wide(op.dst.buffer) ? Wire::element : op.wire;
 }
 
 }  // namespace peal::schedule

@@ -22,6 +22,8 @@ struct Request {
   std::int32_t peer = 0;
   bool in_place = false;   ///< buffers overlap as NCCL has it: see alias_of()
   std::int32_t radix = 2;  ///< of k-nomial trees
+  /// Sums of floats of 16 and 8 bits travel and are held as fp32 until they are finished: rounded once, by any algorithm.
+  bool wide_partials = false;
   Placement placement;
   bool operator==(const Request&) const = default;
 };
@@ -48,6 +50,8 @@ struct Program {
   /// For each event, by how much its count grows in one walk through the program; thresholds of piece p are raised by p times it.
   std::vector<std::int32_t> event_quota;
   std::int32_t chunks_a_message = 1;  ///< the most chunks that one of this rank's messages carries
+  bool keeps_wide_output = false;     ///< memory that it needs for fp32 partial sums
+  bool keeps_wide_scratch = false;
 
   std::size_t strands() const { return strand_begin.empty() ? 0 : strand_begin.size() - 1; }
 };
@@ -61,8 +65,8 @@ struct Schedule {
   std::function<RankSchedule(std::int32_t rank)> build;  ///< pure
 };
 
-/// Lowers one rank: drops empty ops, fuses recv + send and recv_reduce + send of the same chunks where `fuse`, flattens.
-Program lower(const RankSchedule& strands, std::int32_t rank, std::int32_t ranks, bool fuse);
+/// Lowers one rank: drops empty ops, says what travels, fuses recv + send and recv_reduce + send of the same chunks where `fuse`, flattens.
+Program lower(const RankSchedule& strands, std::int32_t rank, std::int32_t ranks, bool fuse, bool wide_partials = false);
 
 /// program_for(schedule, rank) = lower(schedule.build(rank)); pure.
 Program program_for(const Schedule& schedule, std::int32_t rank, bool fuse = true);
@@ -70,6 +74,8 @@ Program program_for(const Schedule& schedule, std::int32_t rank, bool fuse = tru
 /// The most chunks that one message of any rank carries: what pieces are cut by, the same on all ranks. Builds every rank up to a
 /// thousand; of more, evenly spread ones.
 std::int32_t widest_message(const Schedule& schedule);
+/// True where fp32 partial sums travel between any of these ranks; the same on all.
+bool sends_wide_partials(const Schedule& schedule);
 
 /// In place, chunk `index` of one buffer is the same memory as a chunk of another: all_reduce, broadcast and reduce: input = output;
 /// all_gather and gather: input = output block `rank`; reduce_scatter and scatter: output = input block `rank`.

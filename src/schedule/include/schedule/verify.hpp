@@ -8,6 +8,7 @@
 //   - no race: two accesses to a chunk, one of them a write, are always ordered by strand order, signals and messages; under
 //     direct_read a source is read when it is received;
 //   - one channel is written by one strand and read by one strand of a rank, and every message is received;
+//   - where partial sums are wide, that none of them lies or travels in its own type: each result is rounded once;
 //   - whether the sum is taken in the canonical order.
 // Because channels are first-in-first-out with one writer and one reader, execution is confluent: one greedy walk decides.
 // The canonical order is one binary tree over rank order, a function of n alone: n ranks split at the largest power of two below n.
