@@ -40,6 +40,9 @@ struct Options {
   std::chrono::milliseconds timeout{0};
   /// Results bitwise equal whatever the protocol, transport, chunking and placement (canonical order of summation).
   bool deterministic = false;
+  /// Sums of f16, bf16 and f8 travel and are held as f32 until they are finished, and are rounded once, whatever the algorithm: more
+  /// bytes while they are partial, two or four times as many. All ranks alike. The setting PEAL_PARTIAL_SUMS=f32 does the same.
+  bool f32_partial_sums = false;
   /// "auto", "shm" or "tcp"; empty: the setting PEAL_TRANSPORT.
   std::string transport;
   /// Forces an algorithm or protocol by name; one that cannot serve a call is an error, never replaced silently.

@@ -21,7 +21,7 @@ Result<comm::TransportChoice> transport_choice(std::string text) {
 Communicator join(const bootstrap::Job& job, const Options& options) {
   comm::CoreOptions core;
   core.timeout_ns = std::chrono::nanoseconds(options.timeout).count();
-  core.wishes = {options.deterministic, options.algorithm, options.protocol};
+  core.wishes = {options.deterministic, options.algorithm, options.protocol, options.f32_partial_sums};
   core.transport = value_or_throw(transport_choice(options.transport));
   core.progress_thread = options.progress_thread;
   auto impl = std::make_shared<Communicator::Impl>();

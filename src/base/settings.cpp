@@ -31,6 +31,8 @@ constexpr Setting kSettings[] = {
     {"PEAL_KEY_FILE", "", "", "File with the job's key, readable only by its owner; needed when ranks are on several hosts."},
     {"PEAL_LOCAL_RANK", "", "", "Number of this rank among the ranks of its host."},
     {"PEAL_LOG_LEVEL", "warn", "", "What Peal writes to standard error: off, error, warn, info or debug."},
+    {"PEAL_PARTIAL_SUMS", "element", "",
+     "How sums of f16, bf16 and f8 travel until they are finished: element (their own type) or f32, as Options::f32_partial_sums."},
     {"PEAL_PORT", "29517", "", "TCP port of rank 0's meeting place when several hosts take part and PEAL_ROOT names no port."},
     {"PEAL_PROTOCOL", "", "", "Protocol to use for every call, by name (staged, line, ...); an error where it cannot be used."},
     {"PEAL_RANK", "", "", "Number of this rank, from 0."},

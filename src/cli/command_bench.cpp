@@ -1,5 +1,6 @@
 // peal bench: starts the ranks, or is one of them when a launcher has started it.
 #include <base/names.hpp>
+#include <base/partial_sums.hpp>
 #include <base/settings.hpp>
 #include <bootstrap/job.hpp>
 #include <cli/bench.hpp>
@@ -14,7 +15,7 @@ namespace peal::cli {
 namespace {
 
 struct BenchWords {
-  std::string collective, first = "8", last = "64M", type = "f32", op = "sum", transport, algorithm, protocol, json;
+  std::string collective, first = "8", last = "64M", type = "f32", op = "sum", transport, algorithm, protocol, partial_sums, json;
   std::uint64_t factor = 2;
   int ranks = 2, root = 0, iterations = 0, warmup = -1, groups = 0, digest = 0;
   double timeout_s = 0;
@@ -58,6 +59,7 @@ Result<BenchOptions> options_of(const BenchWords& words, int ranks) {
   PEAL_TRY(transport_of(words.transport));
   if (!words.algorithm.empty()) PEAL_TRY(schedule::find_algorithm(options.collective, words.algorithm));
   if (!words.protocol.empty()) PEAL_TRY(schedule::parse_protocol(words.protocol));
+  if (!words.partial_sums.empty()) PEAL_TRY(parse_partial_sums(words.partial_sums));
   if (options.first.value > options.last.value)
     return fail(ErrorCode::invalid_argument, "-b {} is above -e {}; give the smaller size first", words.first, words.last);
   if (words.factor < 2) return fail(ErrorCode::invalid_argument, "-f {} does not grow; give 2 or more", words.factor);
@@ -108,8 +110,10 @@ Result<int> measure(const BenchWords& words) {
   const std::shared_ptr<comm::Core> plain = core;
   PEAL_ASSIGN(const bool is_set, flag_setting("PEAL_DETERMINISTIC"));
   const bool deterministic = words.deterministic || is_set;
-  if (words.deterministic || !words.algorithm.empty() || !words.protocol.empty()) {
-    PEAL_ASSIGN(core, plain->split(0, plain->rank(), {deterministic, words.algorithm, words.protocol}));
+  const std::string partial_sums = words.partial_sums.empty() ? setting("PEAL_PARTIAL_SUMS") : words.partial_sums;
+  PEAL_ASSIGN(const bool is_wide, parse_partial_sums(partial_sums));
+  if (words.deterministic || !words.algorithm.empty() || !words.protocol.empty() || !words.partial_sums.empty()) {
+    PEAL_ASSIGN(core, plain->split(0, plain->rank(), {deterministic, words.algorithm, words.protocol, is_wide}));
   }
   const bool prints = world->rank() == 0;
   const std::string transport = transport_text(*core, words.transport);
@@ -191,6 +195,9 @@ void add_bench(CLI::App& app, Action& action) {
   command->add_option("--transport", words->transport, "auto, shm or tcp (default: PEAL_TRANSPORT, or auto)");
   command->add_option("--algorithm", words->algorithm, "Force an algorithm (peal explain lists them)");
   command->add_option("--protocol", words->protocol, "Force a protocol: line, staged, ...");
+  command->add_option("--partial-sums", words->partial_sums,
+                      "How sums of f16, bf16 and f8 travel until they are finished: element (their own type, rounded at every hop)\n"
+                      "or f32 (rounded once, more bytes; default: PEAL_PARTIAL_SUMS, or element)");
   command->add_flag(
       "--deterministic", words->deterministic,
       "Only canonical summation (as PEAL_DETERMINISTIC=1); with --digest exit code 1 when two calls of a row give different bits");

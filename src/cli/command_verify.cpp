@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <base/names.hpp>
+#include <base/partial_sums.hpp>
 #include <CLI/CLI.hpp>
 #include <cli/commands.hpp>
 #include <memory>
@@ -16,7 +17,7 @@ namespace peal::cli {
 namespace {
 
 struct VerifyWords {
-  std::string file, algorithm, collective, protocol, json, range = "2-64";
+  std::string file, algorithm, collective, protocol, json, range = "2-64", partial_sums = "element";
   int ranks = 0, root = 0;
   bool in_place = false, all = false;
 };
@@ -83,13 +84,15 @@ Result<int> verify_one(const VerifyWords& words) {
   request.peer = words.ranks > 1 ? 1 : 0;
   request.in_place = words.in_place;
   place_for(words.algorithm, request);
+  PEAL_ASSIGN(request.wide_partials, parse_partial_sums(words.partial_sums));
   PEAL_ASSIGN(const schedule::Schedule schedule, schedule::make_schedule(*algorithm, request));
   schedule::Protocol protocol = schedule::Protocol::staged;
   if (!words.protocol.empty()) {
     PEAL_ASSIGN(protocol, schedule::parse_protocol(words.protocol));
   }
-  const std::string what = fmt::format("{} {} on {} ranks, {}{}", name_of(collective), words.algorithm, words.ranks,
-                                       schedule::name_of(protocol), words.in_place ? ", in place" : "");
+  const std::string what =
+      fmt::format("{} {} on {} ranks, {}{}{}", name_of(collective), words.algorithm, words.ranks, schedule::name_of(protocol),
+                  words.in_place ? ", in place" : "", request.wide_partials ? ", partial sums as f32" : "");
   return answer(words, what, judge(schedule, protocol, 0), has_reduction(collective));
 }
 
@@ -203,6 +206,8 @@ void add_verify(CLI::App& app, Action& action) {
   command->add_option("--ranks,-n", words->ranks, "On how many ranks");
   command->add_option("--root", words->root, "Root rank");
   command->add_option("--protocol", words->protocol, "Under which protocol (default staged)");
+  command->add_option("--partial-sums", words->partial_sums, "How sums that are not finished travel: element or f32")
+      ->capture_default_str();
   command->add_flag("--in-place", words->in_place, "With input and output in the same memory");
   command->add_flag("--all", words->all, "Every algorithm of the registry with each protocol that it may be given");
   command->add_option("--range", words->range, "Rank counts of --all")->capture_default_str();

@@ -1,4 +1,4 @@
-#include <base/names.hpp>
+#include <base/partial_sums.hpp>
 #include <CLI/CLI.hpp>
 #include <cli/question_words.hpp>
 #include <discovery/discover.hpp>
@@ -17,6 +17,8 @@ void add_question_options(CLI::App& command, QuestionWords& words) {
   command.add_option("--protocol", words.protocol, "Force a protocol");
   command.add_option("--transport", words.transport, "Wires on a host: auto, shm or tcp")->capture_default_str();
   command.add_option("--groups", words.groups, "Groups of K neighbouring ranks; the first group is answered for");
+  command.add_option("--partial-sums", words.partial_sums, "How sums of f16, bf16 and f8 travel until they are finished: element or f32")
+      ->capture_default_str();
   command.add_flag("--deterministic", words.deterministic, "Only canonical summation");
 }
 
@@ -57,6 +59,7 @@ Result<tuning::Question> question_of(const QuestionWords& words, int ranks) {
   if (ranks > 1 && question.call.collective == Collective::send_recv) question.call.peer = (words.root + 1) % ranks;
   if (!words.algorithm.empty()) PEAL_TRY(schedule::find_algorithm(question.call.collective, words.algorithm));
   if (!words.protocol.empty()) PEAL_TRY(schedule::parse_protocol(words.protocol));
+  PEAL_ASSIGN(question.call.wide_partials, parse_partial_sums(words.partial_sums));
   question.algorithm = words.algorithm;
   question.protocol = words.protocol;
   question.is_deterministic = words.deterministic;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <base/clock.hpp>
 #include <base/log.hpp>
+#include <base/partial_sums.hpp>
 #include <base/settings.hpp>
 #include <comm/core.hpp>
 #include <comm/host_environment.hpp>
@@ -54,6 +55,8 @@ Result<CoreOptions> complete(CoreOptions options) {
   }
   PEAL_ASSIGN(const bool deterministic, flag_setting("PEAL_DETERMINISTIC"));
   options.wishes.deterministic = options.wishes.deterministic || deterministic;
+  PEAL_ASSIGN(const bool is_wide, parse_partial_sums(setting("PEAL_PARTIAL_SUMS")));
+  options.wishes.f32_partial_sums = options.wishes.f32_partial_sums || is_wide;
   if (options.wishes.algorithm.empty()) options.wishes.algorithm = setting("PEAL_ALGORITHM");
   if (options.wishes.protocol.empty()) options.wishes.protocol = setting("PEAL_PROTOCOL");
   return options;

@@ -38,13 +38,14 @@ Result<CachedPlan*> Plans::look_up(const PlanKey& key) {
   return last_;
 }
 
-tuning::Question Plans::question_of(Collective collective, Bytes bytes, DataType type, int root, bool is_internal) const {
+tuning::Question Plans::question_of(const PlanKey& key, Bytes bytes) const {
   tuning::Question question;
-  question.call.collective = collective;
+  question.call.collective = key.collective;
   question.call.bytes = bytes;
-  question.call.type = type;
-  question.call.root = std::max(0, root);
-  if (is_internal) return question;
+  question.call.type = key.type;
+  question.call.root = std::max(0, key.root);
+  question.call.wide_partials = wants_wide_partials(key);
+  if (key.is_internal) return question;
   question.is_deterministic = wishes_.deterministic;
   question.algorithm = wishes_.algorithm;
   question.protocol = wishes_.protocol;
@@ -58,7 +59,7 @@ Result<double> Plans::predicted_us(Collective collective, Bytes bytes, DataType 
   key.size_class = size_class_of(bytes.value);
   key.root = root;
   PEAL_ASSIGN(const CachedPlan* plan, find(key));
-  tuning::Question question = question_of(collective, bytes, type, root);
+  tuning::Question question = question_of(key, bytes);
   question.algorithm = plan->plan.algorithm;
   question.protocol = schedule::name_of(plan->plan.protocol);
   PEAL_ASSIGN(const tuning::Selection selection, tuning::select(*environment_, question));
@@ -70,7 +71,8 @@ Result<double> Plans::predicted_us(Collective collective, Bytes bytes, DataType 
 std::uint64_t Plans::choice_key(const PlanKey& key) const {
   std::uint64_t h = static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.root)) | static_cast<std::uint64_t>(key.collective) << 32 |
                     static_cast<std::uint64_t>(key.type) << 40 | static_cast<std::uint64_t>(key.size_class) << 48 |
-                    static_cast<std::uint64_t>(key.is_internal) << 56 | static_cast<std::uint64_t>(wishes_.deterministic) << 57;
+                    static_cast<std::uint64_t>(key.is_internal) << 56 | static_cast<std::uint64_t>(wishes_.deterministic) << 57 |
+                    static_cast<std::uint64_t>(wants_wide_partials(key)) << 58;
   const auto wished = static_cast<std::uint64_t>(executor::plan_hash(wishes_.algorithm + '/' + wishes_.protocol, {}, 0));
   h ^= wished * 0x9e3779b97f4a7c15ull;
   return h | std::uint64_t{1} << 63;
@@ -81,7 +83,7 @@ std::uint64_t Plans::choice_key(const PlanKey& key) const {
 Result<Choice> Plans::choose(const PlanKey& key) const {
   const std::uint64_t shared_key = choice_key(key);
   if (const auto known = board_.find(shared_key, is_over_); known && known->algorithm < schedule::registry().size()) return *known;
-  const tuning::Question question = question_of(key.collective, upper_end_of(key), key.type, key.root, key.is_internal);
+  const tuning::Question question = question_of(key, upper_end_of(key));
   const auto selection = tuning::select(*environment_, question);
   if (!selection) {
     board_.give_up(shared_key);
@@ -99,7 +101,7 @@ Bytes Plans::upper_end_of(const PlanKey& key) {
 }
 
 schedule::Request Plans::request_of(const PlanKey& key) const {
-  schedule::Request request = tuning::request_of(*environment_, question_of(key.collective, upper_end_of(key), key.type, key.root).call);
+  schedule::Request request = tuning::request_of(*environment_, question_of(key, upper_end_of(key)).call);
   request.in_place = key.in_place;
   return request;
 }
@@ -116,6 +118,7 @@ Result<std::unique_ptr<CachedPlan>> Plans::make(const PlanKey& key) const {
   plan.layouts = schedule.layouts;
   plan.pieced = schedule.pieced;
   plan.chunks_a_message = plan.pieced ? schedule::widest_message(schedule) : 1;
+  plan.wide_partials = schedule::sends_wide_partials(schedule);
   plan.is_cut_by_transfer = has_private_counts(key.collective);
   plan.message_bytes =
       std::min(message_bytes_, plan.is_cut_by_transfer ? schedule::traits_of(chosen.protocol).message_bytes : chosen.message_bytes);

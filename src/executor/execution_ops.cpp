@@ -15,6 +15,7 @@ constexpr std::size_t kTileBytes = 64 * 1024;  // of a reference that is reduced
 }
 
 bool Execution::perform(const BoundOp& bound, Strand& strand) {
+  if (bound.op->wire == schedule::Wire::fp32) return perform_wide(bound, strand);
   switch (bound.op->kind) {
     case OpKind::send: return do_send(bound, strand);
     case OpKind::recv: return do_recv(bound, strand);

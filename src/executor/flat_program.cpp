@@ -170,7 +170,7 @@ bool Binding::place() {
 
 void Binding::flatten(const Plan& plan) {
   flat_.is_placed = false;
-  if (pieces_.count != 1 || plan.protocol == schedule::Protocol::direct_read) return;
+  if (pieces_.count != 1 || plan.protocol == schedule::Protocol::direct_read || plan.wide_partials) return;
   if (!is_unrolled_) {
     unroll(plan);
     // A communicator may be one of hundreds.

@@ -42,6 +42,14 @@ bool Binding::is_bound_to(const Shape& shape) const {
   return left == 0;
 }
 
+// Behind scratch itself, each from a cache line on.
+void Binding::place_wide(const schedule::Program& program, std::uint64_t output_elements, std::uint64_t scratch_elements) {
+  const auto next_line = [](std::uint64_t bytes) { return (bytes + 63) / 64 * 64; };
+  wide_output_at_ = next_line(scratch_elements * element_bytes_);
+  wide_scratch_at_ = next_line(wide_output_at_ + (program.keeps_wide_output ? output_elements * sizeof(float) : 0));
+  scratch_bytes_ = wide_scratch_at_ + (program.keeps_wide_scratch ? scratch_elements * sizeof(float) : 0);
+}
+
 void Binding::bind(const Plan& plan, const Shape& shape) {
   if (is_bound_to(shape)) return;
   bound_ = true;
@@ -65,8 +73,10 @@ void Binding::bind(const Plan& plan, const Shape& shape) {
     scratch_stride_ = compact_ ? largest : like.total();
     scratch_bytes_ = static_cast<std::uint64_t>(layouts.scratch_copies) * scratch_stride_ * shape.element_bytes;
   }
-  pieces_ = plan.pieced ? schedule::cut_into_pieces(std::max(largest_in, largest_out), plan.chunks_a_message,
-                                                    plan.message_bytes / shape.element_bytes)
+  if (plan.wide_partials)
+    place_wide(plan.program, output.total(), static_cast<std::uint64_t>(std::max(0, layouts.scratch_copies)) * scratch_stride_);
+  const std::size_t widest = plan.wide_partials ? std::max(sizeof(float), shape.element_bytes) : shape.element_bytes;
+  pieces_ = plan.pieced ? schedule::cut_into_pieces(std::max(largest_in, largest_out), plan.chunks_a_message, plan.message_bytes / widest)
                         : schedule::Pieces{};
   flatten(plan);
   varied_shape_.clear();

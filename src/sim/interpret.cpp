@@ -194,7 +194,7 @@ void World::issued(Index index) {
   }
   if (s.out != kNobody && channels_[s.out].cost.is_memory) {
     const Channel& out = channels_[s.out];
-    work += tuning::send_work(out.cost, s.bytes);
+    work += tuning::send_work(out.cost, plan_.sent_of(op, s.bytes));
     if (side == nullptr) side = out.cost.is_written_in_place ? &out.wire : &out.write_side;
   }
   if (work <= 0) return worked(index);
@@ -240,9 +240,10 @@ void World::worked(Index index) {
     engine_.after(out.cost.hop, tag(Kind::arrived, s.out));
     return slice_done(index);
   }
-  const double copying = tuning::send_work(out.cost, s.bytes);
-  const double cap = copying > 0 ? s.bytes / copying / out.cost.efficiency : FairShare::kUnbounded;
-  engine_.start({.bytes = s.bytes / out.cost.efficiency,
+  const double bytes = plan_.sent_of(*s.bound.op, s.bytes);
+  const double copying = tuning::send_work(out.cost, bytes);
+  const double cap = copying > 0 ? bytes / copying / out.cost.efficiency : FairShare::kUnbounded;
+  engine_.start({.bytes = bytes / out.cost.efficiency,
                  .resources = out.wire,
                  .latency = out.cost.hop,
                  .rate_cap = cap,

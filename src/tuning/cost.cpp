@@ -74,6 +74,31 @@ int most_on_a_core(const Environment& environment) {
   return most;
 }
 
+/// How many times the bytes of its elements a plan sends, where fp32 partial sums are among them.
+double stretch_of(const Plan& plan) {
+  if (!plan.has_wide_partials) return 1;
+  constexpr std::int32_t kMostLookedAt = 64;
+  const std::int32_t n = plan.schedule.request.ranks;
+  double chunks = 0;
+  double wide = 0;
+  for (std::int32_t r = 0; r < n; r += std::max(1, n / kMostLookedAt)) {
+    double times[3] = {1, 1, 1};
+    int depth = 0;
+    for (const schedule::Op& op : schedule::program_for(plan.schedule, r).ops) {
+      if (op.kind == schedule::OpKind::loop) {
+        times[depth + 1] = times[depth] * std::max(0, op.operand);
+        ++depth;
+      }
+      if (op.kind == schedule::OpKind::end_loop) --depth;
+      if (!schedule::sends(op.kind)) continue;
+      const double sent = times[depth] * (op.kind == schedule::OpKind::send ? op.src.count : op.dst.count);
+      chunks += sent;
+      if (schedule::sent_wire(op) == schedule::Wire::fp32) wide += sent;
+    }
+  }
+  return chunks > 0 ? 1 + wide / chunks * (4.0 / plan.element_bytes - 1) : 1;
+}
+
 std::vector<schedule::Program> programs_of(const Plan& plan) {
   std::vector<schedule::Program> programs;
   programs.reserve(static_cast<std::size_t>(plan.schedule.request.ranks));
@@ -104,7 +129,7 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
   if (plan.algorithm == nullptr) return prediction;
   const Offer& offer = *environment.offer(plan.protocol);
   const schedule::CostTerms terms = environment.ranks == 1 ? schedule::CostTerms{} : plan.algorithm->cost(plan.schedule.request);
-  const auto bytes = static_cast<double>(plan.call.bytes.value);
+  const double bytes = static_cast<double>(plan.call.bytes.value) * stretch_of(plan);
   const double length = length_of(plan);
   Breakdown& cost = prediction.breakdown;
   double reduced = terms.reduced;

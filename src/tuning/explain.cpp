@@ -90,9 +90,15 @@ std::string_view rounding_of(const Candidate& candidate, const Environment& envi
   for (std::int32_t rank = 0; rank < looked_at; ++rank) {
     const schedule::Program program = schedule::program_for(*schedule, rank);
     for (const schedule::Op& op : program.ops)
-      if (schedule::reduces(op.kind) && (op.flags & schedule::kFinish) == 0 && op.wire != schedule::Wire::fp32) return "once a hop";
+      if (schedule::reduces(op.kind) && (op.flags & schedule::kFinish) == 0 && !schedule::is_wide(op.dst.buffer)) return "once a hop";
   }
   return "once";
+}
+
+/// Whether sums that are not finished travel as f32 under the candidate's plan.
+bool has_wide_partials(const Candidate& candidate, const Environment& environment, const Call& call) {
+  auto schedule = schedule::make_schedule(*candidate.algorithm, request_of(environment, call));
+  return schedule && schedule::sends_wide_partials(*schedule);
 }
 
 std::string explain_text(const Environment& environment, const Selection& selection) {
@@ -125,7 +131,8 @@ std::string explain_text(const Environment& environment, const Selection& select
     text += fmt::format("  ring {}\n", fmt::join(ring.begin(), ring.begin() + std::min<std::ptrdiff_t>(std::ssize(ring), kMostShown), " "));
   text += fmt::format("  {}\n", order_of(best, call.collective));
   if (is_narrow(call.type) && has_reduction(call.collective))
-    text += fmt::format("  rounded to {} {}\n", name_of(call.type), rounding_of(best, environment, call));
+    text += fmt::format("  rounded to {} {}{}\n", name_of(call.type), rounding_of(best, environment, call),
+                        has_wide_partials(best, environment, call) ? ": its partial sums travel as f32" : "");
   if (selection.candidates.size() > 1) text += "\nit beat:\n";
   for (std::size_t i = 1; i < selection.candidates.size(); ++i) {
     const Candidate& c = selection.candidates[i];
@@ -166,6 +173,7 @@ std::string explain_json(const Environment& environment, const Selection& select
                {"steps", best.prediction.steps},
                {"canonical", best.is_canonical},
                {"rounding", rounding_of(best, environment, call)},
+               {"partial_sums", has_wide_partials(best, environment, call) ? "f32" : "element"},
                {"bytes_per_link", links_of(environment, best)},
                {"breakdown_us",
                 {{"launch", b.launch * 1e-3},

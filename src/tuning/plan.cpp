@@ -105,6 +105,7 @@ schedule::Request request_of(const Environment& environment, const Call& call) {
   request.peer = call.peer;
   request.in_place = call.is_in_place;
   request.placement = environment.placement;
+  request.wide_partials = call.wide_partials && has_reduction(call.collective) && is_narrow(call.type) && environment.ranks > 2;
   return request;
 }
 
@@ -155,6 +156,7 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   plan.extents = {table_of(layouts.input, elements.input, plan.varied.get()), table_of(layouts.output, elements.output, plan.varied.get()),
                   layouts};
   const MessageShape shape = plan.schedule.pieced ? shape_of(plan.schedule) : MessageShape{};
+  plan.has_wide_partials = shape.is_fp32;
   const std::uint64_t size = shape.is_fp32 ? std::max<std::uint64_t>(4, plan.element_bytes) : plan.element_bytes;
   const std::uint64_t whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));
   plan.message_bytes = message_limit(environment, *offer, is_pipelined, whole);

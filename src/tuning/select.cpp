@@ -38,8 +38,10 @@ Status check_algorithm(const Environment& environment, const Question& question,
   if (question.is_deterministic && request.ranks > 1 && !algorithm.is_canonical(request))
     return fail(ErrorCode::unsupported, "it does not sum in the canonical order, and results must be deterministic");
   if (question.is_deterministic && request.ranks > 2 && has_reduction(request.collective) && is_narrow(question.call.type) &&
-      !algorithm.sums_at_once)
-    return fail(ErrorCode::unsupported, "it rounds sums of {} at every hop, and deterministic results are rounded once, at their owner",
+      !algorithm.sums_at_once && !request.wide_partials)
+    return fail(ErrorCode::unsupported,
+                "it rounds sums of {} at every hop, and deterministic results are rounded once, at their owner; "
+                "with f32 partial sums (PEAL_PARTIAL_SUMS=f32) it may serve",
                 name_of(question.call.type));
   if (question.algorithm.empty() && is_only_by_name(environment, algorithm.name) && !is_measured(environment, algorithm))
     return fail(ErrorCode::unsupported, "on a host it is taken only when asked for by name");
@@ -49,8 +51,8 @@ Status check_algorithm(const Environment& environment, const Question& question,
 /// What the verifier says of a schedule under a protocol; asked once a process for each request. Thread-safe.
 std::string proof_of(const schedule::Schedule& schedule, Protocol protocol) {
   const schedule::Request& r = schedule.request;
-  std::string key = fmt::format("{}/{}/{}/{}/{}/{}/{}", static_cast<int>(r.collective), schedule.name, static_cast<int>(protocol), r.ranks,
-                                r.root, r.peer, r.in_place);
+  std::string key = fmt::format("{}/{}/{}/{}/{}/{}/{}/{}", static_cast<int>(r.collective), schedule.name, static_cast<int>(protocol),
+                                r.ranks, r.root, r.peer, r.in_place, r.wide_partials);
   std::vector<const std::vector<std::int32_t>*> lists{&r.placement.ring, &r.placement.group};
   for (const auto& ring : r.placement.rings) lists.push_back(&ring);
   for (const auto* list : lists) {
@@ -128,7 +130,9 @@ struct Judge {
       candidate.message_bytes = plan->message_bytes;
       candidate.slots = plan->slots;
       candidate.prediction = predict(environment, *plan);
-      if (const MeasuredWay* way = environment.measured_way(algorithm.collective, algorithm.name, offer.protocol))
+      // What was measured carried its partial sums in their own type.
+      if (const MeasuredWay* way =
+              request.wide_partials ? nullptr : environment.measured_way(algorithm.collective, algorithm.name, offer.protocol))
         candidate.measured_us = way->time_us(static_cast<double>(question.call.bytes.value));
       selection.candidates.push_back(std::move(candidate));
     }

@@ -208,7 +208,7 @@ Stamp Walk::do_messages(int index, const BoundOp& bound, Stamp when, double byte
   Channel* out = schedule::sends(op.kind) ? &channel(rank, to, op.channel) : nullptr;
   when = when.plus(kOverhead, std::max(in != nullptr ? in->cost.per_op : 0, out != nullptr ? out->cost.per_op : 0));
   if (in != nullptr) when = when.plus(schedule::reduces(op.kind) ? kReduce : kCopy, receive_work(in->cost, op.kind, op.flags, bytes));
-  if (out != nullptr) when = send_out(*out, rank, to, when, bytes);
+  if (out != nullptr) when = send_out(*out, rank, to, when, plan_.sent_of(op, bytes));
   if (in != nullptr) note_free(*in, when);
   hold_core(rank, when);
   return when;

@@ -42,8 +42,9 @@ void check_all(const sim::Scene& scene, std::initializer_list<std::uint64_t> siz
   for (std::size_t i = 1; i < outcome->log.size(); ++i) ASSERT_LE(outcome->log[i - 1].time, outcome->log[i].time) << name;
 }
 
-int run(const sim::Scene& scene, std::initializer_list<std::uint64_t> sizes) {
-  return for_each_candidate(scene, sizes, [&](const auto& q, const auto& c, const auto& plan) { check_all(scene, sizes, q, c, plan); });
+int run(const sim::Scene& scene, std::initializer_list<std::uint64_t> sizes, bool wide_partials = false) {
+  return for_each_candidate(
+      scene, sizes, [&](const auto& q, const auto& c, const auto& plan) { check_all(scene, sizes, q, c, plan); }, wide_partials);
 }
 
 // 840 elements: every rank count up to 8 cuts it evenly; 1.5 MiB walks in pieces.
@@ -53,6 +54,10 @@ TEST(Order, EveryCandidateOnOneHostEndsInAnOrderThatItsProgramsAllow) {
 
 TEST(Order, InPiecesToo) {
   for (const int ranks : {2, 3, 8}) EXPECT_GT(run(host_scene(ranks), {3 << 19}), 20) << ranks;
+}
+
+TEST(Order, WithPartialSumsAsF32) {
+  for (const int ranks : {3, 4, 5, 8}) EXPECT_GT(run(host_scene(ranks), {1680, 1 << 20}, true), 20) << ranks;
 }
 
 TEST(Order, OverLoopback) {

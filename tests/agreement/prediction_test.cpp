@@ -12,21 +12,54 @@ constexpr double kTolerance = 0.10;
 using Below = std::function<double(const tuning::Candidate&)>;
 double plainly(const tuning::Candidate&) { return kTolerance; }
 
-int compare(const sim::Scene& scene, std::initializer_list<std::uint64_t> sizes, const Below& below = plainly) {
-  return for_each_candidate(scene, sizes, [&](const tuning::Question& q, const tuning::Candidate& c, const tuning::Plan& plan) {
-    auto predicted = tuning::predict_walked(scene.environment, plan);
-    auto simulated = sim::interpret(plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires);
-    const std::string name = name_of_case(q, c, scene.environment.ranks);
-    ASSERT_TRUE(predicted) << name << ": " << predicted.error().message;
-    ASSERT_TRUE(simulated) << name << ": " << simulated.error().message;
-    EXPECT_LE(predicted->time.value, (1 + kTolerance) * simulated->time.value) << name;
-    EXPECT_GE(predicted->time.value, (1 - below(c)) * simulated->time.value) << name;
-    EXPECT_NEAR(predicted->breakdown.total(), predicted->time.value, 1e-3 * predicted->time.value + 0.01) << name;
-  });
+int compare(const sim::Scene& scene, std::initializer_list<std::uint64_t> sizes, const Below& below = plainly, bool wide_partials = false) {
+  return for_each_candidate(
+      scene, sizes,
+      [&](const tuning::Question& q, const tuning::Candidate& c, const tuning::Plan& plan) {
+        auto predicted = tuning::predict_walked(scene.environment, plan);
+        auto simulated = sim::interpret(plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires);
+        const std::string name = name_of_case(q, c, scene.environment.ranks);
+        ASSERT_TRUE(predicted) << name << ": " << predicted.error().message;
+        ASSERT_TRUE(simulated) << name << ": " << simulated.error().message;
+        EXPECT_LE(predicted->time.value, (1 + kTolerance) * simulated->time.value) << name;
+        EXPECT_GE(predicted->time.value, (1 - below(c)) * simulated->time.value) << name;
+        EXPECT_NEAR(predicted->breakdown.total(), predicted->time.value, 1e-3 * predicted->time.value + 0.01) << name;
+      },
+      wide_partials);
 }
 
 TEST(Prediction, AgreesWithTheSimulatorOnOneHost) {
   for (const int ranks : {1, 2, 3, 4, 8}) EXPECT_GT(compare(host_scene(ranks), {8, 4096, 1 << 17, 1 << 20, 1 << 24}), 50) << ranks;
+}
+
+TEST(Prediction, AgreesWithTheSimulatorWherePartialSumsTravelAsF32) {
+  for (const int ranks : {3, 4, 8}) EXPECT_GT(compare(host_scene(ranks), {8, 1 << 17, 1 << 20}, kTolerance, true), 20) << ranks;
+  EXPECT_GT(compare(machine_scene("dgx-h100", 1, 8), {1 << 16, 1 << 20, 1 << 26}, kTolerance, true), 20);
+}
+
+// In rings half of the messages are partial sums; the closed form counts their bytes as the walk does.
+TEST(Prediction, TheBytesOfPartialSumsAsF32AreCounted) {
+  const sim::Scene scene = host_scene(8);
+  for (const auto& [type, times] : {std::pair{DataType::bf16, 1.5}, {DataType::f8_e5m2, 2.5}}) {
+    tuning::Question q;
+    q.call.type = type;
+    q.call.bytes = {1 << 20};
+    q.algorithm = "ring";
+    q.protocol = "staged";
+    tuning::Prediction walked[2], closed[2];
+    for (const bool wide : {false, true}) {
+      q.call.wide_partials = wide;
+      auto selection = tuning::select(scene.environment, q);
+      ASSERT_TRUE(selection) << selection.error().message;
+      auto plan = tuning::make_plan(scene.environment, *selection->chosen().algorithm, selection->chosen().protocol, q.call);
+      ASSERT_TRUE(plan);
+      walked[wide] = *tuning::predict_walked(scene.environment, *plan);
+      closed[wide] = tuning::predict_closed(scene.environment, *plan);
+    }
+    EXPECT_NEAR(walked[1].bytes[0], times * walked[0].bytes[0], 0.01 * walked[0].bytes[0]);
+    EXPECT_NEAR(closed[1].bytes[0], times * closed[0].bytes[0], 0.01 * closed[0].bytes[0]);
+    EXPECT_GT(walked[1].time.value, 1.2 * walked[0].time.value);
+  }
 }
 
 // A core that ranks share is congested. One message that comes a nanosecond later can cost a turn more, so single cases may differ.

@@ -98,7 +98,7 @@ void ReferenceInterpreter::receive(State& state, std::size_t strand, const Step&
     state.why = why;
   };
   if (sent.chunks != step.chunks) fault("a message has another number of chunks than its receiver takes");
-  if (sent.wire != step.wire || sent.piece != step.piece) fault("a message has another wire type or piece than its receiver takes");
+  if (sent.sent_wire != step.wire || sent.piece != step.piece) fault("a message has another wire type or piece than its receiver takes");
   thread_local std::vector<std::uint64_t> results;
   results.clear();
   for (std::uint32_t i = 0; i < step.chunks; ++i) {

@@ -55,9 +55,10 @@ class ReferenceInterpreter {
     bool stores = false;
     bool forwards = false;
     bool finishes = false;
-    bool is_remote = false;  // a copy or reduce that touches another rank's memory
-    bool meets = false;      // touches memory or a channel that other strands touch
-    std::uint8_t wire = 0;
+    bool is_remote = false;      // a copy or reduce that touches another rank's memory
+    bool meets = false;          // touches memory or a channel that other strands touch
+    std::uint8_t wire = 0;       // of what it receives, or sends
+    std::uint8_t sent_wire = 0;  // of what it sends or passes on
     std::int32_t piece = 0;
     std::int32_t in = -1;   // channel
     std::int32_t out = -1;  // channel

@@ -21,6 +21,7 @@ namespace {
 
 bool takes(OpKind k) { return k == OpKind::recv || k == OpKind::recv_reduce || k == OpKind::recv_send || k == OpKind::recv_reduce_send; }
 bool gives(OpKind k) { return k == OpKind::send || k == OpKind::recv_send || k == OpKind::recv_reduce_send; }
+bool is_any_scratch(std::uint16_t buffer) { return buffer == kScratch || buffer == schedule::kWideScratch; }
 bool is_sum(Collective c) {
   return c == Collective::all_reduce || c == Collective::reduce || c == Collective::reduce_scatter || c == Collective::reduce_scatter_v;
 }
@@ -31,7 +32,8 @@ ReferenceInterpreter::ReferenceInterpreter(const schedule::Request& request, con
                                            const std::vector<Program>& programs, Rules rules)
     : request_(request), layouts_(layouts), rules_(rules), sums_(is_sum(request.collective)) {
   const std::int32_t scratch = layouts.scratch_is_compact ? layouts.scratch_copies : layouts.scratch_copies * layouts.shape().chunks();
-  per_rank_ = (layouts.input.chunks() + layouts.output.chunks() + scratch) * rules.pieces;
+  const std::int32_t wide = request.wide_partials ? layouts.output.chunks() + scratch : 0;
+  per_rank_ = (layouts.input.chunks() + layouts.output.chunks() + scratch + wide) * rules.pieces;
   for (std::int32_t r = 0; r < request.ranks; ++r) factor_.push_back(mix(77, static_cast<std::uint64_t>(r)) | 1);
   divisor_ = mix(99) | 1;
   offset_ = mix(98);
@@ -74,7 +76,7 @@ void ReferenceInterpreter::unroll_range(const Program& program, std::uint32_t be
 
 std::uint64_t ReferenceInterpreter::length_of(std::int32_t rank, std::uint16_t buffer, std::int32_t index) const {
   if (layouts_.uniform) return 0;
-  const bool like_input = buffer == kInput || (buffer == kScratch && layouts_.scratch_like_input);
+  const bool like_input = buffer == kInput || (is_any_scratch(buffer) && layouts_.scratch_like_input);
   const schedule::Layout& layout = like_input ? layouts_.input : layouts_.output;
   const std::int32_t chunk = index % layout.chunks();
   const std::int32_t block = chunk / layout.chunks_per_block;
@@ -115,10 +117,12 @@ ReferenceInterpreter::Operand ReferenceInterpreter::operand(std::int32_t rank, c
   const std::int32_t in = layouts_.input.chunks();
   const std::int32_t out = layouts_.output.chunks();
   const std::int32_t shape = layouts_.shape().chunks();
-  const std::int64_t limit = ref.buffer == kInput     ? in
-                             : ref.buffer == kOutput  ? out
-                             : ref.buffer == kScratch ? layouts_.scratch_copies * shape
-                                                      : 0;
+  const bool exists = !schedule::is_wide(ref.buffer) || request_.wide_partials;
+  const std::int64_t limit = !exists                                                        ? 0
+                             : ref.buffer == kInput                                         ? in
+                             : ref.buffer == kOutput || ref.buffer == schedule::kWideOutput ? out
+                             : is_any_scratch(ref.buffer)                                   ? layouts_.scratch_copies * shape
+                                                                                            : 0;
   if (index < 0 || index >= limit) {
     malformed_ = "a chunk lies outside its buffer";
     return {};
@@ -129,12 +133,14 @@ ReferenceInterpreter::Operand ReferenceInterpreter::operand(std::int32_t rank, c
   Ref place;
   place.buffer = ref.buffer;
   place.first = static_cast<std::int32_t>(index);
-  if (ref.buffer == kScratch) {
+  if (is_any_scratch(ref.buffer)) {
     if (layouts_.scratch_is_compact) place.first /= shape;
   } else {
     place = schedule::alias_of(request_, layouts_, rank, place);
   }
-  const std::int32_t start = place.buffer == kInput ? 0 : place.buffer == kOutput ? in : in + out;
+  const std::int32_t scratch = layouts_.scratch_copies * (layouts_.scratch_is_compact ? 1 : shape);
+  const std::int32_t starts[] = {0, in, in + out, in + out + scratch, in + out + scratch + out};
+  const std::int32_t start = starts[place.buffer];
   at.cell = rank * per_rank_ + (start + place.first) * rules_.pieces + piece;
   return at;
 }
@@ -170,6 +176,7 @@ void ReferenceInterpreter::add_step(const Program& program, const Op& op, std::i
   Step step;
   step.piece = piece;
   step.wire = static_cast<std::uint8_t>(op.wire);
+  step.sent_wire = static_cast<std::uint8_t>(schedule::sent_wire(op));
   step.adds = op.kind == OpKind::recv_reduce || op.kind == OpKind::recv_reduce_send;
   step.forwards = takes(op.kind) && gives(op.kind);
   step.stores = op.kind == OpKind::recv || op.kind == OpKind::recv_reduce || (step.forwards && (op.flags & schedule::kStore) != 0);

@@ -40,18 +40,22 @@ inline std::string name_of_case(const tuning::Question& q, const tuning::Candida
                      schedule::name_of(c.protocol), q.call.bytes.value, ranks, q.call.root, q.call.is_in_place ? ", in place" : "");
 }
 
-/// Every candidate of every collective at these sizes; returns how many there were.
+/// Every candidate of every collective at these sizes; returns how many there were. `wide_partials`: sums of bf16 that travel as f32.
 inline int for_each_candidate(const sim::Scene& scene, std::initializer_list<std::uint64_t> sizes,
-                              const std::function<void(const tuning::Question&, const tuning::Candidate&, const tuning::Plan&)>& check) {
+                              const std::function<void(const tuning::Question&, const tuning::Candidate&, const tuning::Plan&)>& check,
+                              bool wide_partials = false) {
   int count = 0;
   const int n = scene.environment.ranks;
   for (int c = 0; c < kCollectiveCount; ++c) {
+    if (wide_partials && !has_reduction(static_cast<Collective>(c))) continue;
     for (const std::uint64_t bytes : sizes) {
       for (const bool is_in_place : {false, true}) {
         tuning::Question q;
         q.call.collective = static_cast<Collective>(c);
         q.call.bytes = {bytes};
         q.call.is_in_place = is_in_place;
+        q.call.wide_partials = wide_partials;
+        if (wide_partials) q.call.type = DataType::bf16;
         q.call.root = has_root(q.call.collective) ? n / 2 : 0;
         q.call.peer = n - 1;
         const bool moves = q.call.collective == Collective::all_to_all || q.call.collective == Collective::all_to_all_v ||

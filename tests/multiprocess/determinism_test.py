@@ -106,6 +106,19 @@ class Numerics(harness.ToolCase):
         self.assertGreater(ring["mean_ulps"], 3 * once["mean_ulps"])
         self.assertGreater(ring["max_backward"], once["max_backward"])
 
+    def test_with_partial_sums_as_f32_every_algorithm_rounds_once(self):
+        for collective, algorithm in (("all_reduce", "ring"), ("all_reduce", "recursive_doubling"), ("reduce", "tree"), ("reduce_scatter", "ring")):
+            with self.subTest(collective=collective, algorithm=algorithm):
+                once = self.errors(collective, 9, "bf16", "--algorithm", algorithm, "--partial-sums", "f32", "--check")
+                self.assertLess(once["max_ulps"], 0.6)  # f32 sums are not quite the right ones
+                self.assertAlmostEqual(once["mean_ulps"], 0.25, delta=0.05)
+        by_setting = self.peal("bench", "all_reduce", "-n", 5, "--dtype", "f16", "--numerics", "--algorithm", "ring", "-b", "16K", "-e", "16K", *QUICKLY,
+                               "--json", "-", env={"PEAL_PARTIAL_SUMS": "f32"})
+        self.assertLess(json.loads(self.assert_right(by_setting).out)["rows"][0]["numerics"]["max_ulps"], 0.6)
+        self.assert_refused(self.peal("bench", "all_reduce", "-n", 2, "--partial-sums", "f64"), "f64", "element", code=2)
+        explained = self.assert_right(self.peal("explain", "all_reduce", "--bytes", "1M", "-n", 8, "--dtype", "bf16", "--algorithm", "ring", "--partial-sums", "f32"))
+        self.assertIn("rounded to bf16 once: its partial sums travel as f32", explained.out)
+
     def test_whole_numbers_are_exact(self):
         for collective, dtype, algorithm in (("all_reduce", "i32", "ring"), ("all_reduce", "u8", "tree"), ("reduce_scatter", "i64", "ring"), ("reduce", "i16", "tree")):
             errors = self.errors(collective, 5, dtype, "--algorithm", algorithm)

@@ -204,6 +204,39 @@ TEST(Select, DeterministicSumsOfNarrowFloatsAreRoundedOnce) {
   EXPECT_NE(refused.error().message.find("rounded once"), std::string::npos) << refused.error().message;
 }
 
+TEST(Select, PartialSumsAsF32RoundNarrowSumsOnceByAnyAlgorithm) {
+  const Seat seat = host(8, 8);
+  Question q = ask(1 << 20);
+  q.call.type = DataType::bf16;
+  for (const char* name : {"ring", "tree", "two_shot"}) {
+    q.algorithm = name;
+    q.call.wide_partials = false;
+    const bool is_direct = q.algorithm == "two_shot";
+    auto plain = select(seat.environment, q);
+    ASSERT_TRUE(plain) << plain.error().message;
+    EXPECT_EQ(rounding_of(plain->chosen(), seat.environment, q.call), is_direct ? "once" : "once a hop");
+    q.call.wide_partials = true;
+    auto wide = select(seat.environment, q);
+    ASSERT_TRUE(wide) << wide.error().message;
+    EXPECT_EQ(rounding_of(wide->chosen(), seat.environment, q.call), "once") << name;
+    EXPECT_EQ(explain_text(seat.environment, *wide).find("travel as f32") != std::string::npos, !is_direct) << name;
+    // An owner that holds all inputs gets them as they are.
+    EXPECT_EQ(wide->chosen().prediction.bytes[0] > plain->chosen().prediction.bytes[0], !is_direct) << name;
+  }
+  q.algorithm = "tree";
+  q.is_deterministic = true;
+  EXPECT_TRUE(select(seat.environment, q)) << "a canonical order in f32, rounded once, gives the same bits";
+  q.algorithm = "ring";
+  EXPECT_FALSE(select(seat.environment, q));
+  // Types that are not rounded have nothing to widen.
+  q = ask(1 << 20);
+  q.call.wide_partials = true;
+  EXPECT_FALSE(request_of(seat.environment, q.call).wide_partials);
+  q.call.type = DataType::f8_e5m2;
+  EXPECT_TRUE(request_of(seat.environment, q.call).wide_partials);
+  EXPECT_FALSE(request_of(host(2, 2).environment, q.call).wide_partials) << "two ranks have one sum to round";
+}
+
 TEST(Select, AForcedChoiceIsTakenOrRefused) {
   const Seat seat = host(4, 4);
   Question q = ask(1 << 20);

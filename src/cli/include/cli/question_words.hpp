@@ -11,7 +11,7 @@ namespace peal::cli {
 
 struct QuestionWords {
   ClusterWords cluster;
-  std::string collective, type = "f32", transport = "auto", algorithm, protocol;
+  std::string collective, type = "f32", transport = "auto", algorithm, protocol, partial_sums = "element";
   int ranks = 0, root = 0, groups = 0;
   bool deterministic = false;
 };

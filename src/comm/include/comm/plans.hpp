@@ -1,6 +1,7 @@
 // The plans of one communicator, found by a plain key: no pointer, no exact size, no string in it.
 #pragma once
 
+#include <base/partial_sums.hpp>
 #include <base/result.hpp>
 #include <comm/choice_board.hpp>
 #include <cstdint>
@@ -42,6 +43,7 @@ struct PlanWishes {
   bool deterministic = false;
   std::string algorithm;
   std::string protocol;
+  bool f32_partial_sums = false;  ///< sums of narrow floats travel as f32 until they are finished
 };
 
 class Plans {
@@ -63,6 +65,10 @@ class Plans {
   Result<double> predicted_us(Collective collective, Bytes bytes, DataType type, int root);
   const std::shared_ptr<const tuning::Environment>& environment() const { return environment_; }
   std::uint64_t message_bytes() const { return message_bytes_; }
+  /// Whether this call's partial sums are wanted as f32: by wish, and where its additions round.
+  bool wants_wide_partials(const PlanKey& key) const {
+    return wishes_.f32_partial_sums && !key.is_internal && has_reduction(key.collective) && rounds(key.type, key.op);
+  }
 
  private:
   struct Hash {
@@ -74,7 +80,7 @@ class Plans {
   Result<Choice> choose(const PlanKey& key) const;
   static Bytes upper_end_of(const PlanKey& key);
   schedule::Request request_of(const PlanKey& key) const;
-  tuning::Question question_of(Collective collective, Bytes bytes, DataType type, int root, bool is_internal = false) const;
+  tuning::Question question_of(const PlanKey& key, Bytes bytes) const;
 
   std::shared_ptr<const tuning::Environment> environment_;  // communicators of the same ranks share one
   int rank_;

@@ -17,14 +17,16 @@ struct CallSignature {
   std::uint64_t count = 0;     ///< elements; 0 for the v-collectives, whose counts may differ (of a long transfer of theirs: its own)
   std::uint32_t sequence = 0;  ///< of the call on its communicator; send_recv: of the message between the two ranks
   std::uint32_t plan = 0;      ///< hash of algorithm, protocol and pieces: both sides must have chosen alike
+  bool wide_partials = false;  ///< sums of narrow floats are to travel as f32
 };
 
 inline transport::Tag to_tag(const CallSignature& call) {
   transport::Tag tag;
   tag.words[0] = call.count;
   tag.words[1] = static_cast<std::uint64_t>(call.sequence) << 32 | static_cast<std::uint32_t>(call.root);
-  tag.words[2] = static_cast<std::uint64_t>(call.plan) << 32 | static_cast<std::uint64_t>(call.collective) << 16 |
-                 static_cast<std::uint64_t>(call.type) << 8 | static_cast<std::uint64_t>(call.op);
+  tag.words[2] = static_cast<std::uint64_t>(call.plan) << 32 | static_cast<std::uint64_t>(call.wide_partials) << 24 |
+                 static_cast<std::uint64_t>(call.collective) << 16 | static_cast<std::uint64_t>(call.type) << 8 |
+                 static_cast<std::uint64_t>(call.op);
   return tag;
 }
 /// The same tag for another call of the same kind.

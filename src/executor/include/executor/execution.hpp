@@ -134,6 +134,11 @@ class Execution {
   void reject(int peer, bool is_marked, std::size_t got, std::size_t expected, const transport::Tag* tag, const CallSignature& mine);
   bool step(std::size_t strand);
   bool perform(const BoundOp& bound, Strand& strand);
+  /// Ops that carry fp32 partial sums.
+  bool perform_wide(const BoundOp& bound, const Strand& strand);
+  bool send_wide(const BoundOp& bound, const Strand& strand);
+  bool receive_wide(const BoundOp& bound, const Strand& strand);
+  std::byte* wide_at(const Ref& ref, std::uint64_t offset) const;
   bool do_send(const BoundOp& bound, const Strand& strand);
   bool do_recv(const BoundOp& bound, const Strand& strand);
   bool do_recv_reduce(const BoundOp& bound, const Strand& strand);

@@ -26,6 +26,7 @@ struct Plan {
   /// all_to_all_v, gather_v, scatter_v).
   bool is_cut_by_transfer = false;
   std::int32_t chunks_a_message = 1;  ///< of all ranks' programs (schedule::widest_message): decides the pieces
+  bool wide_partials = false;         ///< fp32 partial sums travel (schedule::sends_wide_partials)
   std::uint32_t hash = 0;             ///< of what ranks must agree on
   double predicted_ns = 0;
   bool canonical = false;
@@ -70,11 +71,14 @@ class Binding {
   schedule::Extent chunk(std::uint16_t buffer, std::int32_t index) const {
     if (buffer == schedule::kInput) return chunks_[static_cast<std::size_t>(index)];
     if (buffer == schedule::kOutput) return chunks_[outputs_ + static_cast<std::size_t>(index)];
-    if (buffer == schedule::kScratch) return scratch_chunk(index);
+    if (buffer == schedule::kScratch || buffer == schedule::kWideScratch) return scratch_chunk(index);
+    if (buffer == schedule::kWideOutput) return chunks_[outputs_ + static_cast<std::size_t>(index)];
     return {0, user_[buffer - schedule::kFirstUserBuffer].bytes};
   }
   const schedule::Pieces& pieces() const { return pieces_; }
   std::uint64_t scratch_bytes() const { return scratch_bytes_; }
+  /// Where fp32 partial sums lie in scratch: bytes from its base.
+  std::uint64_t wide_offset(std::uint16_t buffer) const { return buffer == schedule::kWideOutput ? wide_output_at_ : wide_scratch_at_; }
   /// True when consecutive chunks of the buffer lie behind one another in memory (whole messages may be moved in one go).
   bool is_contiguous(std::uint16_t buffer) const { return pieces_.count == 1 && (buffer != schedule::kScratch || !compact_) && !varied_; }
 
@@ -98,6 +102,7 @@ class Binding {
   }
 
   bool is_bound_to(const Shape& shape) const;
+  void place_wide(const schedule::Program& program, std::uint64_t output_elements, std::uint64_t scratch_elements);
   void flatten(const Plan& plan);
   void unroll(const Plan& plan);
   bool unroll_op(const Plan& plan, const schedule::BoundOp& bound, std::uint32_t position);
@@ -124,6 +129,8 @@ class Binding {
   bool varied_ = false;
   std::uint64_t scratch_stride_ = 0;
   std::uint64_t scratch_bytes_ = 0;
+  std::uint64_t wide_output_at_ = 0;
+  std::uint64_t wide_scratch_at_ = 0;
   schedule::Pieces pieces_;
 };
 

@@ -1,6 +1,7 @@
 // A plan: a schedule chosen for a call, with its protocol bound: how large messages are, in how many pieces the program is walked.
 #pragma once
 
+#include <algorithm>
 #include <base/names.hpp>
 #include <memory>
 #include <schedule/cursor.hpp>
@@ -18,6 +19,7 @@ struct Call {
   std::int32_t root = 0;
   std::int32_t peer = 1;  ///< send_recv: the receiver (the root sends)
   bool is_in_place = false;
+  bool wide_partials = false;  ///< sums of floats of 16 and 8 bits are to travel as f32 until they are finished; else of no effect
 };
 
 /// Elements in a rank's input and output, as nccl-tests rounds them (whole elements, whole blocks).
@@ -42,12 +44,17 @@ struct Plan {
   std::uint64_t message_bytes = 0;  ///< the most that one message (or one slice of a streamed op) carries
   int slots = 0;                    ///< messages that a channel holds
   std::uint32_t element_bytes = 4;
+  bool has_wide_partials = false;           ///< fp32 partial sums travel
   std::unique_ptr<std::uint64_t[]> varied;  ///< counts and displacements of equal blocks
 
   /// Payload bytes of `count` chunks from chunk `first` of a buffer in one piece.
   double bytes_of(schedule::BufferId buffer, std::int32_t first, std::int32_t count, std::int32_t piece, schedule::Wire wire) const;
   /// The same of the operand that a bound op moves.
   double bytes_of(const schedule::BoundOp& bound) const;
+  /// What a sending op sends of `bytes` that it moves: less where a finished sum goes on in its own type.
+  double sent_of(const schedule::Op& op, double bytes) const {
+    return schedule::sent_wire(op) == op.wire ? bytes : bytes * element_bytes / std::max<std::uint32_t>(4, element_bytes);
+  }
   /// Messages that an op of `bytes` is sent in.
   std::int64_t slices(double bytes) const;
 };
