@@ -107,7 +107,7 @@ TEST(VerifyRegistry, provesEverySumWithWidePartialSums) {
         }
       }
     }
-    EXPECT_GT(proven, 50U) << algorithm.name;
+    EXPECT_GT(proven, 30U) << algorithm.name;
   }
 }
 
