@@ -70,7 +70,6 @@ Status Core::prepare(const Call& call, Pending& pending) {
   signature.collective = call.collective;
   signature.type = call.type;
   signature.op = key.op;
-  signature.wide_partials = plans_->wants_wide_partials(key);
   signature.root = key.root;
   signature.count = varies(call.collective) ? 0 : call.count;
   signature.sequence = ++sequence_;

@@ -122,7 +122,7 @@ Result<std::unique_ptr<CachedPlan>> Plans::make(const PlanKey& key) const {
   plan.is_cut_by_transfer = has_private_counts(key.collective);
   plan.message_bytes =
       std::min(message_bytes_, plan.is_cut_by_transfer ? schedule::traits_of(chosen.protocol).message_bytes : chosen.message_bytes);
-  plan.hash = executor::plan_hash(plan.algorithm, plan.protocol, plan.message_bytes);
+  plan.hash = executor::plan_hash(plan.algorithm, plan.protocol, plan.message_bytes, wants_wide_partials(key));
   plan.predicted_ns = chosen.predicted_ns;
   plan.canonical = chosen.is_canonical;
   plan.program = schedule::program_for(schedule, rank_);

@@ -9,7 +9,6 @@ CallSignature from_tag(const transport::Tag& tag) {
   call.sequence = static_cast<std::uint32_t>(tag.words[1] >> 32);
   call.root = static_cast<std::int32_t>(tag.words[1] & 0xffffffffu);
   call.plan = static_cast<std::uint32_t>(tag.words[2] >> 32);
-  call.wide_partials = (tag.words[2] >> 24 & 1) != 0;
   call.collective = static_cast<Collective>((tag.words[2] >> 16 & 0xff) % kCollectiveCount);
   call.type = static_cast<DataType>((tag.words[2] >> 8 & 0xff) % kDataTypeCount);
   call.op = static_cast<ReduceOp>((tag.words[2] & 0xff) % kReduceOpCount);
@@ -22,7 +21,8 @@ std::string describe(const CallSignature& call) {
   const bool has_no_count = varies(call.collective) && call.count == 0;
   std::string text = has_no_count ? fmt::format("{} of {}", name_of(call.collective), name_of(call.type))
                                   : fmt::format("{} of {} {}", name_of(call.collective), call.count, name_of(call.type));
-  if (has_reduction(call.collective)) text += fmt::format(" ({}{})", name_of(call.op), call.wide_partials ? ", partial sums in f32" : "");
+  if (has_reduction(call.collective))
+    text += fmt::format(" ({}{})", name_of(call.op), (call.plan & kWidePartialsHash) != 0 ? ", partial sums in f32" : "");
   if (call.root >= 0 && call.collective != Collective::send_recv) text += fmt::format(" with root {}", call.root);
   return text + fmt::format(", call {}", call.sequence);
 }
@@ -34,11 +34,10 @@ std::string describe_mismatch(const CallSignature& mine, int peer, const CallSig
   CallSignature same_plan = theirs;
   same_plan.plan = mine.plan;
   if (to_tag(same_plan) == to_tag(mine))
-    return both +
-           "; the calls agree but the ranks chose different plans: give all ranks the same PEAL_ALGORITHM, PEAL_PROTOCOL and "
-           "PEAL_TRANSPORT";
-  same_plan.wide_partials = mine.wide_partials;
-  if (to_tag(same_plan) == to_tag(mine)) return both + "; give all ranks the same PEAL_PARTIAL_SUMS or Options::f32_partial_sums";
+    return both + (((theirs.plan ^ mine.plan) & kWidePartialsHash) != 0
+                       ? "; give all ranks the same PEAL_PARTIAL_SUMS or Options::f32_partial_sums"
+                       : "; the calls agree but the ranks chose different plans: give all ranks the same PEAL_ALGORITHM, PEAL_PROTOCOL and "
+                         "PEAL_TRANSPORT");
   return both + "; all ranks must make the same calls in the same order, with the same type, operator, count and root";
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <executor/call_signature.hpp>
 #include <executor/plan.hpp>
 
 namespace peal::executor {
@@ -20,13 +21,14 @@ std::array<std::span<const std::uint64_t>, 4> parts_of(const Shape& shape) {
 
 }  // namespace
 
-std::uint32_t plan_hash(const std::string& algorithm, schedule::Protocol protocol, std::uint64_t message_bytes) {
+std::uint32_t plan_hash(const std::string& algorithm, schedule::Protocol protocol, std::uint64_t message_bytes, bool wide_partials) {
   std::uint64_t h = 1469598103934665603ull;  // FNV-1a
   const auto mix = [&h](std::uint64_t byte) { h = (h ^ byte) * 1099511628211ull; };
   for (const char c : algorithm) mix(static_cast<unsigned char>(c));
   mix(static_cast<std::uint64_t>(protocol));
   for (int i = 0; i < 8; ++i) mix(message_bytes >> (8 * i) & 0xff);
-  return static_cast<std::uint32_t>(h ^ h >> 32);
+  const auto hash = static_cast<std::uint32_t>(h ^ h >> 32);
+  return wide_partials ? hash | kWidePartialsHash : hash & ~kWidePartialsHash;
 }
 
 bool Binding::is_bound_to(const Shape& shape) const {

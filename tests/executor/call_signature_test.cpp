@@ -66,6 +66,10 @@ TEST(CallSignature, SaysWhatKindOfMismatch) {
   late.sequence = 6;
   count.count = 13;
   plan.plan = 2;
+  CallSignature wide = mine;
+  wide.plan |= kWidePartialsHash;
+  EXPECT_NE(describe_mismatch(mine, 4, wide).find("f32 (sum, partial sums in f32), call 7"), std::string::npos);
+  EXPECT_NE(describe_mismatch(mine, 4, wide).find("PEAL_PARTIAL_SUMS"), std::string::npos);
   EXPECT_NE(describe_mismatch(mine, 4, late).find("left out or added a call"), std::string::npos);
   EXPECT_NE(describe_mismatch(mine, 4, count).find("the same calls in the same order"), std::string::npos);
   EXPECT_NE(describe_mismatch(mine, 4, plan).find("different plans"), std::string::npos);

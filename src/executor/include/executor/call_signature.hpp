@@ -9,6 +9,9 @@
 
 namespace peal::executor {
 
+/// Set in hashes of plans for calls whose partial sums are wanted as f32, so that ranks that differ in that are told so.
+inline constexpr std::uint32_t kWidePartialsHash = std::uint32_t{1} << 31;
+
 struct CallSignature {
   Collective collective = Collective::barrier;
   DataType type = DataType::u8;
@@ -16,17 +19,15 @@ struct CallSignature {
   std::int32_t root = -1;      ///< -1 where the collective has none
   std::uint64_t count = 0;     ///< elements; 0 for the v-collectives, whose counts may differ (of a long transfer of theirs: its own)
   std::uint32_t sequence = 0;  ///< of the call on its communicator; send_recv: of the message between the two ranks
-  std::uint32_t plan = 0;      ///< hash of algorithm, protocol and pieces: both sides must have chosen alike
-  bool wide_partials = false;  ///< sums of narrow floats are to travel as f32
+  std::uint32_t plan = 0;      ///< plan_hash() of what both sides must have chosen alike; its highest bit: kWidePartialsHash
 };
 
 inline transport::Tag to_tag(const CallSignature& call) {
   transport::Tag tag;
   tag.words[0] = call.count;
   tag.words[1] = static_cast<std::uint64_t>(call.sequence) << 32 | static_cast<std::uint32_t>(call.root);
-  tag.words[2] = static_cast<std::uint64_t>(call.plan) << 32 | static_cast<std::uint64_t>(call.wide_partials) << 24 |
-                 static_cast<std::uint64_t>(call.collective) << 16 | static_cast<std::uint64_t>(call.type) << 8 |
-                 static_cast<std::uint64_t>(call.op);
+  tag.words[2] = static_cast<std::uint64_t>(call.plan) << 32 | static_cast<std::uint64_t>(call.collective) << 16 |
+                 static_cast<std::uint64_t>(call.type) << 8 | static_cast<std::uint64_t>(call.op);
   return tag;
 }
 /// The same tag for another call of the same kind.

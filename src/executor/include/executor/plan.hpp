@@ -43,7 +43,8 @@ struct Plan {
 };
 
 /// A hash of what both sides of an edge must have chosen alike. Stable over processes.
-std::uint32_t plan_hash(const std::string& algorithm, schedule::Protocol protocol, std::uint64_t message_bytes);
+/// `wide_partials`: partial sums are wanted as f32, which its highest bit says (kWidePartialsHash).
+std::uint32_t plan_hash(const std::string& algorithm, schedule::Protocol protocol, std::uint64_t message_bytes, bool wide_partials = false);
 
 /// Elements of the caller's buffers for one call.
 struct Shape {
