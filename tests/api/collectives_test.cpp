@@ -258,7 +258,9 @@ TEST_P(Collectives, VaryingCountsNeedNotOutliveAnAsynchronousCall) {
     for (std::size_t r = 0; r < n; ++r) {
       for (std::size_t i = 0; i < lists.counts[r]; ++i) {
         ASSERT_EQ(all[lists.displs[r] + i], value_of(static_cast<int>(r), i));
-        if (is_root) ASSERT_EQ(gathered[lists.displs[r] + i], value_of(static_cast<int>(r), i));
+        if (is_root) {
+          ASSERT_EQ(gathered[lists.displs[r] + i], value_of(static_cast<int>(r), i));
+        }
       }
       for (std::size_t i = 0; i < own; ++i) ASSERT_EQ(exchanged[r * own + i], value_of(static_cast<int>(r), begin + i));
     }

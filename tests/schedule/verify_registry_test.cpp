@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <base/names.hpp>
+#include <numeric>
 #include <schedule/registry.hpp>
 #include <schedule/verify.hpp>
 
@@ -102,6 +103,11 @@ TEST(VerifyRegistry, provesEverySumWithWidePartialSums) {
             request.wide_partials = true;
             if (root > 0 && !has_root(algorithm.collective)) continue;
             for (std::int32_t r = 0; group > 0 && r < ranks; ++r) request.placement.group.push_back(r / group);
+            if (algorithm.name == "multi_ring") {
+              std::vector<std::int32_t> there(static_cast<std::size_t>(ranks));
+              std::iota(there.begin(), there.end(), 0);
+              request.placement.rings = {there, {there.rbegin(), there.rend()}};
+            }
             proven += prove(algorithm, request, kThroughSlots);
           }
         }
