@@ -4,6 +4,7 @@
 
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <tuple>
 
 namespace peal::schedule {
@@ -17,7 +18,8 @@ bool is_right(const Algorithm& algorithm, const Request& request, const VerifyOp
   return schedule && verify(*schedule, options).ok;
 }
 
-// The same kind of request on few ranks. Groups, where there are any, are pairs: the smallest hierarchy with every phase.
+// The same kind of request on few ranks. Groups, where there are any, are pairs: the smallest hierarchy with every phase. Rings, where
+// there are any, are two, there and back.
 bool is_right_on_few(const Algorithm& algorithm, const Request& request, const VerifyOptions& options) {
   bool was_asked = false;
   for (const std::int32_t ranks : {kFewRanks, kFewRanks - 1}) {
@@ -28,6 +30,11 @@ bool is_right_on_few(const Algorithm& algorithm, const Request& request, const V
       few.peer = (root + 1) % ranks;
       few.placement = {};
       for (std::int32_t r = 0; r < ranks && !request.placement.group.empty(); ++r) few.placement.group.push_back(r / 2);
+      if (!request.placement.rings.empty()) {
+        std::vector<std::int32_t> there(static_cast<std::size_t>(ranks));
+        std::iota(there.begin(), there.end(), 0);
+        few.placement.rings = {there, {there.rbegin(), there.rend()}};
+      }
       if (!algorithm.supports(few)) continue;
       was_asked = true;
       if (!is_right(algorithm, few, options)) return false;
@@ -39,9 +46,9 @@ bool is_right_on_few(const Algorithm& algorithm, const Request& request, const V
 bool is_right_remembered(const Algorithm& algorithm, const Request& request, const VerifyOptions& options) {
   if (request.ranks <= kFewRanks) return is_right(algorithm, request, options);
   static std::mutex mutex;
-  static std::map<std::tuple<const Algorithm*, bool, std::int32_t, bool, bool, Protocol, bool>, bool> known;
-  const auto key = std::make_tuple(&algorithm, request.in_place, request.radix, !request.placement.group.empty(), request.wide_partials,
-                                   options.protocol, options.shows);
+  static std::map<std::tuple<const Algorithm*, bool, std::int32_t, bool, bool, bool, Protocol, bool>, bool> known;
+  const auto key = std::make_tuple(&algorithm, request.in_place, request.radix, !request.placement.group.empty(),
+                                   !request.placement.rings.empty(), request.wide_partials, options.protocol, options.shows);
   const std::lock_guard lock(mutex);
   const auto at = known.find(key);
   if (at != known.end()) return at->second;
