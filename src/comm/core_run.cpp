@@ -238,10 +238,6 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
     pending.tag = executor::to_tag(pending.call);
     pending.operands.resolve(Collective::send_recv);
   }
-  std::uint64_t received = 0;
-  for (const PairTransfer& t : transfers)
-    if (!t.is_send) received += t.count * size_of(t.type);
-  pending.operands.stores = reduce::stores_for(received);
   group.made->binding.bind_user(group.made->plan, pending.operands.user);
   return {};
 }
