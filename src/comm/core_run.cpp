@@ -65,7 +65,9 @@ Status Core::prepare(const Call& call, Pending& pending) {
   operands.op = key.op;
   operands.premul = call.premul;
   // In place the lines of a large result are in the caches already, and writing past them costs more (bench/RESULTS.md).
-  operands.stores = key.in_place ? reduce::Stores::cached : reduce::stores_for(bytes);
+  operands.stores = key.in_place                    ? reduce::Stores::cached
+                    : has_reduction(key.collective) ? reduce::stores_for(bytes)
+                                                    : reduce::stores_for_copied(bytes);
   executor::CallSignature& signature = pending.call;
   signature.collective = call.collective;
   signature.type = call.type;
