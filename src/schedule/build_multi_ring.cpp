@@ -143,6 +143,7 @@ CostTerms rings_cost(const Request& request, double steps) {
   }
   const double share[2] = {1 - crossing / n / rings, crossing / n / rings};
   CostTerms cost;
+  cost.both_levels_at_once = true;
   for (int level = 0; level < 2; ++level)
     cost.level[level] = {steps * share[level], steps * most[level], steps / n * most[level] / rings, steps / n * share[level]};
   return cost;

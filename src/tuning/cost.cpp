@@ -148,7 +148,7 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
     const double wire = wire_time(message, std::max(moved, term.sent * (l == 1 ? level.ranks_per_outlet : 1)) * bytes);
     const double combined = std::min(reduced, moved);
     reduced -= combined;
-    cost.transfer += wire;
+    cost.transfer = terms.both_levels_at_once ? std::max(cost.transfer, wire) : cost.transfer + wire;
     if (message.is_on_core) {
       cost.copy += send_work(message, moved * bytes) + time_at((moved - combined) * bytes, message.copy);
       cost.reduce += time_at(combined * bytes, message.reduce);

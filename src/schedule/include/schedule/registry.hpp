@@ -22,9 +22,10 @@ struct CostTerms {
     double critical = 0;  ///< bytes that pass one after another on the critical path / S (without pipelining of pieces)
   };
   Level level[2];
-  double reduced = 0;      ///< bytes that the busiest rank reduces / S
-  double copied = 0;       ///< bytes that the busiest rank copies locally (own block to output) / S
-  bool pipelined = false;  ///< pieces overlap: with many pieces time goes with `sent`, else with `critical`
+  double reduced = 0;                ///< bytes that the busiest rank reduces / S
+  double copied = 0;                 ///< bytes that the busiest rank copies locally (own block to output) / S
+  bool pipelined = false;            ///< pieces overlap: with many pieces time goes with `sent`, else with `critical`
+  bool both_levels_at_once = false;  ///< bytes cross both levels at the same time: the busier level decides
 };
 
 struct Algorithm {
