@@ -131,6 +131,8 @@ std::string bench_ending(const std::vector<BenchRow>& rows) {
 std::string bench_json(const BenchOptions& options, const std::vector<BenchRow>& rows, int ranks, const std::string& transport) {
   nlohmann::ordered_json json = {
       {"schema", "peal.bench/1"}, {"collective", name_of(options.collective)}, {"ranks", ranks}, {"transport", transport}};
+  if (options.zero_copy) json["zero_copy"] = true;
+  if (options.f32_partial_sums) json["partial_sums"] = "f32";
   json["rows"] = nlohmann::ordered_json::array();
   for (const BenchRow& row : rows) {
     nlohmann::ordered_json line = {{"bytes", row.bytes},

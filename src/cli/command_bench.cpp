@@ -111,9 +111,9 @@ Result<int> measure(const BenchWords& words) {
   PEAL_ASSIGN(const bool is_set, flag_setting("PEAL_DETERMINISTIC"));
   const bool deterministic = words.deterministic || is_set;
   const std::string partial_sums = words.partial_sums.empty() ? setting("PEAL_PARTIAL_SUMS") : words.partial_sums;
-  PEAL_ASSIGN(const bool is_wide, parse_partial_sums(partial_sums));
+  PEAL_ASSIGN(options.f32_partial_sums, parse_partial_sums(partial_sums));
   if (words.deterministic || !words.algorithm.empty() || !words.protocol.empty() || !words.partial_sums.empty()) {
-    PEAL_ASSIGN(core, plain->split(0, plain->rank(), {deterministic, words.algorithm, words.protocol, is_wide}));
+    PEAL_ASSIGN(core, plain->split(0, plain->rank(), {deterministic, words.algorithm, words.protocol, options.f32_partial_sums}));
   }
   const bool prints = world->rank() == 0;
   const std::string transport = transport_text(*core, words.transport);
@@ -186,8 +186,8 @@ void add_bench(CLI::App& app, Action& action) {
   command->add_option("--op", words->op, "sum prod min max avg premul_sum band bor bxor")->capture_default_str();
   command->add_option("--root", words->root, "Root rank")->capture_default_str();
   command->add_flag("--in-place", words->in_place, "Only in place");
-  command->add_flag("--zero-copy", words->zero_copy, "Buffers from peal::allocate, which the ranks of a host read where they lie");
   command->add_flag("--out-of-place", words->out_of_place, "Only out of place");
+  command->add_flag("--zero-copy", words->zero_copy, "Buffers from peal::allocate, which the ranks of a host read where they lie");
   command->add_option("--iters", words->iterations,
                       "Timed calls a row (default: what fits 0.1 s, at least 5; with --digest or --numerics 5)");
   command->add_option("--warmup", words->warmup, "Calls before the timed ones");

@@ -27,12 +27,13 @@ struct BenchOptions {
   bool out_of_place = true;
   bool in_place = true;
   bool check = false;
-  int digest_repeats = 0;     ///< calls a half row whose result is hashed; 0: none
-  bool zero_copy = false;     ///< buffers from peal::allocate
-  bool numerics = false;      ///< compare results of real inputs with a reference
-  double budget_s = 0.08;     ///< of timed calls a half row, where `iterations` is 0
-  int fewest = 5;             ///< timed calls a half row, whatever they take
-  bool only_aligned = false;  ///< no back-to-back calls, no prediction
+  int digest_repeats = 0;         ///< calls a half row whose result is hashed; 0: none
+  bool zero_copy = false;         ///< buffers from peal::allocate
+  bool f32_partial_sums = false;  ///< of the communicator that is measured; only told in the report
+  bool numerics = false;          ///< compare results of real inputs with a reference
+  double budget_s = 0.08;         ///< of timed calls a half row, where `iterations` is 0
+  int fewest = 5;                 ///< timed calls a half row, whatever they take
+  bool only_aligned = false;      ///< no back-to-back calls, no prediction
 };
 
 /// One half (out of place or in place) of one row. Times in microseconds.
