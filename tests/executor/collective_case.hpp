@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <peal/types.hpp>
 #include <vector>
 
@@ -230,9 +231,14 @@ class RankBuffers {
   void move_to(std::int32_t* memory) {
     std::int32_t* const rest = std::copy(send_.begin(), send_.end(), memory);
     std::copy(receive_.begin(), receive_.end(), rest);
+    const auto lies_in = [](const CollectiveCase::Data& data, const std::int32_t* at) {
+      return !data.empty() && !std::less<>{}(at, data.data()) && !std::less<>{}(data.data() + data.size(), at);
+    };
     for (std::int32_t** at : {&send_at_, &receive_at_}) {
-      const bool is_received = *at - receive_.data() >= 0 && *at - receive_.data() <= std::ssize(receive_) && !receive_.empty();
-      *at = !is_received ? memory + (*at - send_.data()) : rest + (*at - receive_.data());
+      if (lies_in(receive_, *at))
+        *at = rest + (*at - receive_.data());
+      else
+        *at = memory + (lies_in(send_, *at) ? *at - send_.data() : 0);
     }
   }
 
