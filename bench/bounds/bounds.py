@@ -17,10 +17,8 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-
-
-def size_of(text):
-    return int(text[:-1]) << {"K": 10, "M": 20}[text[-1]] if text[-1] in "KM" else int(text)
+sys.path.insert(0, os.path.join(ROOT, "bench/peers"))
+from peers import size_of  # noqa: E402
 
 
 def by_hand(program, sizes):
@@ -46,10 +44,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--build", default=os.path.join(ROOT, "build/release"), help="folder of a release build (default %(default)s)")
     options = parser.parse_args()
-    try:
-        sizes = [size_of(s) for s in options.sizes.split(",")]
-    except (KeyError, ValueError):
-        parser.error(f"--sizes {options.sizes}: sizes look like 64K,1M")
+    sizes = [size_of(s) for s in options.sizes.split(",")]
     tool, program = (os.path.join(options.build, "bin", name) for name in ("peal", "bench_bounds"))
     for path in (tool, program):
         if not os.path.exists(path):

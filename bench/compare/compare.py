@@ -28,9 +28,9 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-PACKAGES = ["openmpi-bin", "libopenmpi-dev", "mpich", "libmpich-dev", "util-linux"]
-PEER_NAMES = {"all_reduce": "allreduce", "broadcast": "broadcast", "reduce": "reduce", "all_gather": "allgather",
-              "reduce_scatter": "reduce_scatter", "all_to_all": "alltoall", "gather": "gather", "scatter": "scatter", "send_recv": "sendrecv", "barrier": "barrier"}
+sys.path.insert(0, os.path.join(ROOT, "bench/peers"))
+from peers import PACKAGES, PEER_NAMES, build, name_of, size_of  # noqa: E402
+
 RG = "-genv MPIR_CVAR_%s_POSIX_INTRA_ALGORITHM release_gather"
 PEERS = {
     "openmpi vader+cma": "ompi --mca pml ob1 --mca btl self,vader",
@@ -46,29 +46,12 @@ TCP_PEERS = {
 QUICK_PEERS = {"shm": "openmpi vader+cma,openmpi ucx,mpich", "tcp": "openmpi tcp"}  # the others are hardly ever the best
 
 
-def size_of(text):
-    return int(text[:-1]) << {"K": 10, "M": 20, "G": 30}[text[-1]] if text[-1] in "KMG" else int(text)
-
-
-def name_of(size):
-    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if size >= 1 << shift and size % (1 << shift) == 0:
-            return f"{size >> shift} {unit}"
-    return f"{size} B"
-
-
 def install():
-    missing = [p for p in PACKAGES if subprocess.run(["dpkg", "-s", p], capture_output=True).returncode]
+    missing = [p for p in PACKAGES + ["util-linux"] if subprocess.run(["dpkg", "-s", p], capture_output=True).returncode]
     if missing and os.geteuid() == 0:
         subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends"] + missing, check=True, stdout=subprocess.DEVNULL)
     elif missing:
         sys.exit("Missing packages. Type: sudo apt-get install " + " ".join(missing))
-
-
-def build(folder):
-    source = os.path.join(ROOT, "bench/peers/mpi_bench.c")
-    for flavour in ("openmpi", "mpich"):
-        subprocess.run([f"mpicc.{flavour}", "-O2", "-o", os.path.join(folder, "bench." + flavour), source], check=True)
 
 
 class Runner:

@@ -14,8 +14,9 @@ acknowledgements are in it: a factor of 1.05 on a shaped link is none too many);
 Peal's best flat algorithm, medians of the repeats' ratios. All run under the same scheduler class (SCHED_RR where allowed). A bucket saves
 up a millisecond while nothing is sent, so that short calls can be faster than the line, by more where the library aligns its ranks longer.
 
-Host i has core i modulo the cores of this machine to itself or shares it. MPICH's ranks never yield, so it takes part only where there is a core a rank. Needs root, iproute2,
-openmpi-bin, libopenmpi-dev, mpich and libmpich-dev. All that it makes is removed at the end, also after Ctrl-C."""
+Host i has core i modulo the cores of this machine to itself or shares it. MPICH's ranks never yield, so it takes part only where there is a
+core a rank. Needs root, iproute2, openmpi-bin, libopenmpi-dev, mpich and libmpich-dev. All that it makes is removed at the end, also after
+Ctrl-C."""
 import argparse
 import importlib.util
 import json
@@ -31,8 +32,9 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-PEER_NAMES = {"all_reduce": "allreduce", "broadcast": "broadcast", "reduce": "reduce", "all_gather": "allgather",
-              "reduce_scatter": "reduce_scatter", "all_to_all": "alltoall", "gather": "gather", "scatter": "scatter"}
+sys.path.insert(0, os.path.join(ROOT, "bench/peers"))
+from peers import PEER_NAMES, build, name_of, size_of  # noqa: E402
+
 FLAT = {"all_reduce": ("ring", "rabenseifner", "recursive_doubling"), "broadcast": ("tree",), "reduce": ("tree",), "all_gather": ("ring", "direct"),
         "reduce_scatter": ("ring", "direct"), "all_to_all": (), "gather": ("direct",), "scatter": ("direct",)}
 FRAME = 1514 / 1448  # bytes on the wire a byte of payload, of full frames
@@ -106,17 +108,6 @@ class Lab(hosts_module.Network):
         if not is_good:
             print("# failed: " + " ".join(command[0][1]) + "\n# " + " | ".join(" / ".join(t.strip().splitlines()[-3:]) for t in texts), file=sys.stderr)
         return texts[0] if is_good else None
-
-
-def size_of(text):
-    return int(text[:-1]) << {"K": 10, "M": 20, "G": 30}[text[-1]] if text[-1] in "KMG" else int(text)
-
-
-def name_of(size):
-    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if size >= 1 << shift and size % (1 << shift) == 0:
-            return f"{size >> shift} {unit}"
-    return f"{size} B"
 
 
 def fewest(collective, size, hosts, each):
@@ -282,7 +273,7 @@ def main():
     parser.add_argument("--hosts", default="2", help="comma separated")
     parser.add_argument("--each", default="1,2", help="ranks a host, comma separated")
     parser.add_argument("--rates", default="1gbit", help="comma separated: free, 1gbit, 10gbit, ...")
-    parser.add_argument("--collectives", default=",".join(PEER_NAMES))
+    parser.add_argument("--collectives", default=",".join(FLAT))
     parser.add_argument("--sizes", default="8,64K,1M,16M")
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--peers", default="openmpi,mpich", help="comma separated: openmpi, openmpi han, mpich; or none")
@@ -293,9 +284,9 @@ def main():
     arguments = parser.parse_args()
     arguments.sizes = [size_of(s) for s in arguments.sizes.split(",")]
     arguments.peers = [] if arguments.peers == "none" else arguments.peers.split(",")
-    wrong = [c for c in arguments.collectives.split(",") if c not in PEER_NAMES]
+    wrong = [c for c in arguments.collectives.split(",") if c not in FLAT]
     if wrong:
-        sys.exit(f"{wrong[0]!r} is not measured here; type one or more of: {', '.join(PEER_NAMES)}")
+        sys.exit(f"{wrong[0]!r} is not measured here; type one or more of: {', '.join(FLAT)}")
     if not os.path.exists(arguments.peal):
         sys.exit(f"There is no {arguments.peal}; type ./quickstart first, or give --peal.")
     reason = hosts_module.why_not()
@@ -307,8 +298,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="peal-network-")
     rows = []
     try:
-        for flavour in {name.split()[0] for name in arguments.peers}:
-            subprocess.run([f"mpicc.{flavour}", "-O2", "-o", os.path.join(folder, "bench." + flavour), os.path.join(ROOT, "bench/peers/mpi_bench.c")], check=True)
+        build(folder, {name.split()[0] for name in arguments.peers})
         for rate in arguments.rates.split(","):
             for hosts in map(int, arguments.hosts.split(",")):
                 for each in map(int, arguments.each.split(",")):

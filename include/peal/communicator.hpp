@@ -111,8 +111,9 @@ class PEAL_API Window {
 /// Memory that collectives move without copying it first: the ranks of this host map it, so they read messages from it where they lie.
 /// Use it like any other memory, as send buffer or receive buffer or both, whole or in part, on any communicator: one whose ranks on this
 /// host did not all take part in its allocation copies as ever. Who sends from it ends a call of 4 KiB and more only when its peers have
-/// read what they need, point to point from 1 MiB on. Freed when destroyed, which is not collective and must not happen during a call
-/// that uses it.
+/// read what they need; point to point beyond what slots hold (1 MiB up to 8 ranks, then less).
+/// Owned by this object, and returned to the system when it is destroyed: by any thread, in any order on the ranks, also after its
+/// communicator, but not during a call that uses it.
 class PEAL_API Memory {
  public:
   /// Empty: no data, 0 bytes.
@@ -131,8 +132,9 @@ class PEAL_API Memory {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Collective: `bytes` of Memory for this rank; other ranks may ask for more or less, or 0. Throws Error(system) on every rank when one of
-/// them cannot have what it asks for, Error(invalid_argument) for sizes beyond 64 TiB.
+/// Collective over `communicator`, and one of its calls: ordered with the others and made by its thread. `bytes` of Memory for this rank;
+/// other ranks may ask for more or less, or 0. Throws Error(system) on every rank when one of them cannot have what it asks for,
+/// Error(invalid_argument) on every rank for sizes beyond 64 TiB, and what a collective throws.
 ///   peal::Memory gradient = peal::allocate(world, count * sizeof(float));
 PEAL_API Memory allocate(Communicator& communicator, std::size_t bytes);
 
@@ -184,7 +186,8 @@ class PEAL_API Communicator {
                     void* receive, std::span<const std::uint64_t> receive_counts, std::span<const std::uint64_t> receive_displacements,
                     DataType type);
   // As in MPI, counts and displacements of all ranks matter at the root only (elsewhere they may be empty); every rank gives its own
-  // count, the root too: the one that it has in the list.
+  // count, the root too: the one that it has in the list (else Error(invalid_argument)). The root works in place where its own part lies at
+  // its displacement already. A rank whose count is not what the root says of it: Error(mismatch) on every rank.
   void gather_v(const void* send, std::size_t send_count, void* receive, std::span<const std::uint64_t> receive_counts,
                 std::span<const std::uint64_t> receive_displacements, DataType type, int root);
   void scatter_v(const void* send, std::span<const std::uint64_t> send_counts, std::span<const std::uint64_t> send_displacements,

@@ -214,7 +214,6 @@ Status Core::open_tcp(Routes& routes) {
   for (int r = 0; r < size(); ++r)
     if (r != rank_ && routes.is_unrouted(r)) routes.route(r, tcp.get(), r);
   routes.own(std::move(tcp));
-  routes.note_sockets();
   return {};
 }
 
@@ -294,10 +293,10 @@ Result<Core::Parts> Core::share_parts(std::size_t head, std::size_t bytes, const
   for (std::size_t r = 0; r < all.size(); ++r)
     if (all[r] > kMostShared)
       return fail(ErrorCode::invalid_argument, "rank {} asks for {} bytes of memory, more than can be mapped", r, all[r]);
-  std::size_t total = head, own = 0;
+  std::size_t total = transport::whole_pages(head), own = 0;
   for (const int r : locals_) {
     if (r == rank_) own = total;
-    total += all[static_cast<std::size_t>(r)];
+    total += transport::whole_pages(all[static_cast<std::size_t>(r)]);
   }
   Parts parts;
   PEAL_ASSIGN(parts.segment, share_everywhere({total, head, ++segments_, label}, own, bytes));

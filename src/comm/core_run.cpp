@@ -12,8 +12,7 @@ namespace peal::comm {
 namespace {
 
 constexpr int kPollsALock = 64;
-constexpr std::uint64_t kLeastShownBytes = 4096;             // below, a copy costs less than the longer way through the program
-constexpr std::uint64_t kLeastShownInGroup = (1 << 20) + 1;  // what all slots of a channel hold, and a byte
+constexpr std::uint64_t kLeastShownBytes = 4096;  // below, a copy costs less than the longer way through the program
 
 executor::Shape shape_of(const Call& call, int rank) {
   executor::Shape shape;
@@ -86,10 +85,9 @@ Status Core::prepare(const Call& call, Pending& pending) {
 std::uint64_t Core::least_shown(const Pending& pending) {
   const executor::Operands& operands = pending.operands;
   if (pending.group.made != nullptr) {
-    const auto is_shown = [&](const executor::UserBuffer& each) {
-      return each.bytes >= kLeastShownInGroup && routes_->can_show(each.data, each.bytes);
-    };
-    return std::any_of(operands.user.begin(), operands.user.end(), is_shown) ? kLeastShownInGroup : 0;
+    const std::uint64_t held = layout().data_bytes();
+    const auto is_shown = [&](const executor::UserBuffer& each) { return each.bytes > held && routes_->can_show(each.data, each.bytes); };
+    return std::any_of(operands.user.begin(), operands.user.end(), is_shown) ? held + 1 : 0;
   }
   if (!routes_->can_show(operands.input, 1) && !routes_->can_show(operands.output, 1)) return 0;
   return plans_->may_show(*pending.plan) ? kLeastShownBytes : 0;

@@ -5,16 +5,8 @@
 
 namespace peal::comm {
 
-namespace {
-constexpr std::size_t kPage = 4096;
-// Too much stays too much, for all ranks to see.
-constexpr std::size_t pages(std::size_t bytes) {
-  return bytes > SIZE_MAX - kPage ? bytes : (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
-}
-}  // namespace
-
 Result<std::unique_ptr<SharedBuffer>> SharedBuffer::create(Core& core, std::size_t bytes) {
-  PEAL_ASSIGN(Core::Parts parts, core.share_parts(transport::UserSegment::kHeadBytes, pages(bytes), "peal-buffer"));
+  PEAL_ASSIGN(Core::Parts parts, core.share_parts(transport::UserSegment::kHeadBytes, bytes, "peal-buffer"));
   std::unique_ptr<SharedBuffer> buffer(new SharedBuffer());
   buffer->data_ = parts.own;
   buffer->bytes_ = bytes;
@@ -28,7 +20,8 @@ Result<std::unique_ptr<SharedBuffer>> SharedBuffer::create(Core& core, std::size
 }
 
 SharedBuffer::~SharedBuffer() {
-  ::madvise(data_, pages(bytes_), MADV_REMOVE);  // others may keep the mapping a while; the memory goes now
+  // Others may keep the mapping a while; the memory goes now.
+  if (bytes_ > 0) ::madvise(data_, transport::whole_pages(bytes_), MADV_REMOVE);
   segments_->give_back(*segment_);
 }
 

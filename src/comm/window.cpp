@@ -4,9 +4,7 @@
 namespace peal::comm {
 
 namespace {
-constexpr std::size_t kPage = 4096;
 constexpr std::size_t kMostBytes = std::size_t{1} << 46;
-constexpr std::size_t pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 }  // namespace
 
 Result<std::unique_ptr<SharedWindow>> SharedWindow::create(std::shared_ptr<Core> core, std::size_t bytes) {
@@ -14,8 +12,8 @@ Result<std::unique_ptr<SharedWindow>> SharedWindow::create(std::shared_ptr<Core>
   const auto ranks = static_cast<std::size_t>(core->size());
   std::unique_ptr<SharedWindow> window(new SharedWindow());
   window->bytes_ = bytes;
-  window->stride_ = pages(bytes);
-  window->signals_bytes_ = pages(ranks * ranks * kSignals * sizeof(std::uint64_t));
+  window->stride_ = transport::whole_pages(bytes);
+  window->signals_bytes_ = transport::whole_pages(ranks * ranks * kSignals * sizeof(std::uint64_t));
   PEAL_ASSIGN(window->segment_, core->share_segment(window->signals_bytes_ + ranks * window->stride_, "peal-window"));
   window->taken_.assign(ranks * kSignals, 0);
   window->core_ = std::move(core);

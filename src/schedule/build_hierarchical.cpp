@@ -6,8 +6,8 @@
 //     [4 5 6 7]  all-gather inside                     [3 4]    tree from the leader
 //
 // After Jia et al., "Highly scalable deep learning training system with mixed-precision" (2018), and the rail-wise form of NCCL's
-// multi-ring on rail-optimised fabrics. Each byte crosses between groups once a rail. A
-// strand a phase, so that pieces (or blocks) follow one another and what lies between groups is busy while groups work inside.
+// multi-ring on rail-optimised fabrics. Each byte crosses between groups once a rail. A strand a phase, so that pieces (or blocks) follow
+// one another and what lies between groups is busy while groups work inside.
 // All-gather and reduce-scatter move single blocks, because the blocks of a rail do not lie side by side.
 #include <base/names.hpp>
 

@@ -19,13 +19,6 @@ std::size_t page_bytes() {
   return bytes;
 }
 
-/// `bytes` rounded up to pages; 0 when that overflows or nothing is asked for.
-std::size_t whole_pages(std::size_t bytes) {
-  const std::size_t page = page_bytes();
-  if (bytes == 0 || bytes > SIZE_MAX / 4) return 0;
-  return (bytes + page - 1) / page * page;
-}
-
 Result<std::byte*> map_shared(int fd, std::size_t bytes) {
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (at == MAP_FAILED) {
@@ -37,6 +30,12 @@ Result<std::byte*> map_shared(int fd, std::size_t bytes) {
 }
 
 }  // namespace
+
+std::size_t whole_pages(std::size_t bytes) {
+  const std::size_t page = page_bytes();
+  if (bytes == 0 || bytes > SIZE_MAX / 4) return 0;
+  return (bytes + page - 1) / page * page;
+}
 
 Result<SharedSegment> SharedSegment::create(std::size_t bytes, const char* label) {
   const std::size_t size = whole_pages(bytes);

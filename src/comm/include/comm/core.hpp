@@ -112,8 +112,8 @@ class Core final : public FaultListener {
     std::byte* own = nullptr;
     std::uint64_t id = 0;  ///< the same on all ranks, and no other segment's
   };
-  /// Collective: for the ranks of each host a segment of `head` zeroed bytes and then a part for each rank, of as many bytes as that rank
-  /// asks for.
+  /// Collective: for the ranks of each host a segment of `head` zeroed bytes and then a part for each rank, of as many bytes
+  /// as that rank asks for, from a page on.
   Result<Parts> share_parts(std::size_t head, std::size_t bytes, const char* label);
 
   /// Records the fault for everybody. Any thread.

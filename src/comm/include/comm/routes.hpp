@@ -19,9 +19,8 @@ class Routes final : public transport::Transport {
   /// Takes ownership of a transport that routes may name.
   void own(std::unique_ptr<transport::Transport> transport) { owned_.push_back(std::move(transport)); }
 
-  /// One of them polls sockets.
-  void note_sockets() { has_sockets_ = true; }
-  bool has_sockets() const { return has_sockets_; }
+  /// True where some peer is reached by sockets, which are polled.
+  bool has_sockets() const { return owned_.size() > (shm_ == nullptr ? 0u : 1u); }
 
   /// The one of shared memory, which lends its slots to other communicators between calls; must be owned.
   void share_with(transport::ShmTransport* shm) { shm_ = shm; }
@@ -61,7 +60,6 @@ class Routes final : public transport::Transport {
     int number = -1;
   };
   std::vector<Route> routes_;
-  bool has_sockets_ = false;
   transport::ShmTransport* shm_ = nullptr;
   std::vector<std::unique_ptr<transport::Transport>> owned_;
 };

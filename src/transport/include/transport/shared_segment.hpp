@@ -10,6 +10,9 @@
 
 namespace peal::transport {
 
+/// `bytes` rounded up to pages; 0 when that overflows or nothing is asked for.
+std::size_t whole_pages(std::size_t bytes);
+
 /// One mapping of a shared memfd. Movable; unmaps when destroyed.
 class SharedSegment {
  public:
