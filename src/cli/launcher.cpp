@@ -14,7 +14,6 @@
 #include <cstring>
 #include <random>
 #include <set>
-#include <thread>
 
 namespace peal::cli {
 
@@ -149,6 +148,18 @@ Status Launch::start(int index) {
   return {};
 }
 
+// The ranks go round the cores that this process may use, as the cost model takes it (comm/host_environment.cpp): also where they are more,
+// or the scheduler moves them about, and for milliseconds one core has many and another few.
+void bind_to_core(int index) {
+  cpu_set_t allowed, mine;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  CPU_ZERO(&mine);
+  int skip = index % CPU_COUNT(&allowed);
+  for (int c = 0; c < CPU_SETSIZE; ++c)
+    if (CPU_ISSET(c, &allowed) && skip-- == 0) CPU_SET(c, &mine);
+  ::sched_setaffinity(0, sizeof mine, &mine);
+}
+
 void Launch::become_rank(int index, int out, int err, int report) {
   const pid_t launcher = ::getppid();
   ::setpgid(0, 0);
@@ -156,17 +167,7 @@ void Launch::become_rank(int index, int out, int err, int report) {
   if (::getppid() != launcher) ::_exit(1);
   ::sigprocmask(SIG_SETMASK, &before_, nullptr);
   const int rank = spec_.first_rank + index;
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (spec_.bind_to_cores && spec_.ranks <= cores) {
-    cpu_set_t allowed, mine;
-    CPU_ZERO(&mine);
-    if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
-      int skip = index;
-      for (int c = 0; c < CPU_SETSIZE; ++c)
-        if (CPU_ISSET(c, &allowed) && skip-- == 0) CPU_SET(c, &mine);
-      if (CPU_COUNT(&mine) == 1) ::sched_setaffinity(0, sizeof mine, &mine);
-    }
-  }
+  if (spec_.bind_to_cores) bind_to_core(index);
   for (const auto& [name, value] : spec_.environment) ::setenv(name.c_str(), value.c_str(), 1);
   ::setenv("PEAL_RANK", std::to_string(rank).c_str(), 1);
   ::setenv("PEAL_SIZE", std::to_string(spec_.total_ranks).c_str(), 1);

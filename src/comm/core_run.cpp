@@ -100,6 +100,7 @@ Status Core::begin(Pending& pending) {
   if (cached.binding.scratch_bytes() > scratch_.bytes()) PEAL_TRY(scratch_.grow(cached.binding.scratch_bytes()));
   pending.operands.scratch = scratch_.data();
   pending.operands.least_shown = world_->user_segments()->version() == 0 ? 0 : least_shown(pending);
+  pending.operands.answers = pending.operands.least_shown > 0 && pending.group.made == nullptr && plans_->may_answer(cached);
   board_.enter(rank_, pending.tag);
   execution_->start(cached.plan, cached.binding, pending.operands, pending.call, pending.tag);
   return {};

@@ -129,13 +129,19 @@ Result<std::unique_ptr<CachedPlan>> Plans::make(const PlanKey& key) const {
   return made;
 }
 
+bool Plans::is_right(const CachedPlan& plan, bool (*when)(const schedule::Algorithm&, const schedule::Request&)) const {
+  const auto algorithm = schedule::find_algorithm(plan.key.collective, plan.plan.algorithm);
+  return algorithm && when(**algorithm, request_of(plan.key));
+}
+
 bool Plans::may_show(CachedPlan& plan) const {
-  if (!plan.may_show) {
-    const PlanKey& key = plan.key;
-    const auto algorithm = schedule::find_algorithm(key.collective, plan.plan.algorithm);
-    plan.may_show = algorithm && schedule::is_right_when_shown(**algorithm, request_of(key));
-  }
+  if (!plan.may_show) plan.may_show = is_right(plan, schedule::is_right_when_shown);
   return *plan.may_show;
+}
+
+bool Plans::may_answer(CachedPlan& plan) const {
+  if (!plan.may_answer) plan.may_answer = may_show(plan) && is_right(plan, schedule::is_right_when_answered);
+  return *plan.may_answer;
 }
 
 tuning::Environment restrict_to(const tuning::Environment& whole, const std::vector<int>& members) {

@@ -43,6 +43,8 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
   element_ = size_of(operands.type);
   by_reference_ = plan.protocol == schedule::Protocol::direct_read;
   shows_ = operands.least_shown > 0;
+  answers_.clear();
+  next_answer_ = 0;
   ++call_id_;
   used_senders_.clear();
   if (!plan.program.event_quota.empty()) signals_.assign(plan.program.event_quota.size(), 0);

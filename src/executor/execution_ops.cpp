@@ -168,14 +168,10 @@ bool Execution::send_large(std::uint32_t edge, const std::byte* data, std::size_
 }
 
 // One run of memory as one message.
-bool Execution::send_run(const BoundOp& bound, const std::byte* data, std::size_t bytes, const transport::Tag* tag) {
+bool Execution::send_run(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag) {
   const std::uint32_t edge = edge_index(bound.peer, bound.op->channel, ranks_);
   transport::Sender& to = *edges_[edge].sender;
-  if (shows_) {
-    const std::uint16_t buffer = bound.op->src.buffer;
-    const std::uint64_t whole = buffer >= schedule::kFirstUserBuffer ? user_buffer(buffer).bytes : bytes;
-    if (whole >= operands_->least_shown && to.can_show(data, bytes)) return to.show(data, bytes, tag);
-  }
+  if (shows_ && stays(bound, to, data, bytes)) return show(bound.peer, to, data, bytes, tag, place_for_answer(bound, strand, to));
   if (by_reference_ && bytes > 0 && to.has_references()) return to.send_reference(data, bytes, tag);
   if (bytes >= FillChoice::kLeastBytes) return send_large(edge, data, bytes, tag);
   return to.send(data, bytes, tag);
@@ -195,7 +191,7 @@ bool Execution::do_send(const BoundOp& bound, const Strand& strand) {
     });
     const std::size_t bytes = count * element_;
     if (!raw) {
-      return send_run(bound, data, bytes, tag_to_send(e, bound, strand)) && note_sent(e, strand);
+      return send_run(bound, strand, data, bytes, tag_to_send(e, bound, strand)) && note_sent(e, strand);
     }
     std::byte* room = to.acquire(bytes);
     if (room == nullptr) return false;
@@ -253,7 +249,7 @@ bool Execution::do_recv(const BoundOp& bound, const Strand& strand) {
     const std::size_t bytes = n * element_;
     if (message->is_reference)
       read_reference(*from, p, offset, bytes, bound.peer);
-    else
+    else if (p != message->data + offset)
       reduce::copy(p, message->data + offset, bytes, operands_->stores);
     offset += bytes;
   });
@@ -289,7 +285,10 @@ bool Execution::do_recv_reduce(const BoundOp& bound, const Strand& strand) {
     std::byte* dst = at(op.dst, d.offset);
     const std::byte* src = at(op.src, s.offset);
     if (!message->is_reference) {
-      if (d.count > 0) combine(dst, src, message->data + offset, d.count, raw, finish, how);
+      if (message->answer != nullptr && may_answer(op))
+        combine_and_answer(bound, dst, src, *message, d.count, raw, finish, how);
+      else if (d.count > 0)
+        combine(dst, src, message->data + offset, d.count, raw, finish, how);
       offset += d.count * element_;
       continue;
     }
@@ -320,26 +319,6 @@ void Execution::pass_on(std::byte* room, std::byte* dst, const std::byte* src, c
     combine(room, src, incoming, count, raw, finish, operands_->combine_cached);
     if (dst != nullptr) reduce::copy(dst, room, bytes, operands_->stores);
   }
-}
-
-// A fused op whose result is stored where the next rank can read it.
-bool Execution::can_show_result(const BoundOp& bound, const Strand& strand) {
-  const schedule::Op& op = *bound.op;
-  if (!shows_ || (op.flags & schedule::kStore) == 0 || op.dst.count != 1) return false;
-  const schedule::Extent d = part(op.dst, bound.chunk(op.dst), bound, strand);
-  const std::size_t bytes = d.count * element_;
-  return bytes >= operands_->least_shown && edge(bound.peer2, op.channel).sender->can_show(at(op.dst, d.offset), bytes);
-}
-
-// Such an op needs no slot: it receives, and shows what it has stored.
-bool Execution::recv_and_show(const BoundOp& bound, const Strand& strand) {
-  const schedule::Op& op = *bound.op;
-  if (op.kind == OpKind::recv_reduce_send ? !do_recv_reduce(bound, strand) : !do_recv(bound, strand)) return false;
-  Edge& out = edge(bound.peer2, op.channel);
-  const schedule::Extent d = part(op.dst, bound.chunk(op.dst), bound, strand);
-  if (!out.sender->show(at(op.dst, d.offset), d.count * element_, tag_to_send(out, bound, strand)))
-    fail_call({ErrorCode::internal, "a channel that was ready has no room for a message", -1, bound.peer2, {}});
-  return !failed_ && note_sent(out, strand);
 }
 
 bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {

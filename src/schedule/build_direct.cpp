@@ -48,12 +48,14 @@ Layouts scatter_sum_layouts(const Request& request) { return with_copies(standar
 void send_to_all(StrandBuilder& strand, const Request& request, std::int32_t rank, Ref same) {
   strand.loop(request.ranks - 1, [&] { strand.send(wrap(rank + 1, request.ranks), same).peer_step = 1; });
 }
-void send_blocks(StrandBuilder& strand, const Request& request, std::int32_t rank) {
+// `answer`: the sums of the blocks come back into output.
+void send_blocks(StrandBuilder& strand, const Request& request, std::int32_t rank, bool answer = false) {
   const std::int32_t to = wrap(rank + 1, request.ranks);
   strand.loop(request.ranks - 1, [&] {
     Op& op = strand.send(to, input(to).by(1));
     op.peer_step = 1;
     op.modulus = request.ranks;
+    if (answer) op.dst = output(to).by(1);
   });
 }
 void receive_blocks(StrandBuilder& strand, const Request& request, std::int32_t rank) {
@@ -102,7 +104,7 @@ void build_one_shot(const Request& request, std::int32_t rank, RankBuilder& buil
 void build_two_shot(const Request& request, std::int32_t rank, RankBuilder& builder) {
   const std::int32_t reduced = builder.event();
   StrandBuilder send = builder.strand("send");
-  send_blocks(send, request, rank);
+  send_blocks(send, request, rank, true);
   send.wait(reduced, 1);
   send_to_all(send, request, rank, output(rank));
   StrandBuilder receive = builder.strand("reduce");

@@ -158,6 +158,7 @@ Verdict verify_programs(const Request& request, const Layouts& layouts, bool pie
   WalkRules rules;
   rules.snapshots = traits.snapshots && !options.shows;
   rules.shows = options.shows;
+  rules.answers = options.shows && options.answers;
   rules.slots = traits.rendezvous ? 0 : options.slots > 0 ? options.slots : traits.slots;
   const bool one_piece = !pieced || request.collective == Collective::barrier;
   rules.pieces = options.pieces > 0 ? std::min(options.pieces, kMostPieces) : one_piece ? 1 : 2;

@@ -66,21 +66,21 @@ Value Walk::read(StrandId id, const BoundOp& bound, const Place& place, bool is_
   return value;
 }
 
-void Walk::write(StrandId id, const BoundOp& bound, std::int32_t rank, const Ref& ref, std::int32_t i, Value value) {
-  if (!memory_.may_write(rank, ref.buffer, bound.chunk(ref) + i)) {
-    report_at(id, bound, ref.buffer == kInput ? "writes the caller's input" : "writes an output that only other ranks have");
+void Walk::write_to(StrandId id, const BoundOp& bound, std::int32_t rank, BufferId buffer, std::int32_t chunk, Value value) {
+  if (!memory_.may_write(rank, buffer, chunk)) {
+    report_at(id, bound, buffer == kInput ? "writes the caller's input" : "writes an output that only other ranks have");
     value.tree = kPoison;
   }
-  if (!is_wide(ref.buffer) && is_unfinished_sum(value)) {
+  if (!is_wide(buffer) && is_unfinished_sum(value)) {
     report_at(id, bound, fmt::format("rounds the sum of {}, which is not finished: it would be rounded again", trees_.text(value.tree)));
     value.tree = kPoison;
   }
-  const Place place = place_of(bound, rank, ref, i);
+  const Place place = memory_.place(rank, buffer, chunk);
   Cell& cell = memory_.cell(place, bound.piece);
   const AccessLog::Access other = cell.log.write(id, strands_[id].clock);
   if (other.strand != kNoStrand && !value.is_poison()) {
     report_at(id, bound,
-              fmt::format("writes chunk {} that {} uses at its step {} with nothing to order the two (a race)", bound.chunk(ref) + i,
+              fmt::format("writes chunk {} that {} uses at its step {} with nothing to order the two (a race)", chunk,
                           strand_text(other.strand), other.time - 2));
     value.tree = kPoison;
   }
@@ -144,11 +144,17 @@ void Walk::do_send(StrandId id, const BoundOp& bound, const Ref& ref, std::vecto
     Item item;
     item.place = place_of(bound, strand.rank, ref, i);
     item.shape = item.place.shape;
+    if (rules_.answers && message.in_memory && op.kind == OpKind::send && op.dst.count == ref.count) {
+      item.answer_buffer = op.dst.buffer;
+      item.answer_chunk = bound.chunk(op.dst) + i;
+    }
     item.is_raw = results == nullptr && reads_raw(ref);
     if (!message.in_memory)
       item.value = results != nullptr ? (*results)[static_cast<std::size_t>(i)] : read(id, bound, item.place, item.is_raw, strand.rank);
     if (!message.in_memory && message.wire == Wire::element && is_unfinished_sum(item.value))
       report_at(id, bound, fmt::format("sends the sum of {}, which is not finished, rounded", trees_.text(item.value.tree)));
+    if (const auto there = answered_.find({item.place.cell + static_cast<std::size_t>(bound.piece), to}); there != answered_.end())
+      item.place = there->second;
     message.items.push_back(item);
   }
   message.stamp = strand.clock.stamp();
@@ -189,6 +195,8 @@ void Walk::do_receive(StrandId id, const BoundOp& bound) {
     if (adds) value = combine(id, bound, read(id, bound, place_of(bound, strand.rank, op.src, i), reads_raw(op.src), strand.rank), value);
     value = finished(id, bound, value);
     if (stores) write(id, bound, strand.rank, op.dst, i, value);
+    if (adds && stores && is_whole && (op.flags & kFinish) != 0 && op.dst.count == 1 && message.items.front().answer_chunk >= 0)
+      answer(id, bound, message.items.front(), value);
     results.push_back(value);
   }
   if (sends(op.kind)) do_send(id, bound, like, &results);
@@ -197,6 +205,15 @@ void Walk::do_receive(StrandId id, const BoundOp& bound) {
     strands_[message.stamp.strand].clock.learn(strand.clock.stamp());
     finish_step(message.stamp.strand);
   }
+}
+
+// A finished sum goes into the memory of the message's sender, too, where it is wanted.
+void Walk::answer(StrandId id, const BoundOp& bound, const Item& item, Value value) {
+  const Place there = memory_.place(bound.peer, item.answer_buffer, item.answer_chunk);
+  const Place own = place_of(bound, strands_[id].rank, bound.op->dst, 0);
+  if (there.shape != own.shape) report_at(id, bound, "answers with a chunk of another length");
+  write_to(id, bound, bound.peer, item.answer_buffer, item.answer_chunk, value);
+  answered_[{own.cell + static_cast<std::size_t>(bound.piece), bound.peer}] = there;
 }
 
 void Walk::do_copy(StrandId id, const BoundOp& bound) {

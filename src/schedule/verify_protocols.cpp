@@ -46,9 +46,10 @@ bool is_right_on_few(const Algorithm& algorithm, const Request& request, const V
 bool is_right_remembered(const Algorithm& algorithm, const Request& request, const VerifyOptions& options) {
   if (request.ranks <= kFewRanks) return is_right(algorithm, request, options);
   static std::mutex mutex;
-  static std::map<std::tuple<const Algorithm*, bool, std::int32_t, bool, bool, bool, Protocol, bool>, bool> known;
-  const auto key = std::make_tuple(&algorithm, request.in_place, request.radix, !request.placement.group.empty(),
-                                   !request.placement.rings.empty(), request.wide_partials, options.protocol, options.shows);
+  static std::map<std::tuple<const Algorithm*, bool, std::int32_t, bool, bool, bool, Protocol, bool, bool>, bool> known;
+  const auto key =
+      std::make_tuple(&algorithm, request.in_place, request.radix, !request.placement.group.empty(), !request.placement.rings.empty(),
+                      request.wide_partials, options.protocol, options.shows, options.answers);
   const std::lock_guard lock(mutex);
   const auto at = known.find(key);
   if (at != known.end()) return at->second;
@@ -66,6 +67,12 @@ bool is_right_under(const Algorithm& algorithm, const Request& request, Protocol
 bool is_right_when_shown(const Algorithm& algorithm, const Request& request) {
   VerifyOptions options;
   options.shows = true;
+  return is_right_remembered(algorithm, request, options);
+}
+
+bool is_right_when_answered(const Algorithm& algorithm, const Request& request) {
+  VerifyOptions options;
+  options.shows = options.answers = true;
   return is_right_remembered(algorithm, request, options);
 }
 

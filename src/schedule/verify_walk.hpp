@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <schedule/cursor.hpp>
 #include <schedule/verify.hpp>
 #include <unordered_map>
@@ -18,6 +19,7 @@ struct WalkRules {
   std::int32_t slots = 4;  ///< 0: rendezvous
   bool snapshots = true;   ///< false: the receiver reads the sender's memory when it receives
   bool shows = false;      ///< without snapshots: those of what lies in no memory of the sender's are taken all the same
+  bool answers = false;    ///< with shows: finished sums are written over the messages that made them
   std::int32_t pieces = 1;
 };
 
@@ -44,6 +46,9 @@ class Walk {
     Place place;          // else where it lies
     bool is_raw = false;  // read from an input: scale it
     std::int64_t shape = 0;
+    // Where its answer is wanted: a chunk of a buffer of the sender's; -1: nowhere.
+    BufferId answer_buffer = kInput;
+    std::int32_t answer_chunk = -1;
   };
   struct Message {
     std::vector<Item> items;
@@ -110,7 +115,11 @@ class Walk {
   bool stands_at_receive(std::int32_t rank, std::int32_t from, std::uint8_t number);
 
   Value read(StrandId id, const BoundOp& bound, const Place& place, bool is_raw, std::int32_t rank);
-  void write(StrandId id, const BoundOp& bound, std::int32_t rank, const Ref& ref, std::int32_t i, Value value);
+  void write(StrandId id, const BoundOp& bound, std::int32_t rank, const Ref& ref, std::int32_t i, Value value) {
+    write_to(id, bound, rank, ref.buffer, bound.chunk(ref) + i, value);
+  }
+  void write_to(StrandId id, const BoundOp& bound, std::int32_t rank, BufferId buffer, std::int32_t chunk, Value value);
+  void answer(StrandId id, const BoundOp& bound, const Item& item, Value value);
   bool touch(StrandId id, const BoundOp& bound, std::int32_t owner);
   Value combine(StrandId id, const BoundOp& bound, Value a, Value b);
   Value finished(StrandId id, const BoundOp& bound, Value value);
@@ -148,6 +157,8 @@ class Walk {
   std::vector<StrandState> strands_;
   std::vector<StrandId> first_strand_;  // of each rank, and one past the end
   std::unordered_map<std::uint64_t, Channel> channels_;
+  // Own cell and peer: where the same sum lies in the peer's memory.
+  std::map<std::pair<std::size_t, std::int32_t>, Place> answered_;
   std::unordered_map<std::uint64_t, Event> events_;
   std::vector<Waited> waits_;
   std::vector<RemoteAccess> remote_;

@@ -5,7 +5,7 @@ namespace peal::transport {
 
 bool Sender::send_reference(const std::byte*, std::size_t, const Tag*) { return false; }
 bool Sender::can_show(const std::byte*, std::size_t) { return false; }
-bool Sender::show(const std::byte*, std::size_t, const Tag*) { return false; }
+bool Sender::show(const std::byte*, std::size_t, const Tag*, std::byte*) { return false; }
 
 bool Receiver::receive(std::byte* data, std::size_t bytes, std::size_t* got, Tag* tag, bool* has_tag) {
   const Message* message = peek();

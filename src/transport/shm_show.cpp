@@ -31,7 +31,7 @@ const UserSegment* ShmTransport::find_segment(const std::byte* data, std::size_t
   return lies_within && view.is_everywhere ? view.segment.get() : nullptr;
 }
 
-const std::byte* ShmTransport::find_shown(const shm::Place& place, int peer) {
+std::byte* ShmTransport::find_shown(const shm::Place& place, int peer) {
   has_segments();  // the sender may have seen a segment before this rank has looked
   for (const View& view : views_) {
     const UserSegment& segment = *view.segment;
@@ -49,20 +49,29 @@ const std::byte* ShmTransport::find_shown(const shm::Place& place, int peer) {
 
 bool ShmSender::can_show(const std::byte* data, std::size_t bytes) { return owner_->can_show(data, bytes); }
 
-bool ShmSender::show(const std::byte* data, std::size_t bytes, const Tag* tag) {
-  const UserSegment* segment = owner_->find_segment(data, bytes);
-  if (segment == nullptr || !wait_line()) return false;
-  const shm::Place place{segment->id(), static_cast<std::uint64_t>(data - segment->data()), bytes};
-  write_unsent(lines_[sent_ & line_mask_], place, shm::shown, tag);
+bool ShmSender::show(const std::byte* data, std::size_t bytes, const Tag* tag, std::byte* answer) {
+  const auto place_of = [&](const std::byte* at, shm::Place& place) {
+    const UserSegment* segment = owner_->find_segment(at, bytes);
+    if (segment != nullptr) place = {segment->id(), static_cast<std::uint64_t>(at - segment->data()), bytes};
+    return segment != nullptr;
+  };
+  shm::PlaceToAnswer places{};
+  if (!place_of(data, places.message) || (answer != nullptr && !place_of(answer, places.answer)) || !wait_line()) return false;
+  ShmLine& line = lines_[sent_ & line_mask_];
+  if (answer != nullptr)
+    write_unsent(line, places, shm::shown_to_answer, tag);
+  else
+    write_unsent(line, places.message, shm::shown, tag);
   return true;
 }
 
-bool ShmReceiver::find_shown(const std::byte* from) {
-  shm::Place place{};
-  std::memcpy(&place, from, sizeof place);
-  message_.data = owner_->find_shown(place, peer_);
-  message_.bytes = place.bytes;
-  return message_.data != nullptr;
+bool ShmReceiver::find_shown(const std::byte* from, bool is_to_answer) {
+  shm::PlaceToAnswer places{};
+  std::memcpy(&places, from, is_to_answer ? sizeof places : sizeof places.message);
+  message_.data = owner_->find_shown(places.message, peer_);
+  message_.bytes = places.message.bytes;
+  if (message_.data == nullptr || !is_to_answer) return message_.data != nullptr;
+  return (message_.answer = owner_->find_shown(places.answer, peer_)) != nullptr;
 }
 
 }  // namespace peal::transport

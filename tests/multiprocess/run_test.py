@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`peal run`: environment, labels, exit codes, signals, and that nothing outlives it."""
+import collections
 import os
 import signal
 import time
@@ -135,6 +136,8 @@ class Run(harness.ToolCase):
         out = self.assert_right(self.sh(2, command, "--no-label")).out.split()
         self.assertEqual(len(set(out)), 2, out)
         self.assertTrue(all(word.isdigit() for word in out), out)
+        crowded = self.assert_right(self.sh(2 * len(os.sched_getaffinity(0)), command, "--no-label")).out.split()
+        self.assertEqual(set(collections.Counter(crowded).values()), {2}, crowded)
         free = self.assert_right(self.sh(2, command, "--no-label", "--no-bind")).out.split()
         self.assertEqual(len(set(free)), 1, free)
 

@@ -39,6 +39,13 @@ std::size_t prove(const Algorithm& algorithm, const Request& request, std::span<
       EXPECT_TRUE(verdict.ok) << what << ", shown: " << verdict.why;
       ++proven;
     }
+    if (protocol == Protocol::staged && is_right_when_answered(algorithm, request)) {
+      VerifyOptions options;
+      options.shows = options.answers = true;
+      const Verdict verdict = verify(*schedule, options);
+      EXPECT_TRUE(verdict.ok) << what << ", answered: " << verdict.why;
+      ++proven;
+    }
     for (const bool fuse : {true, false}) {
       VerifyOptions options;
       options.protocol = protocol;

@@ -36,7 +36,7 @@ struct Two {
     known[0]->add(segments[0]);
     if (with_one) known[1]->add(segments[1]);
   }
-  std::byte* part(int rank) { return const_cast<std::byte*>(segments[rank]->data()) + UserSegment::kHeadBytes; }
+  std::byte* part(int rank) { return segments[rank]->data() + UserSegment::kHeadBytes; }
 };
 
 TEST(UserSegments, AShownMessageIsReadWhereItLies) {
@@ -85,6 +85,37 @@ TEST(UserSegments, ManyShownAndCopiedMessagesKeepTheirOrder) {
   EXPECT_TRUE(to->is_drained());
 }
 
+TEST(UserSegments, AnAnswerGoesWhereTheSenderWantsItAndIsShownThere) {
+  Two two;
+  two.share(11, {4, 7});
+  std::byte* const message = two.part(0);
+  std::byte* const wanted = two.part(0) + 5000;
+  message[0] = std::byte{7};
+  ASSERT_TRUE(two.zero->can_show(message, 4096));
+  ASSERT_TRUE(two.zero->sender(1)->show(message, 4096, nullptr, wanted));
+  const Message* got = two.one->receiver(0)->peek();
+  ASSERT_NE(got, nullptr);
+  ASSERT_NE(got->answer, nullptr);
+  EXPECT_EQ(got->data[0], std::byte{7});
+  std::byte* const answer = got->answer;
+  std::memset(answer, 9, 4096);
+  two.one->receiver(0)->release();
+  // The answer lies in the first rank's memory already: it is shown there, and receiving it moves nothing.
+  ASSERT_TRUE(two.one->sender(0)->can_show(answer, 4096));
+  ASSERT_TRUE(two.one->sender(0)->show(answer, 4096, nullptr));
+  const Message* back = two.zero->receiver(1)->peek();
+  ASSERT_NE(back, nullptr);
+  EXPECT_EQ(back->data, wanted);
+  EXPECT_EQ(back->answer, nullptr);
+  std::size_t bytes = 0;
+  Tag tag;
+  bool has_tag = true;
+  ASSERT_TRUE(two.zero->receiver(1)->receive(wanted, 4096, &bytes, &tag, &has_tag));
+  EXPECT_EQ(bytes, 4096u);
+  EXPECT_EQ(wanted[4095], std::byte{9});
+  EXPECT_TRUE(two.one->sender(0)->is_drained());
+}
+
 TEST(UserSegments, OnlyWhatBothEndsMapIsShown) {
   Two two;
   std::vector<std::byte> own(1000);
@@ -97,6 +128,7 @@ TEST(UserSegments, OnlyWhatBothEndsMapIsShown) {
   EXPECT_FALSE(to->can_show(two.part(0), kBytes + 1)) << "reaches beyond the segment";
   EXPECT_FALSE(to->can_show(own.data(), own.size()));
   EXPECT_FALSE(to->show(own.data(), own.size(), nullptr));
+  EXPECT_FALSE(to->show(two.part(0), own.size(), nullptr, own.data())) << "the answer could not be written";
 }
 
 TEST(UserSegments, PlacesThatAreNotMappedAreAnError) {

@@ -37,6 +37,8 @@ struct CachedPlan {
   executor::Binding binding;
   /// Whether the plan is right when messages are read where they lie in the sender's memory; worked out when first asked for.
   std::optional<bool> may_show;
+  /// Whether it is right, too, when such messages are written over with their sums.
+  std::optional<bool> may_answer;
 };
 
 struct PlanWishes {
@@ -61,6 +63,7 @@ class Plans {
   }
   /// See CachedPlan. Some milliseconds the first time for a kind of plan.
   bool may_show(CachedPlan& plan) const;
+  bool may_answer(CachedPlan& plan) const;
   /// What the cost model says of a call of exactly `bytes` under the plan that its size class takes; 0 where there is none.
   Result<double> predicted_us(Collective collective, Bytes bytes, DataType type, int root);
   const std::shared_ptr<const tuning::Environment>& environment() const { return environment_; }
@@ -76,6 +79,7 @@ class Plans {
   };
   Result<CachedPlan*> look_up(const PlanKey& key);
   Result<std::unique_ptr<CachedPlan>> make(const PlanKey& key) const;
+  bool is_right(const CachedPlan& plan, bool (*when)(const schedule::Algorithm&, const schedule::Request&)) const;
   std::uint64_t choice_key(const PlanKey& key) const;
   Result<Choice> choose(const PlanKey& key) const;
   static Bytes upper_end_of(const PlanKey& key);

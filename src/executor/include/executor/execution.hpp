@@ -27,6 +27,9 @@ struct Operands {
   /// Messages of at least so many bytes (of a group: messages of buffers of so many) may stay where they lie until their receivers have
   /// read them, where the transport can show them. The plan must be right under direct_read. 0: none.
   std::uint64_t least_shown = 0;
+  /// Finished sums may be written where the senders of such messages want them; the plan must be right when answered
+  /// (schedule::is_right_when_answered).
+  bool answers = false;
   // Worked out from type, op and stores by resolve(): once a kind of call, not once a call.
   reduce::CombineFn combine_cached = nullptr;
   reduce::CombineFn combine_last = nullptr;
@@ -78,6 +81,13 @@ class Execution {
     std::uint32_t received_in = 0;  // the call that last received on it
     std::uint32_t sent_pairs = 0;   // point-to-point messages so far
     std::uint32_t received_pairs = 0;
+  };
+  /// A finished sum that was written into the peer's memory too, where the peer wanted it.
+  struct Answer {
+    int peer;
+    const std::byte* mine;
+    std::byte* place;  // in the peer's memory
+    std::size_t bytes;
   };
   struct Readiness;
   using BoundOp = schedule::BoundOp;
@@ -142,6 +152,14 @@ class Execution {
   bool do_send(const BoundOp& bound, const Strand& strand);
   bool do_recv(const BoundOp& bound, const Strand& strand);
   bool do_recv_reduce(const BoundOp& bound, const Strand& strand);
+  bool may_answer(const schedule::Op& op) const;
+  const Answer* answer_to(int peer, const std::byte* data, std::size_t bytes);
+  void combine_and_answer(const BoundOp& bound, std::byte* dst, const std::byte* src, const transport::Message& message,
+                          std::uint64_t count, bool raw, bool finish, reduce::CombineFn how);
+  bool stays(const BoundOp& bound, transport::Sender& to, const std::byte* data, std::size_t bytes);
+  std::byte* place_for_answer(const BoundOp& bound, const Strand& strand, transport::Sender& to);
+  bool show(int peer, transport::Sender& to, const std::byte* data, std::size_t bytes, const transport::Tag* tag,
+            std::byte* answer = nullptr);
   bool can_show_result(const BoundOp& bound, const Strand& strand);
   bool recv_and_show(const BoundOp& bound, const Strand& strand);
   bool do_recv_and_send(const BoundOp& bound, const Strand& strand);
@@ -184,7 +202,7 @@ class Execution {
     edges_[edge].sender->publish(bytes, tag);
     if (bytes >= FillChoice::kLeastBytes) fills_[edge].sent(bytes, tag != nullptr, now_ns());
   }
-  bool send_run(const BoundOp& bound, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
+  bool send_run(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
   bool send_large(std::uint32_t edge, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
   bool read_reference(transport::Receiver& from, std::byte* to, std::size_t offset, std::size_t bytes, int peer);
 
@@ -220,6 +238,8 @@ class Execution {
   bool failed_ = false;
   Failure failure_;
   std::vector<std::byte> tile_;
+  std::vector<Answer> answers_;  // of this call
+  std::size_t next_answer_ = 0;  // they go back in the order in which they were made, as a rule
   std::vector<const void*> sources_;
   std::vector<Completion>* log_ = nullptr;
 };

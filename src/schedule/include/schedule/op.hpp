@@ -12,7 +12,7 @@ namespace peal::schedule {
 
 enum class OpKind : std::uint8_t {
   // The vocabulary of schedules.
-  send,              ///< src -> peer
+  send,              ///< src -> peer; dst, if given: where the finished sum that src goes into will be received from that peer
   recv,              ///< peer -> dst
   recv_reduce,       ///< dst = src (+) what peer sent
   copy,              ///< dst = src; src or dst may be a peer's registered buffer (a get or a put)

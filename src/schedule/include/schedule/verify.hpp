@@ -31,6 +31,9 @@ struct VerifyOptions {
   bool fuse = true;         ///< check the lowered program; false: the schedule as built
   std::int32_t pieces = 0;  ///< 0: two for pieced schedules, else one
   bool shows = false;  ///< messages that lie in the sender's memory are read there when they are received, others taken when they are sent
+  /// With `shows`: whoever adds such a message to a sum that is finished then writes it into the sender's memory too, where the send's
+  /// `dst` says; the sum, when it is sent back, is read there.
+  bool answers = false;
 };
 
 struct Verdict {
@@ -52,6 +55,8 @@ Verdict verify(const Schedule& schedule, const VerifyOptions& options);
 bool is_right_under(const Algorithm& algorithm, const Request& request, Protocol protocol);
 /// The same for staged messages of which any may be read where they lie in the sender's memory (VerifyOptions::shows).
 bool is_right_when_shown(const Algorithm& algorithm, const Request& request);
+/// The same where such messages may also be answered in place (VerifyOptions::answers).
+bool is_right_when_answered(const Algorithm& algorithm, const Request& request);
 
 /// Checks explicit programs (one a rank, index = rank) against a request; `layouts` as in the schedule they came from.
 Verdict verify_programs(const Request& request, const Layouts& layouts, bool pieced, const std::function<Program(std::int32_t)>& program_of,

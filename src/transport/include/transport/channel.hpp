@@ -52,11 +52,12 @@ class Sender {
   virtual bool send_reference(const std::byte* data, std::size_t bytes, const Tag* tag);
   virtual bool is_drained() { return true; }
 
-  /// A message that the receiver finds where it lies in the sender's memory, because it maps that memory too (user_segments.hpp). To the
+  /// A message that the receiver finds where it lies in memory that both ends map (user_segments.hpp); the sender's, as a rule. To the
   /// receiver it is a message like any other. The memory must not change until is_drained(). It takes no slot.
   virtual bool can_show(const std::byte* data, std::size_t bytes);
-  /// Only where can_show(). False while there is no room for it; there is when is_ready().
-  virtual bool show(const std::byte* data, std::size_t bytes, const Tag* tag);
+  /// Only where can_show(). False while there is no room for it; there is when is_ready(). `answer`, unless null: as many bytes, which can
+  /// be shown too, where the receiver may write until is_drained() (Message::answer); it may be `data` itself.
+  virtual bool show(const std::byte* data, std::size_t bytes, const Tag* tag, std::byte* answer = nullptr);
 
   /// File descriptor on which to poll for POLLOUT while not ready, or -1 (shared memory).
   virtual int poll_descriptor() const { return -1; }
@@ -68,6 +69,7 @@ struct Message {
   std::size_t bytes = 0;
   const Tag* tag = nullptr;  ///< null when it carries none
   bool is_reference = false;
+  std::byte* answer = nullptr;  ///< as many bytes as the message has, where its receiver may write until release(); or null
 };
 
 /// The receiving end.

@@ -75,7 +75,7 @@ class ShmTransport final : public Transport {
   void look_at_segments(std::uint64_t version);
   const UserSegment* find_segment(const std::byte* data, std::size_t bytes) const;
   /// Null when no such bytes are mapped here; health() says so.
-  const std::byte* find_shown(const shm::Place& place, int peer);
+  std::byte* find_shown(const shm::Place& place, int peer);
 
   std::size_t index(int peer, int channel) const {
     // Out of range goes to the last place, which stays empty.

@@ -22,16 +22,20 @@ inline constexpr std::size_t kInlineBytes = kBodyBytes - kTagBytes;
 inline constexpr std::size_t kInlineBytesUntagged = kBodyBytes;
 
 namespace shm {
-enum Kind : std::uint8_t { in_line = 0, in_slot = 1, by_reference = 2, shown = 3 };
+enum Kind : std::uint8_t { in_line = 0, in_slot = 1, by_reference = 2, shown = 3, shown_to_answer = 4 };
 struct Reference {
   std::uint64_t address;
   std::uint64_t bytes;
 };
-/// Where a shown message lies.
+/// Where a shown message lies, or its answer may.
 struct Place {
   std::uint64_t segment;
   std::uint64_t offset;
   std::uint64_t bytes;
+};
+struct PlaceToAnswer {
+  Place message;
+  Place answer;
 };
 
 /// The common sizes as single moves: a call of memcpy costs as much as the rest of a send.
@@ -118,7 +122,7 @@ class ShmSender final : public Sender {
   }
 
   bool can_show(const std::byte* data, std::size_t bytes) override;
-  bool show(const std::byte* data, std::size_t bytes, const Tag* tag) override;
+  bool show(const std::byte* data, std::size_t bytes, const Tag* tag, std::byte* answer = nullptr) override;
 
   bool is_drained() override {
     if (credit_ >= last_unsent_) return true;
@@ -257,7 +261,7 @@ class ShmReceiver final : public Receiver {
     if (message->bytes <= bytes) {
       if (message->is_reference) [[unlikely]] {
         if (!read_reference(data, 0, message->bytes)) return false;
-      } else {
+      } else if (data != message->data) {  // else it was shown where it is wanted
         shm::copy_small(data, message->data, message->bytes);
       }
     }
@@ -282,12 +286,13 @@ class ShmReceiver final : public Receiver {
     }
     message_.bytes = line.length;
     message_.is_reference = false;
+    message_.answer = nullptr;
     if (line.kind == shm::in_line) [[likely]] {
       message_.data = line.body + payload;
     } else if (line.kind == shm::in_slot) {
       message_.data = (line.slot < kMaxShmSlots ? data_ : lent_data_) + line.slot % kMaxShmSlots * slot_bytes_;
-    } else if (line.kind == shm::shown) {
-      if (!find_shown(line.body + payload)) return nullptr;
+    } else if (line.kind == shm::shown || line.kind == shm::shown_to_answer) {
+      if (!find_shown(line.body + payload, line.kind == shm::shown_to_answer)) return nullptr;
     } else {
       std::memcpy(&reference_, line.body + payload, sizeof reference_);
       message_.data = nullptr;
@@ -298,7 +303,7 @@ class ShmReceiver final : public Receiver {
     return &message_;
   }
 
-  bool find_shown(const std::byte* place);
+  bool find_shown(const std::byte* place, bool is_to_answer);
 
   ShmLine* lines_ = nullptr;
   std::uint64_t line_mask_ = 0;

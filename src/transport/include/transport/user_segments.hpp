@@ -26,7 +26,7 @@ class UserSegment {
   }
 
   std::uint64_t id() const { return id_; }
-  const std::byte* data() const { return memory_.data(); }
+  std::byte* data() const { return memory_.data(); }
   std::size_t bytes() const { return memory_.bytes(); }
   const std::vector<int>& holders() const { return holders_; }
 
