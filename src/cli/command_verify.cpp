@@ -67,10 +67,10 @@ Result<int> verify_file(const VerifyWords& words) {
   return answer(words, what, verdict, has_reduction(plan.schedule.request.collective));
 }
 
-// What an algorithm needs of a placement: two equal groups, or several rings.
+// What an algorithm needs of a placement: two or three groups as equal as can be, or several rings.
 void place_for(std::string_view algorithm, schedule::Request& request) {
-  if (algorithm == "hierarchical" || algorithm == "bidirectional_ring")
-    for (int r = 0; r < request.ranks; ++r) request.placement.group.push_back(r * 2 / request.ranks);
+  const int groups = algorithm == "leader_chain" ? 3 : algorithm == "hierarchical" || algorithm == "bidirectional_ring" ? 2 : 1;
+  for (int r = 0; groups > 1 && r < request.ranks; ++r) request.placement.group.push_back(r * groups / request.ranks);
   if (algorithm == "multi_ring") request.placement.rings = tuning::disjoint_rings(request.ranks);
 }
 

@@ -17,7 +17,7 @@ std::vector<Algorithm> pat_algorithms();                 // build_pat.cpp
 std::vector<Algorithm> rabenseifner_algorithms();        // build_rabenseifner.cpp
 std::vector<Algorithm> tree_algorithms();                // build_tree.cpp: k-nomial
 std::vector<Algorithm> double_binary_tree_algorithms();  // build_double_binary_tree.cpp
-std::vector<Algorithm> hierarchical_algorithms();        // build_hierarchical.cpp
+std::vector<Algorithm> hierarchical_algorithms();        // build_hierarchical.cpp: hierarchical, leader_chain
 std::vector<Algorithm> point_to_point_algorithms();      // build_point_to_point.cpp
 
 // Answers for rows. Of `is_canonical`:
@@ -33,5 +33,7 @@ inline bool has_snapshots_or_is_pair(const Request& request, const ProtocolTrait
 
 CostTerms hierarchical_cost(const Request& request);  // cost_hierarchical.cpp
 bool hierarchical_is_canonical(const Request& request);
+CostTerms leader_chain_cost(const Request& request);
+bool leader_chain_is_canonical(const Request& request);
 
 }  // namespace peal::schedule

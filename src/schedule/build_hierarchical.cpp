@@ -8,6 +8,8 @@
 // After Jia et al., "Highly scalable deep learning training system with mixed-precision" (2018), and the rail-wise form of NCCL's
 // multi-ring on rail-optimised fabrics. Each byte crosses between groups once a rail. A strand a phase, so that pieces (or blocks) follow
 // one another and what lies between groups is busy while groups work inside.
+// Leader chain: broadcast and reduce whose leaders stand in a chain instead of a tree. As many bytes cross, but no leader sends or
+// receives them more than once: as few on every link as by a ring, in as many steps as there are groups.
 // All-gather and reduce-scatter move single blocks, because the blocks of a rail do not lie side by side.
 #include <base/names.hpp>
 
@@ -30,6 +32,10 @@ Status needs_groups(const Request& request) {
   for (const std::int32_t g : request.placement.group)
     if (g != 0) return {};
   return fail(ErrorCode::unsupported, "hierarchical needs a placement of at least 2 groups; use ring, tree or direct");
+}
+Status needs_three_groups(const Request& request) {
+  if (group_map(request).groups() >= 3) return {};
+  return fail(ErrorCode::unsupported, "leader_chain needs a placement of at least 3 groups; between 2 hierarchical is the same");
 }
 Status needs_equal_groups(const Request& request) {
   PEAL_TRY(needs_groups(request));
@@ -64,13 +70,15 @@ RingSeat ring_between(const GroupMap& map, GroupSeat at) {
   return {g, at.group, map.member(wrap(at.group - 1, g), at.local), map.member(wrap(at.group + 1, g), at.local), kBetween};
 }
 
-// The tree among leaders (member 0 of each group; in the root's group the root), and the one inside a group.
+enum class Leaders : std::uint8_t { in_tree, in_chain };
+
+// The tree (or chain) among leaders (member 0 of each group; in the root's group the root), and the one inside a group.
 struct LeaderTrees {
   TreePlace inside;
   TreePlace between;  ///< only where is_leader
   bool is_leader = false;
 };
-LeaderTrees leader_trees(const Request& request, const GroupMap& map, std::int32_t rank, std::int32_t root) {
+LeaderTrees leader_trees(const Request& request, const GroupMap& map, std::int32_t rank, std::int32_t root, Leaders stand) {
   const GroupSeat at = group_seat(request, map, rank);
   const GroupSeat top = group_seat(request, map, root);
   const auto& members = map.members[static_cast<std::size_t>(at.group)];
@@ -81,7 +89,8 @@ LeaderTrees leader_trees(const Request& request, const GroupMap& map, std::int32
   if (!trees.is_leader) return trees;
   std::vector<std::int32_t> leaders;
   for (std::int32_t k = 0; k < map.groups(); ++k) leaders.push_back(k == top.group ? root : map.member(k, 0));
-  trees.between = place_in_tree(leaders, map.groups(), top.group, request.radix, at.group, kBetween);
+  trees.between = stand == Leaders::in_chain ? place_in_chain(leaders, top.group, at.group, kBetween)
+                                             : place_in_tree(leaders, map.groups(), top.group, request.radix, at.group, kBetween);
   return trees;
 }
 
@@ -153,16 +162,18 @@ void build_all_reduce(const Request& request, std::int32_t rank, RankBuilder& bu
     all_reduce_by_leaders(request, map, rank, builder);
 }
 
+template <Leaders kStand>
 void build_broadcast(const Request& request, std::int32_t rank, RankBuilder& builder) {
-  const LeaderTrees trees = leader_trees(request, group_map(request), rank, request.root);
+  const LeaderTrees trees = leader_trees(request, group_map(request), rank, request.root, kStand);
   StrandBuilder strand = builder.strand("leaders");
   if (trees.is_leader) tree_broadcast(strand, trees.between, input(0), output(0));
   tree_broadcast(strand, trees.inside, rank == request.root ? input(0) : output(0), output(0));
   if (rank == request.root && !request.in_place) strand.copy(output(0), input(0));
 }
 
+template <Leaders kStand>
 void build_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
-  const LeaderTrees trees = leader_trees(request, group_map(request), rank, request.root);
+  const LeaderTrees trees = leader_trees(request, group_map(request), rank, request.root, kStand);
   const Ref sum = rank == request.root ? output(0) : scratch(0);
   StrandBuilder strand = builder.strand("leaders");
   const bool has_sum = tree_reduce(strand, trees.inside, input(0), sum, false);
@@ -171,7 +182,7 @@ void build_reduce(const Request& request, std::int32_t rank, RankBuilder& builde
 
 void build_barrier(const Request& request, std::int32_t rank, RankBuilder& builder) {
   const GroupMap map = group_map(request);
-  const LeaderTrees trees = leader_trees(request, map, rank, map.member(0, 0));
+  const LeaderTrees trees = leader_trees(request, map, rank, map.member(0, 0), Leaders::in_tree);
   const std::vector<TreeChild>& children = trees.inside.seat.children;
   StrandBuilder strand = builder.strand("leaders");
   for (auto child = children.rbegin(); child != children.rend(); ++child) strand.recv(child->number, Ref{});
@@ -283,10 +294,14 @@ std::vector<Algorithm> hierarchical_algorithms() {
        build_reduce_scatter, hierarchical_cost, hierarchical_is_canonical, has_slots},
       {"hierarchical", "rings along rails, then inside groups", C::all_gather, true, needs_equal_groups, plain_layouts, build_all_gather,
        hierarchical_cost, hierarchical_is_canonical, has_slots},
-      {"hierarchical", "a tree among leaders, then inside groups", C::broadcast, true, needs_groups, plain_layouts, build_broadcast,
-       hierarchical_cost, hierarchical_is_canonical},
-      {"hierarchical", "trees inside groups, then among leaders", C::reduce, true, needs_groups, scratch_layouts, build_reduce,
-       hierarchical_cost, hierarchical_is_canonical},
+      {"hierarchical", "a tree among leaders, then inside groups", C::broadcast, true, needs_groups, plain_layouts,
+       build_broadcast<Leaders::in_tree>, hierarchical_cost, hierarchical_is_canonical},
+      {"leader_chain", "a pipelined chain among leaders, then inside groups", C::broadcast, true, needs_three_groups, plain_layouts,
+       build_broadcast<Leaders::in_chain>, leader_chain_cost, leader_chain_is_canonical},
+      {"hierarchical", "trees inside groups, then among leaders", C::reduce, true, needs_groups, scratch_layouts,
+       build_reduce<Leaders::in_tree>, hierarchical_cost, hierarchical_is_canonical},
+      {"leader_chain", "trees inside groups, then a pipelined chain among leaders", C::reduce, true, needs_three_groups, scratch_layouts,
+       build_reduce<Leaders::in_chain>, leader_chain_cost, leader_chain_is_canonical},
       {"hierarchical", "trees inside groups, dissemination among leaders", C::barrier, true, needs_groups, plain_layouts, build_barrier,
        hierarchical_cost, hierarchical_is_canonical, has_slots},
   };

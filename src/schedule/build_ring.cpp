@@ -7,11 +7,14 @@
 // After Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations" (2009).
 // Each chunk takes 2 (n - 1) steps, and every rank sends 2 (n - 1) / n of the data, which is optimal.
 // One strand a rank: send, then receive-and-forward n - 2 times, then receive. Lowered with fusion a rank holds back a message until it
-// can forward it, so the ring needs two slots a channel; without fusion one suffices. Broadcast and reduce are pipelined chains.
+// can forward it, so the ring needs two slots a channel; without fusion one suffices. Broadcast and reduce are pipelined chains, which
+// visit each group once: between g groups g - 1 times the data crosses, the fewest possible.
+#include <algorithm>
 #include <base/names.hpp>
 
 #include "build_algorithms.hpp"
 #include "cost_of_groups.hpp"
+#include "group_map.hpp"
 #include "ring_order.hpp"
 
 namespace peal::schedule {
@@ -62,9 +65,26 @@ void build_all_gather(const Request& request, std::int32_t rank, RankBuilder& bu
   ring_all_gather(strand, seat_of(ring, rank), blocks_of(ring), input(0), kOutput);
 }
 
+// The ring that a chain follows from its root (broadcast) or to it (reduce): one group after another, the root's own so that the chain
+// begins or ends there without leaving it in between.
+std::vector<std::int32_t> chain_ring(const Request& request) {
+  if (!has_groups(request)) return request.placement.ring;
+  const GroupMap map = group_map(request);
+  const GroupSeat top = group_seat(request, map, request.root);
+  std::vector<std::int32_t> ring;
+  for (std::int32_t k = 0; k < map.groups(); ++k) {
+    std::vector<std::int32_t> members = map.members[static_cast<std::size_t>(k)];
+    const std::int32_t first = has_reduction(request.collective) ? top.local + 1 : top.local;
+    if (k == top.group) std::rotate(members.begin(), members.begin() + first, members.end());
+    ring.insert(ring.end(), members.begin(), members.end());
+  }
+  return ring;
+}
+
 // root -> root + 1 -> ... -> root - 1, in ring order.
 void build_broadcast(const Request& request, std::int32_t rank, RankBuilder& builder) {
-  const RingOrder ring = order_of(request);
+  const std::vector<std::int32_t> order = chain_ring(request);
+  const RingOrder ring(order, request.ranks);
   const RingSeat seat = seat_of(ring, rank);
   const std::int32_t distance = wrap(seat.position - ring.position_of(request.root), request.ranks);
   StrandBuilder strand = builder.strand("chain");
@@ -79,7 +99,8 @@ void build_broadcast(const Request& request, std::int32_t rank, RankBuilder& bui
 
 // root + 1 -> root + 2 -> ... -> root, each adding its own.
 void build_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
-  const RingOrder ring = order_of(request);
+  const std::vector<std::int32_t> order = chain_ring(request);
+  const RingOrder ring(order, request.ranks);
   const RingSeat seat = seat_of(ring, rank);
   const std::int32_t distance = wrap(seat.position - ring.position_of(request.root), request.ranks);
   StrandBuilder strand = builder.strand("chain");
@@ -93,9 +114,8 @@ void build_reduce(const Request& request, std::int32_t rank, RankBuilder& builde
   }
 }
 
-// What `steps` steps cost in which every rank sends one n-th: a chain passes each edge of the ring in turn, and the rank before a
-// group's border sends everything over it.
-CostTerms ring_cost(const Request& request, double steps, double fraction) {
+// What `steps` steps cost in which every rank sends one n-th: the rank before a group's border sends everything over it.
+CostTerms ring_cost(const Request& request, double steps) {
   const RingOrder ring = order_of(request);
   std::int32_t crossing = 0;
   for (std::int32_t p = 0; p < request.ranks && has_groups(request); ++p)
@@ -107,40 +127,40 @@ CostTerms ring_cost(const Request& request, double steps, double fraction) {
     if (share[level] <= 0) continue;
     cost.level[level].rounds = steps * share[level];
     cost.level[level].messages = steps;
-    cost.level[level].sent = steps * fraction;
-    cost.level[level].critical = steps * fraction * share[level];
+    cost.level[level].sent = steps / request.ranks;
+    cost.level[level].critical = steps / request.ranks * share[level];
   }
   return cost;
 }
 
 CostTerms all_reduce_cost(const Request& request) {
   const double n = request.ranks;
-  CostTerms cost = ring_cost(request, 2 * (n - 1), 1 / n);
+  CostTerms cost = ring_cost(request, 2 * (n - 1));
   cost.reduced = (n - 1) / n;
   return cost;
 }
 
 CostTerms reduce_scatter_cost(const Request& request) {
   const double n = request.ranks;
-  CostTerms cost = ring_cost(request, n - 1, 1 / n);
+  CostTerms cost = ring_cost(request, n - 1);
   cost.reduced = (n - 1) / n;
   return cost;
 }
 
 CostTerms all_gather_cost(const Request& request) {
   const double n = request.ranks;
-  CostTerms cost = ring_cost(request, n - 1, 1 / n);
+  CostTerms cost = ring_cost(request, n - 1);
   cost.copied = request.in_place ? 0 : 1 / n;
   return cost;
 }
 
+// Every rank but the last sends everything once, and the last of each group but the last sends it across.
 CostTerms chain_cost(const Request& request) {
-  CostTerms cost = ring_cost(request, request.ranks - 1, 1);
-  for (CostTerms::Level& level : cost.level) {
-    if (level.rounds == 0) continue;
-    level.messages = 1;
-    level.sent = 1;
-  }
+  const double crossing = has_groups(request) ? group_map(request).groups() - 1 : 0;
+  const double steps[2] = {request.ranks - 1 - crossing, crossing};
+  CostTerms cost;
+  for (int level = 0; level < 2; ++level)
+    if (steps[level] > 0) cost.level[level] = {steps[level], 1, 1, steps[level]};
   cost.pipelined = true;
   const bool reduces_data = has_reduction(request.collective);
   cost.reduced = reduces_data ? 1 : 0;

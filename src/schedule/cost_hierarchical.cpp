@@ -59,10 +59,9 @@ CostTerms rails_cost(const Request& request, const GroupMap& map) {
   return cost;
 }
 
-CostTerms trees_cost(const Request& request, const GroupMap& map) {
+// Broadcast and reduce: trees inside groups, and among leaders what `between` says of it.
+CostTerms trees_cost(const Request& request, const GroupMap& map, const TreeTerms& between) {
   const TreeTerms inside = inside_terms(request, map);
-  const std::int32_t top = group_seat(request, map, request.root).group;
-  const TreeTerms between = tree_terms(map.groups(), top, request.radix);
   CostTerms cost;
   if (request.collective == Collective::broadcast) {
     cost.level[0] = {inside.depth, inside.most_children, inside.most_children, inside.down};
@@ -75,6 +74,14 @@ CostTerms trees_cost(const Request& request, const GroupMap& map) {
   }
   cost.pipelined = true;
   return cost;
+}
+
+// A tree in which everybody has one child.
+TreeTerms chain_terms(std::int32_t n) {
+  TreeTerms terms;
+  terms.depth = terms.down = terms.up = n - 1;
+  terms.most_children = 1;
+  return terms;
 }
 
 CostTerms barrier_cost(const Request& request, const GroupMap& map) {
@@ -101,12 +108,26 @@ bool rings_are_canonical(const GroupMap& map) {
   return combined(first, second).count != 0;
 }
 
-bool trees_are_canonical(const Request& request, const GroupMap& map, std::int32_t root) {
-  const GroupSeat top = group_seat(request, map, root);
+// What the leaders hold when the trees inside their groups are done; `top`: the root of all.
+std::vector<CanonicalNode> sums_of_groups(const Request& request, const GroupMap& map, GroupSeat top) {
   std::vector<CanonicalNode> sums;
   for (std::int32_t k = 0; k < map.groups(); ++k)
     sums.push_back(tree_sum(single_ranks(map.members[static_cast<std::size_t>(k)]), k == top.group ? top.local : 0, request.radix));
-  return tree_sum(sums, top.group, request.radix).count != 0;
+  return sums;
+}
+
+bool trees_are_canonical(const Request& request, const GroupMap& map, std::int32_t root) {
+  const GroupSeat top = group_seat(request, map, root);
+  return tree_sum(sums_of_groups(request, map, top), top.group, request.radix).count != 0;
+}
+
+bool is_canonical_by_chain(const Request& request, const GroupMap& map) {
+  const GroupSeat top = group_seat(request, map, request.root);
+  std::vector<CanonicalNode> sums = sums_of_groups(request, map, top);
+  std::rotate(sums.begin(), sums.begin() + top.group, sums.end());
+  CanonicalNode sum = sums.back();
+  for (auto next = sums.rbegin() + 1; next != sums.rend(); ++next) sum = combined(*next, sum);
+  return sum.count != 0;
 }
 
 }  // namespace
@@ -118,7 +139,7 @@ CostTerms hierarchical_cost(const Request& request) {
     case Collective::all_gather:
     case Collective::reduce_scatter: return rails_cost(request, map);
     case Collective::barrier: return barrier_cost(request, map);
-    default: return trees_cost(request, map);
+    default: return trees_cost(request, map, tree_terms(map.groups(), group_seat(request, map, request.root).group, request.radix));
   }
 }
 
@@ -128,6 +149,15 @@ bool hierarchical_is_canonical(const Request& request) {
   if (request.collective == Collective::reduce) return trees_are_canonical(request, map, request.root);
   if (map.is_equal) return rings_are_canonical(map);
   return map.groups() == 2 && trees_are_canonical(request, map, map.member(0, 0));
+}
+
+CostTerms leader_chain_cost(const Request& request) {
+  const GroupMap map = group_map(request);
+  return trees_cost(request, map, chain_terms(map.groups()));
+}
+
+bool leader_chain_is_canonical(const Request& request) {
+  return !has_reduction(request.collective) || is_canonical_by_chain(request, group_map(request));
 }
 
 }  // namespace peal::schedule

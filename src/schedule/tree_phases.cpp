@@ -11,6 +11,16 @@ TreePlace place_in_tree(const std::vector<std::int32_t>& members, std::int32_t n
   return place;
 }
 
+TreePlace place_in_chain(const std::vector<std::int32_t>& members, std::int32_t root_index, std::int32_t index, std::uint8_t channel) {
+  const auto n = static_cast<std::int32_t>(members.size());
+  const auto member = [&](std::int32_t i) { return members[static_cast<std::size_t>((i + n) % n)]; };
+  TreePlace place;
+  place.channel = channel;
+  if (index != root_index) place.seat.parent = member(index - 1);
+  if ((index + 1) % n != root_index) place.seat.children.push_back({member(index + 1), 0, 0});
+  return place;
+}
+
 bool tree_reduce(StrandBuilder& strand, const TreePlace& place, Ref own, Ref sum, bool finish) {
   const std::vector<TreeChild>& children = place.seat.children;
   Ref addend = own;

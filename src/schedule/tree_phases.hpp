@@ -18,6 +18,10 @@ struct TreePlace {
 TreePlace place_in_tree(const std::vector<std::int32_t>& members, std::int32_t n, std::int32_t root_index, std::int32_t radix,
                         std::int32_t index, std::uint8_t channel);
 
+/// The seat of members[index] in the chain members[root_index], the next one, ..., the one before the root: a tree in which everybody has
+/// one child at most. O(1); its seat knows neighbours, and nothing of subtrees.
+TreePlace place_in_chain(const std::vector<std::int32_t>& members, std::int32_t root_index, std::int32_t index, std::uint8_t channel);
+
 /// Sums up the tree: `own` is this rank's addend, sums lie in `sum`; everybody but the root sends its sum to its parent.
 /// Returns false where nothing was received (then `own` itself went up, and `sum` holds nothing).
 bool tree_reduce(StrandBuilder& strand, const TreePlace& place, Ref own, Ref sum, bool finish);

@@ -116,25 +116,37 @@ TEST(Prediction, AgreesWithTheSimulatorOnTheRingsOfACubeMesh) {
 }
 
 // Larger than the walk takes: the closed form must still be near for the algorithms that large jobs use.
+void expect_closed_form_is_near(const sim::Scene& scene, Collective collective, const char* algorithm, std::uint64_t bytes) {
+  tuning::Question q;
+  q.call.collective = collective;
+  q.call.bytes = {bytes};
+  q.algorithm = algorithm;
+  q.protocol = "staged";
+  auto selection = tuning::select(scene.environment, q);
+  ASSERT_TRUE(selection) << selection.error().message;
+  auto plan = tuning::make_plan(scene.environment, *selection->chosen().algorithm, selection->chosen().protocol, q.call);
+  ASSERT_TRUE(plan);
+  const tuning::Prediction closed = tuning::predict_closed(scene.environment, *plan);
+  auto simulated = sim::interpret(*plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires);
+  ASSERT_TRUE(simulated) << simulated.error().message;
+  EXPECT_NEAR(closed.time.value, simulated->time.value, 0.25 * simulated->time.value)
+      << name_of_case(q, selection->chosen(), scene.environment.ranks);
+}
+
 TEST(Prediction, TheClosedFormOfRingsIsNearOnSeveralNodes) {
   const sim::Scene scene = machine_scene("dgx-h100", 4, 32);
-  for (const auto& [bytes, name] : {std::pair{std::uint64_t{1} << 20, "ring"},
-                                    {std::uint64_t{1} << 30, "ring"},
-                                    {std::uint64_t{1} << 28, "multi_ring"},
-                                    {std::uint64_t{1} << 30, "multi_ring"}}) {
-    tuning::Question q;
-    q.call.bytes = {bytes};
-    q.algorithm = name;
-    q.protocol = "staged";
-    auto selection = tuning::select(scene.environment, q);
-    ASSERT_TRUE(selection) << selection.error().message;
-    auto plan = tuning::make_plan(scene.environment, *selection->chosen().algorithm, selection->chosen().protocol, q.call);
-    ASSERT_TRUE(plan);
-    const tuning::Prediction closed = tuning::predict_closed(scene.environment, *plan);
-    auto simulated = sim::interpret(*plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires);
-    ASSERT_TRUE(simulated) << simulated.error().message;
-    EXPECT_NEAR(closed.time.value, simulated->time.value, 0.25 * simulated->time.value) << name << ", " << bytes;
-  }
+  expect_closed_form_is_near(scene, Collective::all_reduce, "ring", 1 << 20);
+  expect_closed_form_is_near(scene, Collective::all_reduce, "ring", 1 << 30);
+  expect_closed_form_is_near(scene, Collective::all_reduce, "multi_ring", 1 << 28);
+  expect_closed_form_is_near(scene, Collective::all_reduce, "multi_ring", 1 << 30);
+}
+
+TEST(Prediction, TheClosedFormOfChainsIsNearOnSeveralNodes) {
+  const sim::Scene scene = machine_scene("dgx-h100", 4, 32);
+  for (const Collective collective : {Collective::broadcast, Collective::reduce})
+    for (const char* const algorithm : {"ring", "leader_chain"})
+      for (const std::uint64_t bytes : {1 << 20, 1 << 24, 1 << 28, 1 << 30})
+        expect_closed_form_is_near(scene, collective, algorithm, bytes);
 }
 
 }  // namespace

@@ -107,7 +107,13 @@ class MultiHost(unittest.TestCase):
                                         "scatter": 1 / 2, "all_to_all": 2})
 
     def test_each_byte_crosses_between_three_hosts_as_rarely_as_can_be(self):
-        self.assert_fewest_cross(3, 2, {"all_reduce": 4, "all_gather": 2, "reduce_scatter": 2, "broadcast": 2})
+        self.assert_fewest_cross(3, 2, {"all_reduce": 4, "all_gather": 2, "reduce_scatter": 2, "broadcast": 2, "reduce": 2})
+
+    def test_each_byte_crosses_between_four_hosts_as_rarely_as_can_be(self):
+        self.assert_fewest_cross(4, 2, {"all_reduce": 6, "broadcast": 3, "reduce": 3})
+
+    def test_each_byte_crosses_between_three_hosts_of_three_as_rarely_as_can_be(self):
+        self.assert_fewest_cross(3, 3, {"broadcast": 2, "reduce": 2})
 
     def test_two_hosts_v6(self):
         with Network(2) as network:
@@ -119,6 +125,10 @@ class MultiHost(unittest.TestCase):
             hosts = [f"192.168.77.{i}" for i in (1, 2, 3)]
             for ranks in (3, 6):
                 self.assert_good(self.ends(self.job(network, hosts, ranks, self.bench(largest="128K"))))
+            for algorithm in ("leader_chain", "ring"):
+                for collective in ("broadcast", "reduce"):
+                    with self.subTest(algorithm=algorithm, collective=collective):
+                        self.assert_good(self.ends(self.job(network, hosts, 6, [*self.bench(collective), "--algorithm", algorithm])))
 
     def test_the_interface_is_chosen_and_explained(self):
         with Network(2) as network:

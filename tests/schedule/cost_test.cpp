@@ -198,9 +198,10 @@ TEST_P(CostOfEveryAlgorithm, IsWhatItsProgramsDoInOneGroup) {
 
 TEST_P(CostOfEveryAlgorithm, IsWhatItsProgramsDoOnTwoLevels) {
   for (const Algorithm& algorithm : registry()) {
-    const bool is_hierarchical = algorithm.name == "hierarchical";
-    const bool crosses_as_counted = algorithm.name == "bidirectional_ring" || algorithm.name == "multi_ring";
-    if (!is_hierarchical && (!crosses_as_counted || algorithm.collective == Collective::broadcast)) continue;
+    const bool is_hierarchical = algorithm.name == "hierarchical" || algorithm.name == "leader_chain";
+    const bool is_chain = algorithm.collective == Collective::broadcast || algorithm.collective == Collective::reduce;
+    const bool crosses_as_counted = algorithm.name == "bidirectional_ring" || algorithm.name == (is_chain ? "ring" : "multi_ring");
+    if (!is_hierarchical && !crosses_as_counted) continue;
     for (const Request& request : requests_for(algorithm, GetParam(), false))
       if (!request.placement.group.empty() && (GetParam() % 4 == 0 || !is_hierarchical)) expect_counted(algorithm, request);
   }

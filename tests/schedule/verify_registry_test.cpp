@@ -149,12 +149,34 @@ TEST(VerifyRegistry, provesHierarchiesOfUnequalAndEqualGroups) {
         request.peer = 1;
         for (std::int32_t r = 0; r < ranks; ++r) request.placement.group.push_back(r / group);
         proven += prove(algorithm, request, all);
-        request.root = ranks - 1;
-        proven += prove(algorithm, request, all);
+        for (const std::int32_t root : {1, ranks - 1}) {
+          request.root = root;
+          if (has_root(algorithm.collective)) proven += prove(algorithm, request, all);
+        }
       }
     }
   }
   EXPECT_GT(proven, 100U);
+}
+
+TEST(VerifyRegistry, provesChainsOfUpTo64RanksInThreeAndMoreGroups) {
+  const std::vector<Protocol> all = protocols();
+  for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
+    for (const char* const name : {"ring", "leader_chain"}) {
+      const Algorithm& algorithm = **find_algorithm(collective, name);
+      for (std::int32_t ranks = 3; ranks <= 64; ranks += ranks < 10 ? 1 : ranks < 24 ? 7 : 20) {
+        Request request;
+        request.collective = collective;
+        request.ranks = ranks;
+        const std::int32_t groups = 3 + ranks / 8;
+        for (std::int32_t r = 0; r < ranks; ++r) request.placement.group.push_back(r * groups / ranks);
+        request.root = ranks / 2;
+        EXPECT_GT(prove(algorithm, request, all), 0U) << name << ", " << ranks;
+        request.in_place = true;
+        EXPECT_GT(prove(algorithm, request, all), 0U) << name << ", " << ranks;
+      }
+    }
+  }
 }
 
 TEST(VerifyRegistry, provesRingsBothWaysRoundUpTo64RanksInTwoGroups) {

@@ -41,12 +41,12 @@ Seat host(int cores, int ranks, EnvironmentOptions options = {}) {
   return seat;
 }
 
-/// Two hosts of `each` ranks, joined by sockets.
-Environment two_hosts(int each) {
-  Environment environment = host(2 * each, 2 * each).environment;
-  environment.nodes = 2;
+/// Hosts of `each` ranks, joined by sockets.
+Environment several_hosts(int count, int each) {
+  Environment environment = host(count * each, count * each).environment;
+  environment.nodes = count;
   environment.placement.group.clear();
-  for (int r = 0; r < 2 * each; ++r) environment.placement.group.push_back(r / each);
+  for (int r = 0; r < count * each; ++r) environment.placement.group.push_back(r / each);
   environment.level[0].is_used = each > 1;
   environment.level[1] = {true, "tcp", topology::PathClass::net, {0}, Bandwidth::gigabytes(1.25), each};
   std::erase_if(environment.offers, [](const Offer& o) { return o.protocol != schedule::Protocol::staged; });
@@ -296,7 +296,7 @@ TEST(Plan, SizesAreThoseOfNcclTests) {
 }
 
 TEST(Select, BetweenTwoHostsTheFewestBytesCross) {
-  const Environment environment = two_hosts(2);
+  const Environment environment = several_hosts(2, 2);
   const std::pair<Collective, double> fewest[] = {{Collective::all_reduce, 2},
                                                   {Collective::all_gather, 1},
                                                   {Collective::reduce_scatter, 1},
@@ -314,14 +314,33 @@ TEST(Select, BetweenTwoHostsTheFewestBytesCross) {
     }
 }
 
+// Of several ways that cross equally little the busiest link decides, so large calls go by chains.
+TEST(Select, BetweenSeveralHostsTheFewestBytesOfBroadcastAndReduceCrossByEveryLinkOnce) {
+  for (const auto& [count, each] : {std::pair{3, 2}, {3, 4}, {4, 2}, {8, 4}})
+    for (const Collective collective : {Collective::broadcast, Collective::reduce})
+      for (const int root : {0, 1})
+        for (const std::uint64_t bytes : {std::uint64_t{1} << 20, std::uint64_t{16} << 20}) {
+          Question q = ask(bytes);
+          q.call.collective = collective;
+          q.call.root = root;
+          const auto selection = select(several_hosts(count, each), q);
+          ASSERT_TRUE(selection) << selection.error().message;
+          const Candidate& chosen = selection->chosen();
+          const auto size = static_cast<double>(bytes);
+          EXPECT_NEAR(chosen.prediction.crossed, (count - 1) * size, 0.01 * size)
+              << name_of(collective) << " of " << bytes << " by " << chosen.algorithm->name << " on " << count << " hosts of " << each;
+          EXPECT_NEAR(chosen.prediction.bytes[1], size, 0.01 * size);
+        }
+}
+
 TEST(Plan, MessagesBySocketsAreLongerWhereNobodyWaitsToSendThemOn) {
   Question q = ask(std::uint64_t{16} << 20);
   q.protocol = "staged";
   EXPECT_EQ(select(host(2, 2).environment, q)->chosen().message_bytes, schedule::kSlotMessageBytes);
-  EXPECT_TRUE(two_hosts(1).is_by_sockets_alone());
-  EXPECT_EQ(select(two_hosts(1), q)->chosen().message_bytes, schedule::kSocketMessageBytes);
-  EXPECT_FALSE(two_hosts(2).is_by_sockets_alone());
-  EXPECT_EQ(select(two_hosts(2), q)->chosen().message_bytes, schedule::kSlotMessageBytes);
+  EXPECT_TRUE(several_hosts(2, 1).is_by_sockets_alone());
+  EXPECT_EQ(select(several_hosts(2, 1), q)->chosen().message_bytes, schedule::kSocketMessageBytes);
+  EXPECT_FALSE(several_hosts(2, 2).is_by_sockets_alone());
+  EXPECT_EQ(select(several_hosts(2, 2), q)->chosen().message_bytes, schedule::kSlotMessageBytes);
 }
 
 TEST(Explain, SaysWhatWasChosenAndWhy) {
