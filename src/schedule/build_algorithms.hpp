@@ -23,6 +23,8 @@ std::vector<Algorithm> point_to_point_algorithms();      // build_point_to_point
 // Answers for rows. Of `is_canonical`:
 inline bool without_reduction(const Request&) { return true; }
 inline bool is_pair(const Request& request) { return request.ranks <= 2; }
+/// Of chains that end in their root: three ranks are summed ((0, 1), 2) in canonical order.
+inline bool is_pair_or_three_to_the_last(const Request& request) { return request.ranks <= 2 || (request.ranks == 3 && request.root == 2); }
 // Of `suits_traits`: everybody sends before anybody receives, or a fused op stands on either side, so no send may wait for its receive.
 inline bool has_slots(const Request&, const ProtocolTraits& protocol) { return !protocol.rendezvous; }
 /// The same, and room that was sent from is written again in the next step, so messages must be taken when they are sent; two ranks have

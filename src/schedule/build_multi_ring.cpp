@@ -80,6 +80,11 @@ RingChunks parts_of_blocks(const RingOrder& ring, std::int32_t k, std::int32_t r
 
 Layouts all_reduce_layouts(const Request& request) { return standard_layouts(request, rings_of(request) * request.ranks); }
 Layouts gather_layouts(const Request& request) { return standard_layouts(request, rings_of(request)); }
+Layouts reduce_layouts(const Request& request) {
+  Layouts layouts = gather_layouts(request);
+  layouts.scratch_copies = request.ranks > 2 ? 1 : 0;
+  return layouts;
+}
 // Room for one partial sum on its way in each ring.
 Layouts partial_sum_layouts(const Request& request) {
   Layouts layouts = gather_layouts(request);
@@ -116,36 +121,52 @@ void build_all_gather(const Request& request, std::int32_t rank, RankBuilder& bu
 void build_broadcast(const Request& request, std::int32_t rank, RankBuilder& builder) {
   if (rank == request.root && !request.in_place) builder.strand("copy").copy(output(0, rings_of(request)), input(0, rings_of(request)));
   each_ring(request, rank, builder, [&](StrandBuilder& strand, std::int32_t k, const RingOrder& ring, const RingSeat& seat) {
-    const std::int32_t distance = wrap(seat.position - ring.position_of(request.root), request.ranks);
-    if (distance > 0) strand.recv(seat.prev, output(k)).channel = seat.channel;
-    if (distance < request.ranks - 1) strand.send(seat.next, distance == 0 ? input(k) : output(k)).channel = seat.channel;
+    ring_broadcast(strand, seat, ring.position_of(request.root), input(k), output(k));
   });
 }
 
-// What `steps` steps cost in which every rank sends a K-th of one n-th on each ring. A chain passes each edge of its ring in turn; of a
-// rank's ways the more of one kind, inside its group or out of it, make it the busiest.
+// A chain to the root on every ring.
+void build_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
+  each_ring(request, rank, builder, [&](StrandBuilder& strand, std::int32_t k, const RingOrder& ring, const RingSeat& seat) {
+    ring_reduce(strand, seat, ring.position_of(request.root), input(k), scratch(k), output(k));
+  });
+}
+
+// Ways on which ranks send on all rings, inside their groups and across. A chain leaves out its ring's edge into the root (broadcast) or
+// out of it (reduce).
+struct Ways {
+  double all[2] = {0, 0};
+  double most[2] = {0, 0};  ///< of one rank
+  double share(int level) const { return all[level] / (all[0] + all[1]); }
+};
+Ways ways_of(const Request& request) {
+  Ways ways;
+  std::vector<double> of_rank[2];
+  for (std::vector<double>& each : of_rank) each.assign(static_cast<std::size_t>(request.ranks), 0);
+  for (std::int32_t k = 0; k < rings_of(request); ++k) {
+    const RingOrder ring = order_of(request, k);
+    const std::int32_t root = has_root(request.collective) ? ring.position_of(request.root) : -1;
+    const std::int32_t left_out = request.collective == Collective::broadcast ? wrap(root - 1, request.ranks) : root;
+    for (std::int32_t p = 0; p < request.ranks; ++p) {
+      if (p == left_out) continue;
+      const int level = group_of(request, ring.rank_at(p)) != group_of(request, ring.rank_at(p + 1)) ? 1 : 0;
+      ways.all[level] += 1;
+      ways.most[level] = std::max(ways.most[level], ++of_rank[level][static_cast<std::size_t>(ring.rank_at(p))]);
+    }
+  }
+  return ways;
+}
+
+// What `steps` steps cost in which every rank sends a K-th of one n-th on each ring: of a rank's ways the more of one kind make it the
+// busiest.
 CostTerms rings_cost(const Request& request, double steps) {
   const double n = request.ranks;
-  const double rings = rings_of(request);
-  std::vector<std::int32_t> across(static_cast<std::size_t>(request.ranks), 0);
-  for (std::int32_t k = 0; k < rings_of(request) && has_groups(request); ++k) {
-    const RingOrder ring = order_of(request, k);
-    for (std::int32_t p = 0; p < request.ranks; ++p)
-      across[static_cast<std::size_t>(ring.rank_at(p))] +=
-          group_of(request, ring.rank_at(p)) != group_of(request, ring.rank_at(p + 1)) ? 1 : 0;
-  }
-  double crossing = 0;
-  double most[2] = {0, 0};
-  for (const std::int32_t out : across) {
-    crossing += out;
-    most[0] = std::max(most[0], rings - out);
-    most[1] = std::max(most[1], static_cast<double>(out));
-  }
-  const double share[2] = {1 - crossing / n / rings, crossing / n / rings};
+  const Ways ways = ways_of(request);
   CostTerms cost;
   cost.both_levels_at_once = true;
   for (int level = 0; level < 2; ++level)
-    cost.level[level] = {steps * share[level], steps * most[level], steps / n * most[level] / rings, steps / n * share[level]};
+    cost.level[level] = {steps * ways.share(level), steps * ways.most[level], steps / n * ways.most[level] / rings_of(request),
+                         steps / n * ways.share(level)};
   return cost;
 }
 
@@ -173,15 +194,18 @@ CostTerms all_gather_cost(const Request& request) {
 // Every rank but the last of a chain sends its part once; the chains' parts pass behind one another.
 CostTerms chains_cost(const Request& request) {
   const double rings = rings_of(request);
-  CostTerms cost = rings_cost(request, request.ranks - 1);
-  for (CostTerms::Level& level : cost.level) {
-    if (level.rounds == 0) continue;
-    level.critical = (rings - 1 + level.rounds) / rings;
-    level.messages = rings;
-    level.sent = 1;
+  const Ways ways = ways_of(request);
+  CostTerms cost;
+  cost.both_levels_at_once = true;
+  for (int level = 0; level < 2; ++level) {
+    if (ways.all[level] == 0) continue;
+    const double rounds = (request.ranks - 1) * ways.share(level);
+    cost.level[level] = {rounds, ways.most[level], ways.most[level] / rings, (rings - 1 + rounds) / rings};
   }
   cost.pipelined = true;
-  cost.copied = request.in_place ? 0 : 1;
+  const bool reduces_data = has_reduction(request.collective);
+  cost.reduced = reduces_data ? 1 : 0;
+  cost.copied = reduces_data || request.in_place ? 0 : 1;
   return cost;
 }
 
@@ -198,6 +222,12 @@ std::vector<Algorithm> multi_ring_algorithms() {
        all_gather_cost, without_reduction, has_slots},
       {"multi_ring", "several pipelined chains from the root", C::broadcast, true, needs_rings, gather_layouts, build_broadcast,
        chains_cost, without_reduction},
+      {"multi_ring", "several pipelined chains to the root", C::reduce, true, needs_rings, reduce_layouts, build_reduce, chains_cost,
+       is_pair_or_three_to_the_last},
+      {"multi_ring", "parts of blocks of any size travel around several rings", C::all_gather_v, true, needs_rings, gather_layouts,
+       build_all_gather, all_gather_cost, without_reduction, has_slots},
+      {"multi_ring", "partial sums of parts of blocks of any size travel around several rings", C::reduce_scatter_v, true, needs_rings,
+       partial_sum_layouts, build_reduce_scatter, reduce_scatter_cost, is_pair, has_snapshots_or_is_pair},
   };
 }
 

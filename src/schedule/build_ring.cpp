@@ -85,33 +85,17 @@ std::vector<std::int32_t> chain_ring(const Request& request) {
 void build_broadcast(const Request& request, std::int32_t rank, RankBuilder& builder) {
   const std::vector<std::int32_t> order = chain_ring(request);
   const RingOrder ring(order, request.ranks);
-  const RingSeat seat = seat_of(ring, rank);
-  const std::int32_t distance = wrap(seat.position - ring.position_of(request.root), request.ranks);
   StrandBuilder strand = builder.strand("chain");
-  if (distance == 0) {
-    strand.send(seat.next, input(0));
-    if (!request.in_place) strand.copy(output(0), input(0));
-    return;
-  }
-  strand.recv(seat.prev, output(0));
-  if (distance < request.ranks - 1) strand.send(seat.next, output(0));
+  ring_broadcast(strand, seat_of(ring, rank), ring.position_of(request.root), input(0), output(0));
+  if (rank == request.root && !request.in_place) strand.copy(output(0), input(0));
 }
 
 // root + 1 -> root + 2 -> ... -> root, each adding its own.
 void build_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
   const std::vector<std::int32_t> order = chain_ring(request);
   const RingOrder ring(order, request.ranks);
-  const RingSeat seat = seat_of(ring, rank);
-  const std::int32_t distance = wrap(seat.position - ring.position_of(request.root), request.ranks);
   StrandBuilder strand = builder.strand("chain");
-  if (distance == 0) {
-    strand.recv_reduce(seat.prev, output(0), input(0)).flags |= kFinish;
-  } else if (distance == 1) {
-    strand.send_addend(seat.next, input(0));
-  } else {
-    strand.recv_reduce(seat.prev, scratch(0), input(0));
-    strand.send_addend(seat.next, scratch(0));
-  }
+  ring_reduce(strand, seat_of(ring, rank), ring.position_of(request.root), input(0), scratch(0), output(0));
 }
 
 // What `steps` steps cost in which every rank sends one n-th: the rank before a group's border sends everything over it.
@@ -168,9 +152,6 @@ CostTerms chain_cost(const Request& request) {
   return cost;
 }
 
-// Three ranks are summed ((0, 1), 2) in canonical order; the chain ends in its root.
-bool is_canonical_chain(const Request& request) { return request.ranks <= 2 || (request.ranks == 3 && request.root == 2); }
-
 }  // namespace
 
 std::vector<Algorithm> ring_algorithms() {
@@ -184,7 +165,7 @@ std::vector<Algorithm> ring_algorithms() {
       {"ring", "a pipelined chain from the root", Collective::broadcast, true, always, gather_layouts, build_broadcast, chain_cost,
        without_reduction},
       {"ring", "a pipelined chain to the root", Collective::reduce, true, always, partial_sum_layouts, build_reduce, chain_cost,
-       is_canonical_chain},
+       is_pair_or_three_to_the_last},
       {"ring", "blocks of any size travel around a ring", Collective::all_gather_v, true, always, gather_layouts, build_all_gather,
        all_gather_cost, without_reduction, has_slots},
       {"ring", "partial sums of any size travel around a ring", Collective::reduce_scatter_v, true, always, partial_sum_layouts,

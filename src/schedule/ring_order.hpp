@@ -124,4 +124,10 @@ void ring_reduce_scatter(StrandBuilder& strand, const RingSeat& seat, const Ring
 /// In step s it sends chunk p - s and receives p - s - 1 into `buffer`. `mine` is where its own chunk lies.
 void ring_all_gather(StrandBuilder& strand, const RingSeat& seat, const RingChunks& chunks, Ref mine, BufferId buffer);
 
+/// Chains along a ring, pipelined over pieces. From `root_position` to the one before it: the root sends `source`, all others keep `data`.
+void ring_broadcast(StrandBuilder& strand, const RingSeat& seat, std::int32_t root_position, Ref source, Ref data);
+/// From the position behind `root_position` to that: everybody adds `own`; `partial` holds the sum on its way, the root's `result` the
+/// finished one.
+void ring_reduce(StrandBuilder& strand, const RingSeat& seat, std::int32_t root_position, Ref own, Ref partial, Ref result);
+
 }  // namespace peal::schedule

@@ -35,4 +35,20 @@ void ring_all_gather(StrandBuilder& strand, const RingSeat& seat, const RingChun
   refine(strand.recv(seat.prev, last.in(buffer)), seat, last);
 }
 
+void ring_broadcast(StrandBuilder& strand, const RingSeat& seat, std::int32_t root_position, Ref source, Ref data) {
+  const std::int32_t distance = wrap(seat.position - root_position, seat.size);
+  if (distance > 0) strand.recv(seat.prev, data).channel = seat.channel;
+  if (distance < seat.size - 1) strand.send(seat.next, distance == 0 ? source : data).channel = seat.channel;
+}
+
+void ring_reduce(StrandBuilder& strand, const RingSeat& seat, std::int32_t root_position, Ref own, Ref partial, Ref result) {
+  const std::int32_t distance = wrap(seat.position - root_position, seat.size);
+  if (distance != 1) {
+    Op& op = strand.recv_reduce(seat.prev, distance == 0 ? result : partial, own);
+    op.channel = seat.channel;
+    if (distance == 0) op.flags |= kFinish;
+  }
+  if (distance != 0) strand.send_addend(seat.next, distance == 1 ? own : partial).channel = seat.channel;
+}
+
 }  // namespace peal::schedule

@@ -144,7 +144,7 @@ TEST(Prediction, TheClosedFormOfRingsIsNearOnSeveralNodes) {
 TEST(Prediction, TheClosedFormOfChainsIsNearOnSeveralNodes) {
   const sim::Scene scene = machine_scene("dgx-h100", 4, 32);
   for (const Collective collective : {Collective::broadcast, Collective::reduce})
-    for (const char* const algorithm : {"ring", "leader_chain"})
+    for (const char* const algorithm : {"ring", "leader_chain", "multi_ring"})
       for (const std::uint64_t bytes : {1 << 20, 1 << 24, 1 << 28, 1 << 30})
         expect_closed_form_is_near(scene, collective, algorithm, bytes);
 }

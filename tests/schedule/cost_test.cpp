@@ -178,7 +178,8 @@ void expect_counted(const Algorithm& algorithm, const Request& request) {
   // Where both trees reach a rank at once, one half waits for the other: at most one message more than the closed form has.
   // Where chains of several rings meet at a rank, parts wait for others: at most a message and a half.
   // Where a block from inside and one from between groups reach a rank at once, one waits for the other: one message more.
-  const bool is_met_by_chains = algorithm.name == "multi_ring" && algorithm.collective == Collective::broadcast;
+  const bool is_met_by_chains =
+      algorithm.name == "multi_ring" && (algorithm.collective == Collective::broadcast || algorithm.collective == Collective::reduce);
   const bool is_met = algorithm.name == "hierarchical" && request.collective == Collective::reduce_scatter;
   const double slack = is_folded                                ? 0.34
                        : algorithm.name == "double_binary_tree" ? 0.5
@@ -200,7 +201,8 @@ TEST_P(CostOfEveryAlgorithm, IsWhatItsProgramsDoOnTwoLevels) {
   for (const Algorithm& algorithm : registry()) {
     const bool is_hierarchical = algorithm.name == "hierarchical" || algorithm.name == "leader_chain";
     const bool is_chain = algorithm.collective == Collective::broadcast || algorithm.collective == Collective::reduce;
-    const bool crosses_as_counted = algorithm.name == "bidirectional_ring" || algorithm.name == (is_chain ? "ring" : "multi_ring");
+    const bool crosses_as_counted =
+        algorithm.name == "bidirectional_ring" || algorithm.name == "multi_ring" || (algorithm.name == "ring" && is_chain);
     if (!is_hierarchical && !crosses_as_counted) continue;
     for (const Request& request : requests_for(algorithm, GetParam(), false))
       if (!request.placement.group.empty() && (GetParam() % 4 == 0 || !is_hierarchical)) expect_counted(algorithm, request);

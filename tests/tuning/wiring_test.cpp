@@ -128,17 +128,40 @@ TEST(Wiring, TravelsWithItsEnvironment) {
 }
 
 TEST(Select, TakesSeveralRingsWhereTheyHaveWiresOfTheirOwn) {
-  for (const auto& [machine, nodes] : {std::pair{"dgx-1-v100", 1}, {"mi300x-8", 1}}) {
-    const Environment environment = environment_on(machine, nodes, 8);
-    Question question;
-    question.call.bytes = {std::uint64_t{1} << 30};
-    const auto large = select(environment, question);
-    ASSERT_TRUE(large) << large.error().message;
-    EXPECT_EQ(large->chosen().algorithm->name, "multi_ring") << machine;
-    question.call.bytes = {8};
-    const auto small = select(environment, question);
-    ASSERT_TRUE(small) << small.error().message;
-    EXPECT_NE(small->chosen().algorithm->name, "multi_ring") << machine;
+  for (const char* const machine : {"dgx-1-v100", "mi300x-8"}) {
+    const Environment environment = environment_on(machine, 1, 8);
+    for (const Collective collective : {Collective::all_reduce, Collective::broadcast, Collective::reduce}) {
+      Question question;
+      question.call.collective = collective;
+      question.call.bytes = {std::uint64_t{1} << 30};
+      const auto large = select(environment, question);
+      ASSERT_TRUE(large) << large.error().message;
+      EXPECT_EQ(large->chosen().algorithm->name, "multi_ring") << name_of(collective) << ", " << machine;
+      question.call.bytes = {8};
+      const auto small = select(environment, question);
+      ASSERT_TRUE(small) << small.error().message;
+      EXPECT_NE(small->chosen().algorithm->name, "multi_ring") << name_of(collective) << ", " << machine;
+    }
+  }
+}
+
+// A root that reduces takes in as many parts at once as it has wires: K rings take a K-th of the time of one.
+TEST(Select, AReductionBySeveralRingsTakesItsShareOfTheTimeOfOne) {
+  for (const char* const machine : {"dgx-1-v100", "mi300x-8"}) {
+    const Environment environment = environment_on(machine, 1, 8);
+    double time[2] = {0, 0};
+    for (const bool several : {false, true}) {
+      Question question;
+      question.call.collective = Collective::reduce;
+      question.call.bytes = {std::uint64_t{1} << 30};
+      question.algorithm = several ? "multi_ring" : "ring";
+      const auto selection = select(environment, question);
+      ASSERT_TRUE(selection) << selection.error().message;
+      time[several] = selection->chosen().prediction.time.value;
+    }
+    const double more =
+        rate_of(environment.wiring, environment.placement.rings) / rate_of(environment.wiring, {environment.placement.ring});
+    EXPECT_NEAR(time[0] / time[1], more, 0.15 * more) << machine;
   }
 }
 
