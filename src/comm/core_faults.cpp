@@ -7,10 +7,18 @@
 namespace peal::comm {
 
 namespace {
+
+Failure mismatch(const executor::CallSignature& mine, int peer, const executor::CallSignature& theirs) {
+  return {ErrorCode::mismatch, executor::describe_mismatch(mine, peer, theirs), peer, peer, std::string(name_of(mine.collective))};
+}
+
 // A lost connection is often the echo of a fault whose news is on its way: wait so long for the cause.
 constexpr std::int64_t kNewsGraceNs = 400'000'000;
-constexpr std::int64_t kDepartureNs = 20'000'000;
+constexpr std::int64_t kQuietNs = 20'000'000;  // who waits for longer looks what its peers are doing
+constexpr std::int64_t kFirstWordNs = 200'000'000;
+constexpr int kMostWords = 30;
 constexpr std::int64_t kSecond = 1'000'000'000;
+
 }  // namespace
 
 Status Core::fault() const {
@@ -27,7 +35,8 @@ Status Core::look_around(LongWait& wait, const Awaited* awaited) {
     while (now_ns() < until && !board_.is_set()) sched_yield();
     return conclude(health.error());
   }
-  if (now - wait.since_ns > kDepartureNs) {
+  if (now - wait.since_ns > kQuietNs) {
+    if (awaited == nullptr) PEAL_TRY(compare_calls(wait, now - wait.since_ns));
     int departed = -1;
     if (awaited == nullptr)
       departed = departed_peer();
@@ -58,6 +67,26 @@ Status Core::look_around_for_window(LongWait& wait, const Awaited& awaited, bool
     drive_queue();  // a signal may wait for our part of a call in the queue
   }
   if (may_sleep) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  return {};
+}
+
+// Two ranks that both receive from one another, or both send, exchange nothing that would tell them that their calls differ. On this
+// host the board says what peers are in; peers on others are told what this rank is in, less and less often, because most who wait long
+// wait for somebody who is late.
+Status Core::compare_calls(LongWait& wait, std::int64_t waited_ns) {
+  const executor::CallState mine = board_.state_of(rank_);
+  if (mine.call.collective == Collective::send_recv) return {};
+  const bool tells = wait.words < kMostWords && waited_ns >= kFirstWordNs << wait.words;
+  if (tells) ++wait.words;
+  for (const int peer : execution_->awaited_peers()) {
+    const int there = members_[static_cast<std::size_t>(peer)];
+    if (world_->is_local(there)) {
+      const executor::CallState theirs = board_.state_of(peer);
+      if (theirs.is_whole && executor::are_at_odds(mine.call, theirs.call)) return conclude(mismatch(mine.call, peer, theirs.call));
+    } else if (tells) {
+      world_->tell_call(there, id_, mine.call);
+    }
+  }
   return {};
 }
 
@@ -141,6 +170,17 @@ void Core::on_rank_fault(int world_rank, ErrorCode code, const std::string& caus
 }
 
 void Core::on_remote_fault(const executor::FaultRecord& fault) { board_.record(fault); }
+
+// Both ranks may learn of it at the same moment, and all hosts are to report the same: the lower rank speaks, the higher one answers it.
+void Core::on_remote_call(int world_rank, const executor::CallSignature& theirs) {
+  const auto peer = static_cast<int>(std::find(members_.begin(), members_.end(), world_rank) - members_.begin());
+  const executor::CallState mine = board_.state_of(rank_);
+  if (peer == size() || !mine.is_whole || !executor::are_at_odds(mine.call, theirs)) return;
+  if (rank_ < peer)
+    (void)conclude(mismatch(mine.call, peer, theirs));
+  else
+    world_->tell_call(world_rank, id_, mine.call);
+}
 
 bool Core::has_left(int world_rank) const {
   for (int r = 0; r < size(); ++r)

@@ -26,6 +26,13 @@ struct FaultNews {
   executor::FaultRecord fault;
 };
 
+// What a rank that waits long is in, as it crosses them: told from the other by its length.
+struct CallNews {
+  std::uint64_t communicator;
+  transport::Tag tag;
+};
+static_assert(sizeof(CallNews) != sizeof(FaultNews));
+
 // 'R', 'S', 'T', ... or 0 when there is no such process.
 char process_state(int pid) {
   char path[64];
@@ -183,19 +190,29 @@ void World::read_control(const NewsLink& link) {
       return;
     }
     if (event->kind == bootstrap::ControlEvent::Kind::none) return;
-    if (event->bytes.size() != sizeof(FaultNews)) continue;
-    FaultNews news;
-    std::memcpy(&news, event->bytes.data(), sizeof news);
-    const std::lock_guard lock(mutex_);
-    for (FaultListener* listener : listeners_) {
-      if (news.communicator == listener->id()) listener->on_remote_fault(news.fault);
-      if (news.communicator != 0) continue;
-      const Failure failure = executor::to_failure(news.fault);
-      if (failure.rank < 0 || failure.rank >= size()) continue;
-      if (!first_fault_)
-        first_fault_ = Failure{failure.code, fmt::format("{} {}", describe(failure.rank), failure.message), failure.rank, -1, {}};
-      listener->on_rank_fault(failure.rank, failure.code, failure.message);
-    }
+    take_news(event->from, event->bytes);
+  }
+}
+
+void World::take_news(int from, std::string_view bytes) {
+  const std::lock_guard lock(mutex_);
+  if (bytes.size() == sizeof(CallNews)) {
+    CallNews news;
+    std::memcpy(&news, bytes.data(), sizeof news);
+    for (FaultListener* listener : listeners_)
+      if (news.communicator == listener->id()) listener->on_remote_call(from, executor::from_tag(news.tag));
+  }
+  if (bytes.size() != sizeof(FaultNews)) return;
+  FaultNews news;
+  std::memcpy(&news, bytes.data(), sizeof news);
+  for (FaultListener* listener : listeners_) {
+    if (news.communicator == listener->id()) listener->on_remote_fault(news.fault);
+    if (news.communicator != 0) continue;
+    const Failure failure = executor::to_failure(news.fault);
+    if (failure.rank < 0 || failure.rank >= size()) continue;
+    if (!first_fault_)
+      first_fault_ = Failure{failure.code, fmt::format("{} {}", describe(failure.rank), failure.message), failure.rank, -1, {}};
+    listener->on_rank_fault(failure.rank, failure.code, failure.message);
   }
 }
 
@@ -206,6 +223,11 @@ std::optional<Failure> World::first_rank_fault() const {
 
 void World::tell(std::uint64_t id, const executor::FaultRecord& fault) {
   if (spans_hosts_) broadcast(id, fault);
+}
+
+void World::tell_call(int world_rank, std::uint64_t id, const executor::CallSignature& call) {
+  const CallNews news{id, executor::to_tag(call)};
+  for (bootstrap::Rendezvous* star : stars()) (void)star->send_control(world_rank, {reinterpret_cast<const char*>(&news), sizeof news});
 }
 
 void World::add(FaultListener* listener) {

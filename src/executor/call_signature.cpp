@@ -15,6 +15,11 @@ CallSignature from_tag(const transport::Tag& tag) {
   return call;
 }
 
+bool are_at_odds(const CallSignature& a, const CallSignature& b) {
+  const bool are_collective = a.collective != Collective::send_recv && b.collective != Collective::send_recv;
+  return are_collective && a.sequence == b.sequence && to_tag(a) != to_tag(b);
+}
+
 std::string describe(const CallSignature& call) {
   if (call.collective == Collective::barrier) return fmt::format("barrier, call {}", call.sequence);
   // The v-collectives' counts are no part of the call, but where one transfer's is known it is said.

@@ -68,8 +68,10 @@ FaultRecord FaultBoard::first() const {
 
 void FaultBoard::enter(int rank, const transport::Tag& tag) {
   Line& line = lines_[rank];
-  for (int i = 0; i < 3; ++i) line.words[i].store(tag.words[i], std::memory_order_relaxed);
-  line.calls.store(line.calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  const std::uint64_t calls = line.calls.load(std::memory_order_relaxed) + 1;
+  line.begun.store(calls, std::memory_order_relaxed);
+  for (int i = 0; i < 3; ++i) line.words[i].store(tag.words[i], std::memory_order_release);
+  line.calls.store(calls, std::memory_order_release);
   line.inside.store(kInside, std::memory_order_release);
 }
 
@@ -77,10 +79,12 @@ CallState FaultBoard::state_of(int rank) const {
   const Line& line = lines_[rank];
   CallState state;
   state.inside = line.inside.load(std::memory_order_acquire) == kInside;
-  state.calls = line.calls.load(std::memory_order_relaxed);
+  state.calls = line.calls.load(std::memory_order_acquire);
   transport::Tag tag;
-  for (int i = 0; i < 3; ++i) tag.words[i] = line.words[i].load(std::memory_order_relaxed);
+  for (int i = 0; i < 3; ++i) tag.words[i] = line.words[i].load(std::memory_order_acquire);
   state.call = from_tag(tag);
+  // Who reads a word of a later call sees after it that this call has begun.
+  state.is_whole = line.begun.load(std::memory_order_acquire) == state.calls;
   return state;
 }
 

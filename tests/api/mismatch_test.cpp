@@ -1,6 +1,7 @@
 // Calls that do not fit together: nobody goes on as if they had, everybody reports the same first fault for ever after.
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <optional>
 
 #include "rank_threads.hpp"
@@ -182,6 +183,24 @@ TEST_P(Mismatch, OtherCountThanTheRootHasForARankByWholeMessages) {
 TEST_P(Mismatch, OtherRootOfVaryingCounts) {
   expect({scatter_v(4, 4), scatter_v(4, 4, 1)}, {"rank "});
   expect({scatter_v(4, 4), scatter_v(4, 4, 1), scatter_v(4, 4)}, {"rank "});
+  // Roots of long blocks wait for one another to take theirs.
+  expect({scatter_v(1 << 20, 1 << 20), scatter_v(1 << 20, 1 << 20, 1)}, {"rank "});
+}
+
+// Two ranks that each take themselves for the root only receive: no message tells them, and still they learn it long before the timeout.
+TEST_P(Mismatch, OtherRootOfAGather) {
+  const auto gather = [](int root) {
+    return [=](Communicator& world) {
+      Buffers b;
+      world.gather(b.in.data(), b.out.data(), 8, DataType::f32, root);
+    };
+  };
+  const auto start = std::chrono::steady_clock::now();
+  expect({gather_v(4, 4), gather_v(4, 4, 1)}, {"gather_v of f32 with root 0", "gather_v of f32 with root 1", "the same calls"});
+  expect({gather_v(4, 4), gather_v(4, 4), gather_v(4, 4, 1)}, {"rank "});
+  expect({gather_v(4, 4), gather_v(4, 4, 1), gather_v(4, 4, 2)}, {"gather_v of f32 with root "});
+  expect({gather(0), gather(1)}, {"gather of 8 f32 with root 0", "gather of 8 f32 with root 1"});
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Mismatch, ::testing::Values("shm", "tcp"), [](const auto& test) { return std::string(test.param); });

@@ -28,6 +28,18 @@ TEST(CallSignature, ComesBackFromItsTag) {
       }
 }
 
+TEST(CallSignature, IsAtOddsWithAnotherCallOfTheSameNumber) {
+  EXPECT_FALSE(are_at_odds(some(), some()));
+  CallSignature other = some();
+  other.root = 2;
+  EXPECT_TRUE(are_at_odds(some(), other));
+  other.sequence += 1;  // later, which is no contradiction
+  EXPECT_FALSE(are_at_odds(some(), other));
+  other = some();
+  other.collective = Collective::send_recv;
+  EXPECT_FALSE(are_at_odds(some(), other));
+}
+
 TEST(CallSignature, EveryFieldChangesTheTag) {
   const transport::Tag tag = to_tag(some());
   const auto differs = [&](auto&& change) {

@@ -86,6 +86,27 @@ TEST(FaultBoard, AReporterThatDiesWhileWritingLocksNobodyOut) {
   EXPECT_NE(failure.message, "");
 }
 
+TEST(FaultBoard, ACallThatIsReadWholeIsNoMixtureOfTwo) {
+  Memory memory(1);
+  FaultBoard board(memory.at, 1);
+  constexpr std::uint32_t kCalls = 200'000;
+  std::jthread writer([&] {
+    for (std::uint32_t i = 1; i <= kCalls; ++i) {
+      CallSignature call;
+      call.count = call.sequence = call.plan = i;
+      board.enter(0, to_tag(call));
+      board.leave(0);
+    }
+  });
+  for (CallState state; state.calls < kCalls;) {
+    state = board.state_of(0);
+    if (!state.is_whole) continue;
+    ASSERT_EQ(state.call.count, state.calls);
+    ASSERT_EQ(state.call.sequence, state.calls);
+    ASSERT_EQ(state.call.plan, state.calls);
+  }
+}
+
 TEST(FaultBoard, KnowsWhoCallsWhatAndWhoLeft) {
   Memory memory(3);
   FaultBoard board(memory.at, 3);
@@ -95,6 +116,7 @@ TEST(FaultBoard, KnowsWhoCallsWhatAndWhoLeft) {
   board.enter(1, to_tag(call));
   CallState state = FaultBoard(memory.at, 3).state_of(1);
   EXPECT_TRUE(state.inside);
+  EXPECT_TRUE(state.is_whole);
   EXPECT_EQ(state.calls, 1u);
   EXPECT_EQ(describe(state.call), describe(call));
   board.leave(1);

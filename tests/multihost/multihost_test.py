@@ -287,6 +287,24 @@ class MultiHost(unittest.TestCase):
             self.assertNotIn("second hub", results[1][2])
             self.assertLess(took, 8, "they waited for a hub that had said that it is none")
 
+    def test_gathers_with_several_roots_are_a_mismatch_on_both_hosts(self):
+        with Network(2) as network:
+            hosts = ["192.168.77.1", "192.168.77.2"]
+            for collective in ("gather", "gather_v"):
+                with self.subTest(collective=collective):
+                    begin = time.monotonic()
+                    processes = []
+                    for index in (0, 1):
+                        processes += self.job(network, hosts, 2, [*self.bench(collective), "--root", str(index)], only=[index])
+                    sentences = set()
+                    for code, out, err in self.ends(processes):
+                        self.assertNotEqual(code, 0, out + err)
+                        said = re.findall(rf"rank \d called {collective} .* with root \d.* while this rank called {collective} .* with root \d", err)
+                        self.assertTrue(said, err)
+                        sentences.update(said)
+                    self.assertEqual(len(sentences), 1, "both report the same")
+                    self.assertLess(time.monotonic() - begin, 10)
+
     def test_nothing_is_left(self):
         with Network(2) as network:
             self.assert_good(self.ends(self.job(network, ["192.168.77.1", "192.168.77.2"], 2, self.bench(largest="8"))))

@@ -137,6 +137,7 @@ class Core final : public FaultListener {
   std::uint64_t id() const override { return id_; }
   void on_rank_fault(int world_rank, ErrorCode code, const std::string& cause) override;
   void on_remote_fault(const executor::FaultRecord& fault) override;
+  void on_remote_call(int world_rank, const executor::CallSignature& theirs) override;
   bool has_left(int world_rank) const override;
 
  private:
@@ -222,9 +223,11 @@ class Core final : public FaultListener {
   struct LongWait {
     std::int64_t since_ns = 0;  // 0: nobody has looked around yet
     int departed_looks = 0;     // how often a peer that is waited for was found to have left
+    int words = 0;              // how often peers on other hosts were told what this rank is in
   };
   Status look_around(LongWait& wait, const Awaited* awaited = nullptr);
   Status look_around_for_window(LongWait& wait, const Awaited& awaited, bool may_sleep);
+  Status compare_calls(LongWait& wait, std::int64_t waited_ns);
   Status conclude(Failure failure);
   Failure timeout_failure() const;
   Failure timeout_failure(const Awaited& awaited) const;

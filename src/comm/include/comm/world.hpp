@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <transport/tcp.hpp>
 #include <transport/user_segments.hpp>
@@ -29,6 +30,8 @@ class FaultListener {
   virtual void on_rank_fault(int world_rank, ErrorCode code, const std::string& cause) = 0;
   /// A fault that a rank on another host recorded in this communicator.
   virtual void on_remote_fault(const executor::FaultRecord& fault) = 0;
+  /// What a rank on another host, which has waited long for this one, is in.
+  virtual void on_remote_call(int world_rank, const executor::CallSignature& call) = 0;
   /// True when this communicator needs to know about `world_rank` no more (it has left in order).
   virtual bool has_left(int world_rank) const = 0;
 };
@@ -70,6 +73,8 @@ class World {
   std::optional<Failure> first_rank_fault() const;
   /// Tells the ranks on other hosts of a fault in communicator `id`.
   void tell(std::uint64_t id, const executor::FaultRecord& fault);
+  /// Tells one rank on another host what this one is in, in communicator `id`. May get lost.
+  void tell_call(int world_rank, std::uint64_t id, const executor::CallSignature& call);
 
  private:
   struct Watched {
@@ -99,6 +104,7 @@ class World {
   void look_for_stopped();
   void judge_suspects();
   void read_control(const NewsLink& link);
+  void take_news(int from, std::string_view bytes);
   /// Those that there are: one, or two on several hosts.
   std::vector<bootstrap::Rendezvous*> stars() const;
   void broadcast(std::uint64_t communicator, const executor::FaultRecord& fault);

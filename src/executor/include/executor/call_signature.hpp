@@ -44,6 +44,10 @@ inline transport::Tag to_pair_tag(const transport::Tag& call, DataType type, std
 }
 CallSignature from_tag(const transport::Tag& tag);
 
+/// True where two ranks' calls have one number on their communicator and are not the same call. Of point to point nothing can be said:
+/// its messages are numbered a pair.
+bool are_at_odds(const CallSignature& a, const CallSignature& b);
+
 /// "all_reduce of 12 f32 (sum), call 7".
 std::string describe(const CallSignature& call);
 

@@ -29,6 +29,7 @@ struct CallState {
   CallSignature call;
   std::uint64_t calls = 0;  ///< collectives entered so far
   bool inside = false;
+  bool is_whole = false;  ///< false: the rank is just entering another call, and `call` may be half of each
 };
 
 class FaultBoard {
@@ -65,7 +66,8 @@ class FaultBoard {
     FaultRecord fault;
   };
   struct alignas(128) Line {
-    std::atomic<std::uint64_t> calls;
+    std::atomic<std::uint64_t> begun;  // calls whose words are being written, or were
+    std::atomic<std::uint64_t> calls;  // calls whose words stand here whole
     std::atomic<std::uint64_t> inside;
     std::atomic<std::uint64_t> words[3];
     std::atomic<std::uint64_t> announced;
