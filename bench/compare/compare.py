@@ -12,7 +12,7 @@ A point during which this changed is dropped. In each placement the best peer is
 against that peer's point of the nearest repeat (Peal / peer). All run under the same scheduler class (SCHED_RR where allowed and ranks <=
 cores), bound to cores. A cell is won when the median ratio is at most 1.00 and the upper 95 % bound of the median (by order statistics, so
 it needs five pairs) at most 1.05. p50: calls with aligned starts, maximum over ranks, as bench/peers/bench_common.h has it. Needs openmpi-bin,
-libopenmpi-dev, mpich and libmpich-dev (installed when root)."""
+libopenmpi-dev, mpich, libmpich-dev and libgloo-dev (installed when root)."""
 import argparse
 import collections
 import json
@@ -29,7 +29,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "bench/peers"))
-from peers import PACKAGES, PEER_NAMES, build, name_of, size_of  # noqa: E402
+from peers import GLOO_ALGORITHMS, PACKAGES, PEER_NAMES, build, gloo_ranks, name_of, size_of  # noqa: E402
 
 RG = "-genv MPIR_CVAR_%s_POSIX_INTRA_ALGORITHM release_gather"
 PEERS = {
@@ -42,8 +42,11 @@ PEERS = {
 TCP_PEERS = {
     "openmpi tcp": "ompi --mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include lo",
     "mpich tcp": "mpich -genv MPIR_CVAR_NOLOCAL 1 -genv UCX_TLS tcp,self -genv UCX_NET_DEVICES lo",
+    **{f"gloo {algorithm}": f"gloo {algorithm}" for algorithm in GLOO_ALGORITHMS},
 }
+FLAVOURS = {"ompi": "openmpi", "mpich": "mpich", "gloo": "gloo"}
 QUICK_PEERS = {"shm": "openmpi vader+cma,openmpi ucx,mpich", "tcp": "openmpi tcp"}  # the others are hardly ever the best
+LIMIT = 300  # seconds that one run of a peer may take
 
 
 def install():
@@ -84,17 +87,17 @@ class Runner:
         open(table, "w").close()
         os.ftruncate(self.common, 0)
         ranks = ["-np", str(self.arguments.ranks)]
-        if kind == "ompi":
+        if kind == "gloo":
+            starts = [["taskset", "-c", str(rank % os.cpu_count()), *command]
+                      for rank, command in enumerate(gloo_ranks(self.folder, self.arguments.ranks, "lo", flags[0]))]
+        elif kind == "ompi":
             bind = ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"] if crowded else ["--bind-to", "core", "--map-by", "core"]
-            start = ["mpirun.openmpi"] + ranks + bind + flags + [os.path.join(self.folder, "bench.openmpi")]
+            starts = [["mpirun.openmpi"] + ranks + bind + flags + [os.path.join(self.folder, "bench.openmpi")]]
         else:
-            start = ["mpirun.mpich"] + ranks + ([] if crowded else ["-bind-to", "core"]) + flags + [os.path.join(self.folder, "bench.mpich")]
+            starts = [["mpirun.mpich"] + ranks + ([] if crowded else ["-bind-to", "core"]) + flags + [os.path.join(self.folder, "bench.mpich")]]
         environment = dict(os.environ, PEERS_SHM=f"/proc/{os.getpid()}/fd/{self.common}", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         sizes = ",".join(map(str, self.arguments.sizes))
-        try:
-            subprocess.run(self.shield + start + ["--colls", ",".join(names), "--sizes", sizes, "--out", table], env=environment, check=True,
-                           timeout=300, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+        if not run_together([self.shield + start + ["--colls", ",".join(names), "--sizes", sizes, "--out", table] for start in starts], environment):
             return {}
         rows = {}
         with open(table) as file:
@@ -105,6 +108,20 @@ class Runner:
                 size = int(cells[4])
                 rows[-size if cells[2].endswith("_inplace") else size] = (float(cells[5]), placement(float(cells[13]), float(cells[14])))
         return rows
+
+
+def run_together(commands, environment):
+    """True when all ended well in time."""
+    parts = [subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for command in commands]
+    deadline = time.monotonic() + LIMIT
+    try:
+        return all([part.wait(timeout=max(0.1, deadline - time.monotonic())) == 0 for part in parts])
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        for part in parts:
+            part.kill()
+            part.wait()
 
 
 def placement(before, after):
@@ -253,7 +270,7 @@ def main():
         with open(arguments.add_to) as file:
             earlier = [as_read(row) for row in json.load(file)]
     try:
-        build(folder)
+        build(folder, {FLAVOURS[known[name].split()[0]] for name in arguments.peers.split(",")})
         runner = Runner(arguments, folder)
         print(f"# {arguments.ranks} ranks, {os.cpu_count()} cores, scheduler {'SCHED_RR' if runner.shield else 'default'}; "
               "ratio = Peal / best peer of the same placement; below 1 Peal is faster", flush=True)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Peal between hosts, which are network namespaces of this machine joined by veth pairs and a bridge, against Open MPI, MPICH and Peal's own
-flat schedules; free or shaped (tc tbf) to a rate, and counting what crosses the links.
+"""Peal between hosts, which are network namespaces of this machine joined by veth pairs and a bridge, against Open MPI, MPICH, Gloo and
+Peal's own flat schedules; free or shaped (tc tbf) to a rate, and counting what crosses the links.
 
     bench/network/network.py                                   2 hosts, 1 and 2 ranks each, 1 Gb/s: ten minutes
     bench/network/network.py --hosts 2 --each 2 --rates 1gbit,10gbit --sizes 64K,1M,16M --collectives all_reduce,broadcast
@@ -11,13 +11,15 @@ bench/peers/bench_common.h has it), median over the repeats; *line*: the least t
 headers: 1514 bytes on the wire carry 1448) through the busiest host's link at the shaped rate, over p50; *crossed*: bytes that left all
 hosts a call, counted by the kernel on the hosts' interfaces, and how many times the fewest possible these are (headers and
 acknowledgements are in it: a factor of 1.05 on a shaped link is none too many); *peer*, *flat*: Peal's p50 / that of the best peer and of
-Peal's best flat algorithm, medians of the repeats' ratios. All run under the same scheduler class (SCHED_RR where allowed). A bucket saves
-up a millisecond while nothing is sent, so that short calls can be faster than the line, by more where the library aligns its ranks longer.
+Peal's best flat algorithm, medians of the repeats' ratios; *in a row*: the same of calls one behind the other. All run under the same
+scheduler class (SCHED_RR where allowed). A bucket saves up a millisecond while nothing is sent, so that short calls with aligned starts can
+be faster than the line, by more where the library aligns its ranks longer; calls in a row find nothing saved up.
 
 Host i has core i modulo the cores of this machine to itself or shares it. MPICH's ranks never yield, so it takes part only where there is a
-core a rank. Needs root, iproute2, openmpi-bin, libopenmpi-dev, mpich and libmpich-dev. All that it makes is removed at the end, also after
-Ctrl-C."""
+core a rank. Needs root, iproute2, openmpi-bin, libopenmpi-dev, mpich, libmpich-dev and libgloo-dev. All that it makes is removed at the end,
+also after Ctrl-C."""
 import argparse
+import dataclasses
 import importlib.util
 import json
 import os
@@ -33,11 +35,12 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "bench/peers"))
-from peers import PEER_NAMES, build, name_of, size_of  # noqa: E402
+from peers import GLOO_ALGORITHMS, PEER_NAMES, build, gloo_ranks, name_of, size_of  # noqa: E402
 
 FLAT = {"all_reduce": ("ring", "rabenseifner", "recursive_doubling"), "broadcast": ("tree",), "reduce": ("tree",), "all_gather": ("ring", "direct"),
         "reduce_scatter": ("ring", "direct"), "all_to_all": (), "gather": ("direct",), "scatter": ("direct",)}
 FRAME = 1514 / 1448  # bytes on the wire a byte of payload, of full frames
+PEERS = ("openmpi", "openmpi han", "mpich", *(f"gloo {algorithm}" for algorithm in GLOO_ALGORITHMS))
 LIMIT = 150  # seconds that one run of a program may take
 COUNTED_FROM = 64 << 10  # smaller calls are all headers
 
@@ -124,6 +127,14 @@ def fewest(collective, size, hosts, each):
     return (h - 1) / h * size, (h - 1) / h * size  # gather, scatter
 
 
+@dataclasses.dataclass
+class Point:
+    """Microseconds of a call with aligned starts and of one in a row, and what was measured."""
+    p50: float
+    in_a_row: float
+    way: str
+
+
 class Runner:
     def __init__(self, arguments, folder, lab, each):
         self.arguments, self.folder, self.lab, self.each = arguments, folder, lab, each
@@ -144,7 +155,7 @@ class Runner:
         return ["taskset", "-c", str(host % os.cpu_count())]
 
     def peal(self, collective, sizes, algorithm="", iterations=0):
-        """{size: (p50 us, algorithm)}"""
+        """{size: Point}"""
         out = os.path.join(self.folder, "peal.json")
         rows = {}
         for size in sizes:
@@ -159,13 +170,33 @@ class Runner:
                 continue
             with open(out) as file:
                 row = json.load(file)["rows"][0]
-            rows[size] = (row["out_of_place"]["p50_us"], row["algorithm"])
+            rows[size] = Point(row["out_of_place"]["p50_us"], row["out_of_place"]["time_us"], row["algorithm"])
         return rows
 
     def peer(self, name, collective, sizes, iterations=0):
         table = os.path.join(self.folder, "peer.csv")
         open(table, "w").close()
         os.ftruncate(self.common, 0)
+        flavour = name.split()[0]
+        words = ["--colls", PEER_NAMES[collective], "--sizes", ",".join(map(str, sizes)), "--out", table, "--budget", "0.2"]
+        words += ["--min-iters", str(iterations), "--max-iters", str(iterations)] if iterations else []
+        environment = {"PEERS_SHM": f"/proc/{os.getpid()}/fd/{self.common}", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        if flavour == "gloo":
+            ranks = gloo_ranks(self.folder, self.ranks, "eth0", name.split()[1])
+            parts = [(r // self.each, [*self.shield, *self.cpus(r // self.each), *command, *words]) for r, command in enumerate(ranks)]
+        else:
+            parts = [(0, self.mpi(name, words))]
+        self.lab.run(parts, environment)
+        rows = {}
+        with open(table) as file:
+            for size, line in zip(sizes, file):  # a row a size; of fewer bytes than ranks it is a little more than was asked for
+                cells = line.strip().split(",")
+                if len(cells) == 15 and cells[12] == "ok":
+                    rows[size] = Point(float(cells[5]), float(cells[10]), name)
+        return rows
+
+    def mpi(self, name, words):
+        """What starts the program of an MPI with `words` on all hosts."""
         hosts = ",".join(f"192.168.77.{i + 1}:{self.each}" for i in range(self.count))
         flavour = name.split()[0]
         if flavour == "openmpi":
@@ -176,18 +207,8 @@ class Runner:
         else:
             start = ["mpirun.mpich", "-hosts", hosts, "-np", str(self.ranks), "-launcher", "ssh", "-launcher-exec", self.agent, "-iface", "eth0",
                      "-genv", "UCX_TLS", "tcp,self", "-genv", "UCX_NET_DEVICES", "eth0"]
-        program = [os.path.join(self.folder, "bench." + flavour), "--colls", PEER_NAMES[collective], "--sizes", ",".join(map(str, sizes)), "--out", table]
-        program += ["--budget", "0.2"] + (["--min-iters", str(iterations), "--max-iters", str(iterations)] if iterations else [])
-        environment = {"PEERS_SHM": f"/proc/{os.getpid()}/fd/{self.common}", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         me = [*self.cpus(0), "unshare", "--uts", "sh", "-c", f'hostname {self.lab.hosts[0]}; exec "$@"', "mpirun", *self.shield]
-        self.lab.run([(0, [*me, *start, *program])], environment)
-        rows = {}
-        with open(table) as file:
-            for size, line in zip(sizes, file):  # a row a size; of fewer bytes than ranks it is a little more than was asked for
-                cells = line.strip().split(",")
-                if len(cells) == 15 and cells[12] == "ok":
-                    rows[size] = (float(cells[5]), name)
-        return rows
+        return [*me, *start, os.path.join(self.folder, "bench." + flavour), *words]
 
     def crossed(self, collective, size):
         """Bytes that leave all hosts in one call of Peal's choice: what a run of more calls sends more."""
@@ -207,6 +228,10 @@ def ratio_of(mine, theirs):
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} - {max(ratios):.2f})" if ratios else "-"
 
 
+def median_of(points):
+    return statistics.median(point.p50 for point in points.values())
+
+
 def measure(runner, collective, arguments):
     """Rows of one table, as they are printed and as data."""
     lab, sizes = runner.lab, arguments.sizes
@@ -218,21 +243,19 @@ def measure(runner, collective, arguments):
         if name == "mpich" and runner.ranks > os.cpu_count():
             continue
         ways[name] = lambda n=name: runner.peer(n, collective, sizes)
-    points = {}  # (way, size) -> p50s by repeat
-    chosen = {}
+    points = {}  # (way, size) -> Points by repeat
     for repeat in range(arguments.pairs):
         for way, run in ways.items():
-            for size, (p50, algorithm) in run().items():
-                points.setdefault((way, size), {})[repeat] = p50
-                if way == "peal":
-                    chosen[size] = algorithm
+            for size, point in run().items():
+                points.setdefault((way, size), {})[repeat] = point
     rows = []
     for size in sizes:
         mine = points.get(("peal", size))
         if not mine:
             continue
-        row = {"hosts": runner.count, "each": runner.each, "rate": lab.rate, "collective": collective, "bytes": size, "algorithm": chosen[size],
-               "p50_us": statistics.median(mine.values()), "all": {way: list(p.values()) for (way, s), p in points.items() if s == size}}
+        chosen = list(mine.values())[-1].way
+        row = {"hosts": runner.count, "each": runner.each, "rate": lab.rate, "collective": collective, "bytes": size, "algorithm": chosen,
+               "p50_us": median_of(mine), "all": {way: [(point.p50, point.in_a_row) for point in p.values()] for (way, s), p in points.items() if s == size}}
         least_busiest, least_all = fewest(collective, size, runner.count, runner.each)
         line = "-"
         if lab.rate != "free" and size >= COUNTED_FROM:
@@ -247,15 +270,17 @@ def measure(runner, collective, arguments):
         def against(prefix):
             known = {way: p for (way, s), p in points.items() if s == size and way != "peal" and way.startswith("flat ") == prefix}
             if not known:
-                return "-", "-"
-            best = min(known, key=lambda way: statistics.median(known[way].values()))
-            both = [r for r in mine if r in known[best]]
-            text = ratio_of([mine[r] for r in both], [known[best][r] for r in both])
-            return f"{statistics.median(known[best].values()):.4g} {best.removeprefix('flat ')}", text
+                return "-", "-", "-"
+            best = min(known, key=lambda way: median_of(known[way]))
+            both = [(mine[r], known[best][r]) for r in mine if r in known[best]]
+            fastest_in_a_row = [min(p[r].in_a_row for p in known.values() if r in p) for r in mine if r in known[best]]
+            in_a_row = ratio_of([own.in_a_row for own, _ in both], fastest_in_a_row)
+            return f"{median_of(known[best]):.4g} {best.removeprefix('flat ')}", ratio_of([a.p50 for a, _ in both], [b.p50 for _, b in both]), in_a_row
 
-        peer, peer_ratio = against(False)
-        flat, flat_ratio = against(True)
-        print(f"| {name_of(size)} | {chosen[size]} | {row['p50_us']:.4g} | {line} | {crossed} | {peer} | {peer_ratio} | {flat} | {flat_ratio} |", flush=True)
+        peer, peer_ratio, peer_in_a_row = against(False)
+        flat, flat_ratio, _ = against(True)
+        print(f"| {name_of(size)} | {chosen} | {row['p50_us']:.4g} | {line} | {crossed} | {peer} | {peer_ratio} | {peer_in_a_row} | {flat} | {flat_ratio} |",
+              flush=True)
         rows.append(row)
     return rows
 
@@ -276,7 +301,7 @@ def main():
     parser.add_argument("--collectives", default=",".join(FLAT))
     parser.add_argument("--sizes", default="8,64K,1M,16M")
     parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--peers", default="openmpi,mpich", help="comma separated: openmpi, openmpi han, mpich; or none")
+    parser.add_argument("--peers", default="openmpi,mpich", help="comma separated: " + ", ".join(PEERS) + "; or none")
     parser.add_argument("--no-flat", dest="flat", action="store_false", help="leave Peal's flat algorithms out (one rank a host has no others)")
     parser.add_argument("--no-count", dest="count", action="store_false", help="do not count the bytes that cross")
     parser.add_argument("--peal", default=os.path.join(ROOT, "build/release/bin/peal"))
@@ -287,6 +312,9 @@ def main():
     wrong = [c for c in arguments.collectives.split(",") if c not in FLAT]
     if wrong:
         sys.exit(f"{wrong[0]!r} is not measured here; type one or more of: {', '.join(FLAT)}")
+    unknown = [name for name in arguments.peers if name not in PEERS]
+    if unknown:
+        sys.exit(f"{unknown[0]!r} is not known here; type one or more of: {', '.join(PEERS)}")
     if not os.path.exists(arguments.peal):
         sys.exit(f"There is no {arguments.peal}; type ./quickstart first, or give --peal.")
     reason = hosts_module.why_not()
@@ -306,7 +334,7 @@ def main():
                         runner = Runner(arguments, folder, lab, each)
                         for collective in arguments.collectives.split(","):
                             print(f"\n| {collective}, {hosts} hosts of {each}, {rate} | algorithm | p50 us | line | crossed | best peer us | Peal / peer | "
-                                  "best flat us | Peal / flat |\n|---|---|---|---|---|---|---|---|---|", flush=True)
+                                  "in a row | best flat us | Peal / flat |\n|---|---|---|---|---|---|---|---|---|---|", flush=True)
                             rows += measure(runner, collective, arguments)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
