@@ -305,11 +305,16 @@ bool Execution::do_recv_reduce(const BoundOp& bound, const Strand& strand) {
   return !failed_;
 }
 
-// One run of memory of a fused op: `room` gets what goes on, and `dst`, unless null, the same. `src` null: nothing is reduced.
+// One run of memory of a fused op: `room` gets what goes on, and `dst` the same; one of them may be null. `src` null: nothing is reduced.
 void Execution::pass_on(std::byte* room, std::byte* dst, const std::byte* src, const std::byte* incoming, std::uint64_t count, bool raw,
                         bool finish, reduce::Stores slot) const {
   const std::size_t bytes = count * element_;
-  if (src == nullptr) {
+  if (room == nullptr) {  // it is read again at once
+    if (src == nullptr)
+      reduce::copy(dst, incoming, bytes, reduce::Stores::cached);
+    else
+      combine(dst, src, incoming, count, raw, finish, operands_->combine_cached);
+  } else if (src == nullptr) {
     reduce::copy(room, incoming, bytes, slot);
     if (dst != nullptr) reduce::copy(dst, incoming, bytes, operands_->stores);
   } else if (slot == reduce::Stores::streaming && dst != nullptr) {  // what went past the caches would have to be fetched back
@@ -339,6 +344,7 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
   const bool finish = operands_->averaged && (op.flags & schedule::kFinish) != 0;
   const std::int32_t dst_chunk = bound.chunk(op.dst);
   const std::int32_t src_chunk = bound.chunk(op.src);
+  const bool is_sent_from_dst = store && op.dst.count == 1 && is_sent_from_memory(*out.sender, bytes);
   std::size_t offset = 0;
   for (std::int32_t i = 0; i < op.dst.count && !failed_; ++i) {
     const schedule::Extent d = part(op.dst, dst_chunk + i, bound, strand);
@@ -351,11 +357,15 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
       incoming = tile_.data();
     }
     const std::byte* src = reduce_it ? at(op.src, part(op.src, src_chunk + i, bound, strand).offset) : nullptr;
-    pass_on(room + offset, store ? at(op.dst, d.offset) : nullptr, src, incoming, d.count, raw, finish, slot);
+    pass_on(is_sent_from_dst ? nullptr : room + offset, store ? at(op.dst, d.offset) : nullptr, src, incoming, d.count, raw, finish, slot);
     offset += run;
   }
   if (failed_) return false;
-  publish(out_index, bytes, tag_to_send(out, bound, strand));
+  const transport::Tag* const tag = tag_to_send(out, bound, strand);
+  if (is_sent_from_dst)
+    out.sender->publish_from(at(op.dst, part(op.dst, dst_chunk, bound, strand).offset), bytes, tag);
+  else
+    publish(out_index, bytes, tag);
   note_sent(out, strand);
   in.receiver->release();
   return true;

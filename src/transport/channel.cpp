@@ -3,6 +3,11 @@
 
 namespace peal::transport {
 
+void Sender::publish_from(const std::byte* data, std::size_t bytes, const Tag* tag) {
+  if (bytes > 0) std::memcpy(acquire(bytes), data, bytes);
+  publish(bytes, tag);
+}
+
 bool Sender::send_reference(const std::byte*, std::size_t, const Tag*) { return false; }
 bool Sender::can_show(const std::byte*, std::size_t) { return false; }
 bool Sender::show(const std::byte*, std::size_t, const Tag*, std::byte*) { return false; }

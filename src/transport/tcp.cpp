@@ -21,6 +21,12 @@ long kernel_limit(const char* path) {
   return std::strtol(text, nullptr, 10);
 }
 
+bool is_within_host(int fd) {
+  const auto here = net::local_address(fd);
+  const auto there = net::peer_address(fd);
+  return here && there && net::is_same_host(*here, *there);
+}
+
 }  // namespace
 
 TcpTransport::TcpTransport(TcpListener& listener, std::uint64_t communicator, int rank, std::vector<net::Address> peers,
@@ -132,7 +138,12 @@ void TcpTransport::tune(int fd) {
   if (auto done = net::set_no_delay(fd); !done) note(done.error().message);
   size_buffers(fd);
   net::set_quick_ack(fd);  // the first exchanges are questions and answers
-  if (options_.congestion_control.empty()) return;
+  if (options_.congestion_control.empty()) {
+    // There is no network to be fair to, and one that paces (bbr) would set a timer for every packet. Where it is refused the system's
+    // stays.
+    if (is_within_host(fd)) (void)net::request_congestion_control(fd, "reno");
+    return;
+  }
   const auto control = net::request_congestion_control(fd, options_.congestion_control);
   if (!control) note(control.error().message);
   if (control && !control->is_granted) note(control->note);

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <net/socket.hpp>
 #include <transport/tcp.hpp>
+#include <utility>
 
 namespace peal::transport {
 
@@ -46,15 +47,19 @@ void TcpLink::spoil(const char* what) {
                             {}});
 }
 
-std::size_t TcpLink::write(const TcpHeader& header, const std::byte* data, std::size_t bytes) {
+std::size_t TcpLink::write(const TcpHeader& header, const std::byte* data, std::size_t bytes, std::size_t skipped) {
   if (is_broken_) return 0;
-  iovec parts[2] = {{const_cast<TcpHeader*>(&header), kTcpHeaderBytes}, {const_cast<std::byte*>(data), bytes}};
+  const std::size_t of_header = std::min(skipped, kTcpHeaderBytes);
+  const std::size_t of_data = skipped - of_header;
+  iovec parts[2] = {{reinterpret_cast<std::byte*>(const_cast<TcpHeader*>(&header)) + of_header, kTcpHeaderBytes - of_header},
+                    {const_cast<std::byte*>(data) + of_data, bytes - of_data}};
+  const bool has_header = of_header < kTcpHeaderBytes;
   msghdr message{};
-  message.msg_iov = parts;
-  message.msg_iovlen = bytes > 0 ? 2 : 1;
+  message.msg_iov = has_header ? parts : parts + 1;
+  message.msg_iovlen = (has_header ? 1 : 0) + (bytes > of_data ? 1 : 0);
   for (;;) {
     const ssize_t sent = ::sendmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent >= 0) return static_cast<std::size_t>(sent);
+    if (sent >= 0) return owner_.moved(static_cast<std::size_t>(sent));
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) lose(errno);
     return 0;
@@ -71,7 +76,7 @@ bool TcpLink::push() {
       return false;
     }
     if (moved->bytes == 0) return false;
-    slot.begin += moved->bytes;
+    slot.begin += owner_.moved(moved->bytes);
     if (slot.begin < slot.end) return false;
     s.head_ = (s.head_ + 1) % s.slots_.size();
     --s.count_;
@@ -131,10 +136,10 @@ TcpSender::Slot& TcpSender::free_slot() {
   return slot;
 }
 
-bool TcpSender::is_ready() { return is_acquired_ || has_slot(); }
+bool TcpSender::is_ready() { return is_acquired_ || open_.data != nullptr || has_slot(); }
 
 std::byte* TcpSender::acquire(std::size_t) {
-  if (!is_acquired_ && !has_slot()) return nullptr;
+  if (!is_acquired_ && (open_.data != nullptr || !has_slot())) return nullptr;
   is_acquired_ = true;
   return free_slot().bytes.get() + kTcpHeaderBytes;
 }
@@ -150,16 +155,42 @@ void TcpSender::publish(std::size_t bytes, const Tag* tag) {
   if (!link_.push()) link_.hold_back();
 }
 
-bool TcpSender::send(const std::byte* data, std::size_t bytes, const Tag* tag) {
-  if (!has_slot()) return false;
-  std::size_t written = 0;
+void TcpSender::publish_from(const std::byte* data, std::size_t bytes, const Tag* tag) {
+  is_acquired_ = false;
   const TcpHeader header = next_header(bytes, tag);
-  if (count_ == 0) {
-    written = link_.write(header, data, bytes);
-    if (written == kTcpHeaderBytes + bytes) return true;
-    if (link_.is_broken_) return false;
+  const std::size_t written = count_ == 0 ? link_.write(header, data, bytes, 0) : 0;
+  if (written < kTcpHeaderBytes + bytes) hold(header, data, bytes, written);
+}
+
+bool TcpSender::send(const std::byte* data, std::size_t bytes, const Tag* tag) {
+  if (open_.data == nullptr) {
+    if (!has_slot()) return false;
+    open_ = {next_header(bytes, tag), data, 0, 0, 0};
+  } else if (open_.data != data) {
+    return false;  // another one is on its way
   }
-  // The rest goes into a slot even where the kernel took nothing: a schedule may count on `slots` messages that go without a receiver.
+  if (count_ == 0 || (bytes >= kLeastWaiting && link_.push())) open_.written += link_.write(open_.header, data, bytes, open_.written);
+  const bool has_gone = open_.written == kTcpHeaderBytes + bytes;
+  if (!has_gone && (link_.is_broken_ || may_wait(bytes))) return false;
+  if (!has_gone) hold(open_.header, data, bytes, open_.written);
+  open_.data = nullptr;
+  return true;
+}
+
+// A copy of a long message costs more than some polls. But for no longer than something moves: a schedule may count on `slots` messages
+// that go without a receiver.
+bool TcpSender::may_wait(std::size_t bytes) {
+  if (bytes < kLeastWaiting) return false;
+  const std::uint64_t moved = link_.owner_.moved_bytes();
+  if (std::exchange(open_.moved, moved) != moved) open_.waits = 0;
+  if (++open_.waits > kMostWaits) return false;
+  is_waited_ = true;
+  link_.push_others();
+  return true;
+}
+
+// What the kernel has not taken goes into a slot.
+void TcpSender::hold(const TcpHeader& header, const std::byte* data, std::size_t bytes, std::size_t written) {
   Slot& slot = free_slot();
   std::memcpy(slot.bytes.get(), &header, kTcpHeaderBytes);
   const std::size_t skipped = written > kTcpHeaderBytes ? written - kTcpHeaderBytes : 0;
@@ -168,10 +199,10 @@ bool TcpSender::send(const std::byte* data, std::size_t bytes, const Tag* tag) {
   slot.end = kTcpHeaderBytes + bytes;
   ++count_;
   link_.hold_back();
-  return true;
 }
 
 bool TcpSender::flush() {
+  if (open_.data != nullptr) return false;
   if (count_ == 0) return true;
   if (link_.push()) return true;
   is_waited_ = true;

@@ -41,7 +41,7 @@ bool TcpReceiver::read_more(std::size_t at_most) {
     link_.lose(moved ? 0 : EIO);
     return false;
   }
-  end_ += moved->bytes;
+  end_ += link_.owner_.moved(moved->bytes);
   return moved->bytes > 0;
 }
 
@@ -108,7 +108,7 @@ bool TcpReceiver::receive_direct(std::byte* data) {
       link_.lose(got == 0 ? 0 : errno);
       return false;
     }
-    const std::size_t here = std::min(static_cast<std::size_t>(got), header_.length - stored_);
+    const std::size_t here = std::min(link_.owner_.moved(static_cast<std::size_t>(got)), header_.length - stored_);
     stored_ += here;
     end_ = static_cast<std::size_t>(got) - here;  // the start of the next frame
   }

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <base/clock.hpp>
 #include <cstring>
 #include <net/handshake.hpp>
@@ -300,6 +301,66 @@ TEST(Tcp, BothMaySendFarMoreThanTheKernelHoldsWhileTheyPoll) {
   EXPECT_TRUE(rank(*p.zero, 1));
   other.join();
   EXPECT_TRUE(is_fine1);
+}
+
+/// Sends messages of `data` until one has gone in part only; how many went before it, or -1.
+int fill_up(Sender& out, const std::vector<std::byte>& data) {
+  for (int sent = 0; sent < 1000; ++sent)
+    if (!out.send(data.data(), data.size(), nullptr)) return sent;
+  return -1;
+}
+
+/// Takes messages until none comes for a while, and looks whether all their bytes are `value`.
+int drain(TcpTransport& mine, std::byte value) {
+  int taken = 0;
+  Receiver& in = *mine.receiver(0);
+  while (wait_for([&] { return in.peek() != nullptr; }, kSecond / 5)) {
+    const Message& message = *in.peek();
+    for (std::size_t i = 0; i < message.bytes; ++i)
+      if (message.data[i] != value) return -1;
+    in.release();
+    ++taken;
+  }
+  return taken;
+}
+
+TEST(Tcp, LongMessageWaitsForTheKernelAWhileAndIsThenHeldBack) {
+  Pair p;
+  ASSERT_TRUE(p.connect());
+  Sender& out = *p.zero->sender(1);
+  std::vector<std::byte> data(256 * 1024, std::byte{1});
+  int sent = fill_up(out, data);
+  ASSERT_GT(sent, 0);
+  // Nobody receives, so it is copied, and then the source may change.
+  int tries = 0;
+  while (!out.send(data.data(), data.size(), nullptr) && tries < 100000) ++tries;
+  ASSERT_LT(tries, 100000) << "a message that nobody receives is never held back";
+  ++sent;
+  std::fill(data.begin(), data.end(), std::byte{2});
+  int taken = 0;
+  std::thread receiver([&] { taken = drain(*p.one, std::byte{1}); });
+  EXPECT_TRUE(wait_for([&] { return out.flush(); }));
+  receiver.join();
+  EXPECT_EQ(taken, sent);
+}
+
+TEST(Tcp, LongMessageGoesOutOfTheCallersMemoryAndNothingOvertakesIt) {
+  Pair p;
+  ASSERT_TRUE(p.connect());
+  Sender& out = *p.zero->sender(1);
+  const std::vector<std::byte> data(256 * 1024, std::byte{1});
+  int sent = fill_up(out, data);
+  ASSERT_GT(sent, 0);
+  EXPECT_TRUE(out.is_ready()) << "who sends it must come back";
+  EXPECT_FALSE(out.send(&kByte, 1, nullptr));
+  EXPECT_EQ(out.acquire(8), nullptr);
+  EXPECT_FALSE(out.flush());
+  int taken = 0;
+  std::thread receiver([&] { taken = drain(*p.one, std::byte{1}); });
+  EXPECT_TRUE(wait_for([&] { return out.send(data.data(), data.size(), nullptr); }));
+  EXPECT_TRUE(wait_for([&] { return out.flush(); }));
+  receiver.join();
+  EXPECT_EQ(taken, sent + 1);
 }
 
 }  // namespace

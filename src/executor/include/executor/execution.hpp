@@ -198,6 +198,11 @@ class Execution {
   reduce::Stores stores_for_slot(std::uint32_t edge, std::size_t bytes) const {
     return bytes >= FillChoice::kLeastBytes && edges_[edge].sender->fills_shared_memory() ? fills_[edge].stores() : reduce::Stores::cached;
   }
+  /// True where a long message that is stored here as well goes out of the memory where it is stored, because the transport copies it
+  /// anyway.
+  static bool is_sent_from_memory(const transport::Sender& to, std::size_t bytes) {
+    return bytes >= FillChoice::kLeastBytes && !to.fills_shared_memory();
+  }
   void publish(std::uint32_t edge, std::size_t bytes, const transport::Tag* tag) {
     edges_[edge].sender->publish(bytes, tag);
     if (bytes >= FillChoice::kLeastBytes) fills_[edge].sent(bytes, tag != nullptr, now_ns());

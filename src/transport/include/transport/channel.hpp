@@ -36,7 +36,12 @@ class Sender {
   /// Sends what was acquired; visible to the receiver, in order, some time after. `tag` may be null.
   virtual void publish(std::size_t bytes, const Tag* tag) = 0;
 
-  /// acquire + copy + publish in one, where the transport can save a copy. The source may be changed after it returned true.
+  /// Publishes a copy of `data` in place of what was acquired, out of the caller's memory where the transport can save the copy.
+  virtual void publish_from(const std::byte* data, std::size_t bytes, const Tag* tag);
+
+  /// acquire + copy + publish in one, where the transport can save a copy. False: part of a message of 64 KiB and more may have gone, so
+  /// call again with the same arguments, the bytes unchanged, before anything else goes this way. The source may be changed after it
+  /// returned true.
   virtual bool send(const std::byte* data, std::size_t bytes, const Tag* tag) = 0;
 
   /// True where acquire() gives memory that the receiver itself reads: then it matters how the caller stores into it.

@@ -3,7 +3,8 @@
 // other cannot both sit on unsent bytes; a call is over for the peer only when flush() has said so.
 //
 // A frame is a header of 40 bytes (magic, length, sequence, flags, tag) and the payload. send() writes both with one system call out of
-// the caller's memory; what the kernel does not take is copied into a slot. receive() reads long payloads straight into place.
+// the caller's memory. What the kernel does not take of a long message stays there, to be tried again, while other bytes come or go;
+// else, and of a short one, it is copied into a slot. receive() reads long payloads straight into place.
 // A lost connection, a peer that closes while somebody waits for more, and bytes that are no frames are reported by health(), with the
 // peer.
 //
@@ -25,7 +26,7 @@ struct TcpOptions {
   std::size_t message_bytes = 256 * 1024;
   int slots = 4;                              ///< messages held back per channel while the kernel takes no more
   int socket_buffer_bytes = 4 * 1024 * 1024;  ///< a wish: the kernel's limits (net.core.wmem_max) hold, see notes()
-  std::string congestion_control;             ///< a wish, empty for the system's
+  std::string congestion_control;             ///< a wish; empty: reno within a host, else the system's
   std::int64_t connect_timeout_ns = 10'000'000'000;
 };
 
@@ -53,12 +54,20 @@ class TcpTransport final : public Transport {
 
  private:
   friend class TcpLink;
+  friend class TcpSender;
+  friend class TcpReceiver;
   TcpTransport(TcpListener& listener, std::uint64_t communicator, int rank, std::vector<net::Address> peers, const TcpOptions& options);
   TcpLink* link(int peer, int channel);
   void take_mail();
   void tune(int fd);
   void size_buffers(int fd);
   void note(std::string text);
+  /// Counts bytes that came or went, and returns them.
+  std::size_t moved(std::size_t bytes) {
+    moved_bytes_ += bytes;
+    return bytes;
+  }
+  std::uint64_t moved_bytes() const { return moved_bytes_; }
   void push_pending();
   void break_down(Failure failure);
 
@@ -72,6 +81,7 @@ class TcpTransport final : public Transport {
   std::vector<std::unique_ptr<TcpLink>> links_;  // by peer and channel
   std::vector<TcpLink*> open_links_;
   std::vector<TcpLink*> pending_;  // links with bytes held back
+  std::uint64_t moved_bytes_ = 0;
   std::vector<std::string> notes_;
   std::unique_ptr<std::vector<pollfd>> poll_set_;
   bool is_registered_ = false;

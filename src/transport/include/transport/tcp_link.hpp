@@ -30,6 +30,7 @@ class TcpSender final : public Sender {
   bool is_ready() override;
   std::byte* acquire(std::size_t bytes) override;
   void publish(std::size_t bytes, const Tag* tag) override;
+  void publish_from(const std::byte* data, std::size_t bytes, const Tag* tag) override;
   bool send(const std::byte* data, std::size_t bytes, const Tag* tag) override;
   bool flush() override;
   int poll_descriptor() const override;
@@ -41,14 +42,26 @@ class TcpSender final : public Sender {
     std::size_t begin = 0;
     std::size_t end = 0;
   };
+  struct Open {  // a message of which a part has gone, straight out of the caller's memory
+    TcpHeader header;
+    const std::byte* data = nullptr;  // null: none
+    std::size_t written = 0;          // with the header
+    std::uint64_t moved = 0;          // moved_bytes() of the transport when it was last tried
+    int waits = 0;                    // tries since something moved
+  };
+  static constexpr std::size_t kLeastWaiting = 64 * 1024;
+  static constexpr int kMostWaits = 32;
   Slot& free_slot();
   bool has_slot();
+  bool may_wait(std::size_t bytes);
+  void hold(const TcpHeader& header, const std::byte* data, std::size_t bytes, std::size_t written);
   TcpHeader next_header(std::size_t bytes, const Tag* tag);
 
   TcpLink& link_;
   std::vector<Slot> slots_;
   std::size_t head_ = 0;
   std::size_t count_ = 0;
+  Open open_;
   std::uint32_t sequence_ = 0;
   bool is_acquired_ = false;
   bool is_waited_ = false;
@@ -109,8 +122,8 @@ class TcpLink {
  private:
   friend class TcpSender;
   friend class TcpReceiver;
-  /// Bytes written of header and payload; 0 when the kernel takes none, or when the link broke.
-  std::size_t write(const TcpHeader& header, const std::byte* data, std::size_t bytes);
+  /// Bytes written of header and payload behind the first `skipped`; 0 when the kernel takes none, or when the link broke.
+  std::size_t write(const TcpHeader& header, const std::byte* data, std::size_t bytes, std::size_t skipped);
   void lose(int error);
   void spoil(const char* what);
   std::size_t message_bytes() const;
