@@ -19,11 +19,11 @@ struct WaitPolicy {
   std::atomic<std::int64_t> crowded_until_ns{0};  ///< others compete for our cores until then: do not yield, sleep
   /// Before the first wait. Where ranks share cores, who yields lets the rank run that it waits for, and yields take as long as the
   /// others' work: only somebody who holds the core for a whole tick (4 ms) is a stranger, and sleeping costs ten times the yields.
-  /// A poll of sockets is a system call: thousands of them are milliseconds, in which a rank, or a thread of the kernel that has the
-  /// data, waits for this core. A yield beside it costs little.
+  /// A poll of sockets is a system call, during which a rank, or a thread of the kernel that has the data, waits for this core. A yield
+  /// beside it costs no more.
   void fit(int ranks_on_host, int cores, bool polls_sockets) {
     if (ranks_on_host <= cores && !polls_sockets) return;
-    spins = ranks_on_host <= cores ? 20 : 10;
+    spins = polls_sockets ? 2 : 10;
     crowd_ns = 3'500'000;
     crowded_for_ns = 20'000'000;
   }
