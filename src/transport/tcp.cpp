@@ -139,8 +139,7 @@ void TcpTransport::tune(int fd) {
   size_buffers(fd);
   net::set_quick_ack(fd);  // the first exchanges are questions and answers
   if (options_.congestion_control.empty()) {
-    // There is no network to be fair to, and one that paces (bbr) would set a timer for every packet. Where it is refused the system's
-    // stays.
+    // There is no network to be fair to (docs/decisions/reno-within-a-host.md). Where it is refused the system's stays.
     if (is_within_host(fd)) (void)net::request_congestion_control(fd, "reno");
     return;
   }
