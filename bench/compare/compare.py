@@ -11,8 +11,9 @@ point stands a flag exchange between the two cores, before and after it: under 5
 A point during which this changed is dropped. In each placement the best peer is the one of the lowest median; each of Peal's points is set
 against that peer's point of the nearest repeat (Peal / peer). All run under the same scheduler class (SCHED_RR where allowed and ranks <=
 cores), bound to cores. A cell is won when the median ratio is at most 1.00 and the upper 95 % bound of the median (by order statistics, so
-it needs five pairs) at most 1.05. p50: calls with aligned starts, maximum over ranks, as bench/peers/bench_common.h has it. Needs openmpi-bin,
-libopenmpi-dev, mpich, libmpich-dev and libgloo-dev (installed when root)."""
+it needs five pairs) at most 1.05. Out of place, save broadcast, which the others have in place only. p50: calls with aligned starts, maximum
+over ranks, as bench/peers/bench_common.h has it. Needs openmpi-bin, libopenmpi-dev, mpich, libmpich-dev and libgloo-dev (installed when
+root)."""
 import argparse
 import collections
 import json
@@ -65,7 +66,7 @@ class Runner:
         self.common = os.memfd_create("peal-compare")  # what the peers' ranks align by: no name, so nothing is left behind, however this ends
 
     def peal(self, collective):
-        """{size: (p50 us, placement)} out of place, and in place under negative sizes."""
+        """{size: (p50 us, placement)} out of place (of broadcast in place), and in place under negative sizes."""
         rows = {}
         for size in [0] if collective == "barrier" else self.arguments.sizes:
             out = os.path.join(self.folder, "peal.json")
@@ -74,7 +75,8 @@ class Runner:
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             with open(out) as file:
                 row = json.load(file)["rows"][0]
-            rows[size] = (row["out_of_place"]["p50_us"], placement(*row["line_ns"]["out_of_place"]))
+            half = "in_place" if collective == "broadcast" else "out_of_place"
+            rows[size] = (row[half]["p50_us"], placement(*row["line_ns"][half]))
             if collective == "all_reduce":
                 rows[-size] = (row["in_place"]["p50_us"], placement(*row["line_ns"]["in_place"]))
         return rows

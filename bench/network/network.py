@@ -155,13 +155,14 @@ class Runner:
         return ["taskset", "-c", str(host % os.cpu_count())]
 
     def peal(self, collective, sizes, algorithm="", iterations=0):
-        """{size: Point}"""
+        """{size: Point}; broadcast in place, because the others have no other."""
+        place = "--in-place" if collective == "broadcast" else "--out-of-place"
         out = os.path.join(self.folder, "peal.json")
         rows = {}
         for size in sizes:
             if os.path.exists(out):
                 os.remove(out)
-            bench = [self.arguments.peal, "bench", collective, "-b", str(size), "-e", str(size), "--out-of-place", "--json", out, "--timeout", str(LIMIT)]
+            bench = [self.arguments.peal, "bench", collective, "-b", str(size), "-e", str(size), place, "--json", out, "--timeout", str(LIMIT)]
             bench += (["--algorithm", algorithm] if algorithm else []) + (["--iters", str(iterations), "--warmup", "0"] if iterations else [])
             hosts = ",".join(f"192.168.77.{i + 1}" for i in range(self.count))
             parts = [(i, [*self.shield, *self.cpus(i), self.arguments.peal, "run", "-n", str(self.ranks), "--hosts", hosts, "--host-index", str(i),
@@ -170,7 +171,8 @@ class Runner:
                 continue
             with open(out) as file:
                 row = json.load(file)["rows"][0]
-            rows[size] = Point(row["out_of_place"]["p50_us"], row["out_of_place"]["time_us"], row["algorithm"])
+            half = row[place[2:].replace("-", "_")]
+            rows[size] = Point(half["p50_us"], half["time_us"], row["algorithm"])
         return rows
 
     def peer(self, name, collective, sizes, iterations=0):

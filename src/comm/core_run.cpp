@@ -233,6 +233,7 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
     plan.pieced = false;
     plan.message_bytes = plans_->message_bytes();
     plan.is_cut_by_transfer = true;
+    plan.is_cut_for_sockets = plans_->environment()->is_by_sockets_alone();
     plan.program = schedule::group_program(rank_, size(), group.sends, group.receives);
     pending.plan = group.made.get();
     pending.call.collective = Collective::send_recv;

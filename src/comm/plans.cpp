@@ -120,8 +120,10 @@ Result<std::unique_ptr<CachedPlan>> Plans::make(const PlanKey& key) const {
   plan.chunks_a_message = plan.pieced ? schedule::widest_message(schedule) : 1;
   plan.wide_partials = schedule::sends_wide_partials(schedule);
   plan.is_cut_by_transfer = has_private_counts(key.collective);
-  plan.message_bytes =
-      std::min(message_bytes_, plan.is_cut_by_transfer ? schedule::traits_of(chosen.protocol).message_bytes : chosen.message_bytes);
+  plan.is_cut_for_sockets = plan.is_cut_by_transfer && environment_->is_by_sockets_alone();
+  plan.message_bytes = plan.is_cut_for_sockets   ? message_bytes_
+                       : plan.is_cut_by_transfer ? std::min(message_bytes_, schedule::traits_of(chosen.protocol).message_bytes)
+                                                 : std::min(message_bytes_, chosen.message_bytes);
   plan.hash = executor::plan_hash(plan.algorithm, plan.protocol, plan.message_bytes, wants_wide_partials(key));
   plan.predicted_ns = chosen.predicted_ns;
   plan.canonical = chosen.is_canonical;

@@ -25,6 +25,7 @@ struct Plan {
   /// Streams only: each transfer is cut by its own length, because only its two ends know that (groups,
   /// all_to_all_v, gather_v, scatter_v).
   bool is_cut_by_transfer = false;
+  bool is_cut_for_sockets = false;    ///< of these: all goes by sockets, where longer messages pay
   std::int32_t chunks_a_message = 1;  ///< of all ranks' programs (schedule::widest_message): decides the pieces
   bool wide_partials = false;         ///< fp32 partial sums travel (schedule::sends_wide_partials)
   std::uint32_t hash = 0;             ///< of what ranks must agree on
@@ -34,11 +35,13 @@ struct Plan {
 
   /// The most that one message of a streamed transfer of `bytes` carries.
   std::uint64_t message_bytes_of(std::uint64_t bytes) const {
+    if (is_cut_for_sockets) return schedule::socket_message_bytes(bytes, message_bytes);
     return is_cut_by_transfer ? std::min(message_bytes, schedule::staged_message_bytes(bytes)) : message_bytes;
   }
   /// The longest streamed transfer that is one message.
   std::uint64_t longest_message() const {
-    return is_cut_by_transfer ? std::min(message_bytes, schedule::kWholeMessageBytes) : message_bytes;
+    if (!is_cut_by_transfer) return message_bytes;
+    return std::min(message_bytes, is_cut_for_sockets ? schedule::kWholeSocketMessageBytes : schedule::kWholeMessageBytes);
   }
 };
 
