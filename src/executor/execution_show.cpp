@@ -8,7 +8,7 @@ namespace peal::executor {
 using schedule::OpKind;
 
 namespace {
-constexpr std::size_t kAnswerTileBytes = 32 * 1024;  // of a sum that is written twice: near in the caches for the second time
+constexpr std::size_t kAnswerTileBytes = 4 * 1024;  // of a sum that is written twice: near in the caches for the second time
 }
 
 bool Execution::may_answer(const schedule::Op& op) const {
