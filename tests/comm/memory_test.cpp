@@ -10,10 +10,11 @@
 
 #include "core_ranks.hpp"
 
+// Sanitizers have a heap of their own, and asking the C library's, which is not set up then, from several threads breaks it.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PEAL_COUNTS_HEAP false
+#define PEAL_COUNTS_HEAP 0
 #else
-#define PEAL_COUNTS_HEAP true
+#define PEAL_COUNTS_HEAP 1
 #endif
 
 namespace peal::comm {
@@ -36,8 +37,12 @@ std::uint64_t shared_bytes() {
 }
 
 std::uint64_t heap_bytes() {
+#if PEAL_COUNTS_HEAP
   const struct mallinfo2 info = mallinfo2();
-  return PEAL_COUNTS_HEAP ? info.uordblks + info.hblkhd : 0;
+  return info.uordblks + info.hblkhd;
+#else
+  return 0;
+#endif
 }
 
 // A small call and a large one.
