@@ -32,8 +32,10 @@ struct Stream {
   std::string held;
   std::int64_t held_since = 0;
   std::set<std::string, std::less<>>* said = nullptr;  // lines are written once
+  bool is_mute = false;
 
   void write_line(std::string_view line, bool newline) {
+    if (is_mute) return;
     if (said != nullptr && !said->emplace(line).second) return;
     std::fwrite(label.data(), 1, label.size(), to);
     std::fwrite(line.data(), 1, line.size(), to);
@@ -218,6 +220,8 @@ void Launch::take_signals() {
       signal_all(SIGKILL);
       continue;
     }
+    // Ranks of the tool's own have nothing to say of it, but one that dies a little later than another may report that one lost.
+    for (Child& child : children_) child.err.is_mute = spec_.say_errors_once;
     signal_all(signal);
     term_at_ = now + kTermNs;
     kill_at_ = term_at_ + kTermNs;
