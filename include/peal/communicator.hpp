@@ -108,7 +108,8 @@ class PEAL_API Window {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Memory that collectives move without copying it first: the ranks of this host map it, so they read messages from it where they lie.
+/// Memory that collectives move without copying it first: the ranks of this host map it, so they read messages from it where they lie, and
+/// may write results into a receive buffer in it. What is in neither buffer of a call is not touched.
 /// Use it like any other memory, as send buffer or receive buffer or both, whole or in part, on any communicator: one whose ranks on this
 /// host did not all take part in its allocation copies as ever. Who sends from it ends a call of 4 KiB and more only when its peers have
 /// read what they need; point to point beyond what slots hold (1 MiB up to 8 ranks, then less).

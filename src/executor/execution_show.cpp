@@ -28,24 +28,21 @@ void Execution::combine_and_answer(const BoundOp& bound, std::byte* dst, const s
   answers_.push_back({bound.peer, dst, message.answer, count * element_});
 }
 
-// Where in the peer's memory the same bytes lie already; null: nowhere.
-const Execution::Answer* Execution::answer_to(int peer, const std::byte* data, std::size_t bytes) {
+// Where in the peer's memory the same bytes lie already; null: nowhere. Answers go back in the order in which they were made; one that was
+// passed by is shown from here.
+std::byte* Execution::take_answer(int peer, const std::byte* data, std::size_t bytes) {
   const auto is_it = [&](const Answer& each) { return each.peer == peer && each.mine == data && each.bytes == bytes; };
-  const auto next = answers_.begin() + static_cast<std::ptrdiff_t>(next_answer_);
-  auto found = std::find_if(next, answers_.end(), is_it);
-  if (found == answers_.end()) {
-    found = std::find_if(answers_.begin(), next, is_it);
-    if (found == next) return nullptr;
-  }
-  next_answer_ = static_cast<std::size_t>(found - answers_.begin());
-  return &*found;
+  const auto found = std::find_if(answers_.begin() + static_cast<std::ptrdiff_t>(next_answer_), answers_.end(), is_it);
+  if (found == answers_.end()) return nullptr;
+  next_answer_ = static_cast<std::size_t>(found - answers_.begin()) + 1;
+  return found->place;
 }
 
-/// True where the message need not be copied to be sent.
-bool Execution::stays(const BoundOp& bound, transport::Sender& to, const std::byte* data, std::size_t bytes) {
+// True where the message need not be copied to be sent.
+bool Execution::stays(const BoundOp& bound, transport::Sender& to, const std::byte* data, std::size_t bytes) const {
   const std::uint16_t buffer = bound.op->src.buffer;
   const std::uint64_t whole = buffer >= schedule::kFirstUserBuffer ? user_buffer(buffer).bytes : bytes;
-  return whole >= operands_->least_shown && (answer_to(bound.peer, data, bytes) != nullptr || to.can_show(data, bytes));
+  return whole >= operands_->least_shown && to.can_show(data, bytes);
 }
 
 // Where the sum that a send goes into is wanted, if the peer can write there; else null.
@@ -60,7 +57,8 @@ std::byte* Execution::place_for_answer(const BoundOp& bound, const Strand& stran
 // What the peer holds already is shown to it there.
 bool Execution::show(int peer, transport::Sender& to, const std::byte* data, std::size_t bytes, const transport::Tag* tag,
                      std::byte* answer) {
-  if (const Answer* given = answer_to(peer, data, bytes)) return to.show(given->place, bytes, tag);
+  if (!to.is_ready()) return false;  // to be tried again, with its answer
+  if (const std::byte* place = take_answer(peer, data, bytes)) return to.show(place, bytes, tag);
   return to.show(data, bytes, tag, answer);
 }
 

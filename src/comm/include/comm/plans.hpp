@@ -37,7 +37,7 @@ struct CachedPlan {
   executor::Binding binding;
   /// Whether the plan is right when messages are read where they lie in the sender's memory; worked out when first asked for.
   std::optional<bool> may_show;
-  /// Whether it is right, too, when such messages are written over with their sums.
+  /// Whether it asks for sums in its senders' memory, and is right when they are written there.
   std::optional<bool> may_answer;
 };
 

@@ -153,10 +153,10 @@ class Execution {
   bool do_recv(const BoundOp& bound, const Strand& strand);
   bool do_recv_reduce(const BoundOp& bound, const Strand& strand);
   bool may_answer(const schedule::Op& op) const;
-  const Answer* answer_to(int peer, const std::byte* data, std::size_t bytes);
+  std::byte* take_answer(int peer, const std::byte* data, std::size_t bytes);
   void combine_and_answer(const BoundOp& bound, std::byte* dst, const std::byte* src, const transport::Message& message,
                           std::uint64_t count, bool raw, bool finish, reduce::CombineFn how);
-  bool stays(const BoundOp& bound, transport::Sender& to, const std::byte* data, std::size_t bytes);
+  bool stays(const BoundOp& bound, transport::Sender& to, const std::byte* data, std::size_t bytes) const;
   std::byte* place_for_answer(const BoundOp& bound, const Strand& strand, transport::Sender& to);
   bool show(int peer, transport::Sender& to, const std::byte* data, std::size_t bytes, const transport::Tag* tag,
             std::byte* answer = nullptr);
@@ -244,7 +244,7 @@ class Execution {
   Failure failure_;
   std::vector<std::byte> tile_;
   std::vector<Answer> answers_;  // of this call
-  std::size_t next_answer_ = 0;  // they go back in the order in which they were made, as a rule
+  std::size_t next_answer_ = 0;  // the first that may go back
   std::vector<const void*> sources_;
   std::vector<Completion>* log_ = nullptr;
 };
