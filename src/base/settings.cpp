@@ -25,6 +25,8 @@ constexpr Setting kSettings[] = {
     {"PEAL_DATA_DIR", "", "", "Folder with the machine catalogue; unset: the installed share/peal, or data/ of the source tree."},
     {"PEAL_DETERMINISTIC", "0", "",
      "1: only plans that sum in one fixed order, as Options::deterministic; results are bitwise equal whatever else."},
+    {"PEAL_DIRECT_READ", "1", "",
+     "0: ranks of a host never read or write each other's memory directly (cross-memory attach, protocol direct_read)."},
     {"PEAL_HOST_ID", "", "", "Text that stands for this host when ranks ask who is on the same one; unset: boot id and network namespace."},
     {"PEAL_INTERFACE", "", "", "Network interface (eth0) or address (10.0.0.5, fd00::5) that Peal listens on and connects from."},
     {"PEAL_JOB", "", "", "Name of the job; ranks with different names never meet."},

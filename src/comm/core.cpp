@@ -55,6 +55,8 @@ Result<CoreOptions> complete(CoreOptions options) {
   }
   PEAL_ASSIGN(const bool deterministic, flag_setting("PEAL_DETERMINISTIC"));
   options.wishes.deterministic = options.wishes.deterministic || deterministic;
+  PEAL_ASSIGN(const bool direct_read, flag_setting("PEAL_DIRECT_READ"));
+  options.direct_read = options.direct_read && direct_read;
   PEAL_ASSIGN(const bool is_wide, parse_partial_sums(setting("PEAL_PARTIAL_SUMS")));
   options.wishes.f32_partial_sums = options.wishes.f32_partial_sums || is_wide;
   if (options.wishes.algorithm.empty()) options.wishes.algorithm = setting("PEAL_ALGORITHM");
@@ -121,8 +123,9 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
   core->plans_ = std::make_unique<Plans>(std::move(environment), rank, message_bytes, options.wishes, core->choices_,
                                          [board = core->board_] { return board.is_set(); });
   core->execution_ = std::make_unique<executor::Execution>(*core->routes_, rank, core->size(), kChannels);
-  core->wait_policy_.fit(core->world_->ranks_on_host(), static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
-                         core->routes_->has_sockets());
+  const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  core->is_crowded_ = core->world_->ranks_on_host() > cores;
+  core->wait_policy_.fit(core->world_->ranks_on_host(), cores, core->routes_->has_sockets());
   core->world_->add(core.get());
   return core;
 }

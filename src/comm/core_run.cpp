@@ -13,6 +13,8 @@ namespace {
 
 constexpr int kPollsALock = 64;
 constexpr std::uint64_t kLeastShownBytes = 4096;  // below, a copy costs less than the longer way through the program
+constexpr std::uint64_t kLeastReferencedCrowded = 512 * 1024;
+constexpr std::uint64_t kMostReferencedBothWays = 512 * 1024;
 
 executor::Shape shape_of(const Call& call, int rank) {
   executor::Shape shape;
@@ -76,6 +78,7 @@ Status Core::prepare(const Call& call, Pending& pending) {
   signature.sequence = ++sequence_;
   signature.plan = pending.plan->plan.hash;
   pending.tag = executor::to_tag(signature);
+  operands.least_referenced = least_referenced(*pending.plan);
   operands.resolve(call.collective);
   return {};
 }
@@ -91,6 +94,26 @@ std::uint64_t Core::least_shown(const Pending& pending) {
   }
   if (!routes_->can_show(operands.input, 1) && !routes_->can_show(operands.output, 1)) return 0;
   return plans_->may_show(*pending.plan) ? kLeastShownBytes : 0;
+}
+
+// References, which every plan's receivers understand: only senders need to know.
+std::uint64_t Core::least_referenced(CachedPlan& plan) const {
+  const bool is_wanted = options_.direct_read && plan.plan.protocol == schedule::Protocol::direct_read;
+  return is_wanted && plans_->may_show(plan) ? schedule::kLeastReferencedBytes : 0;
+}
+
+// Where ranks take turns on the cores, slots are better: the sender need not wait for the receiver's turn.
+void Core::allow_references(Pending& pending) const {
+  executor::Operands& operands = pending.operands;
+  operands.least_referenced = 0;
+  const std::string& wish = options_.wishes.protocol;
+  if (!options_.direct_read || is_crowded_ || (!wish.empty() && wish != schedule::name_of(schedule::Protocol::direct_read))) return;
+  const auto& sends = pending.group.sends;
+  for (std::size_t i = 0; i < sends.size(); ++i) {
+    const std::uint64_t bytes = operands.user[i].bytes;
+    if (bytes >= schedule::kLeastReferencedBytes && bytes <= schedule::kMostReferencedBytes && routes_->is_shared(sends[i].peer))
+      operands.least_referenced = schedule::kLeastReferencedBytes;
+  }
 }
 
 Status Core::begin(Pending& pending) {
@@ -129,7 +152,10 @@ Status Core::run_prepared(Pending& pending) {
   PEAL_TRY(begin(pending));
   last_plan_ = &pending.plan->plan;
   Status status = drive_to_end();
-  if (status) routes_->rest();
+  if (status)
+    routes_->rest();
+  else
+    execution_->give_up();
   board_.leave(rank_);
   return status;
 }
@@ -234,12 +260,14 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
     plan.message_bytes = plans_->message_bytes();
     plan.is_cut_by_transfer = true;
     plan.is_cut_for_sockets = plans_->environment()->is_by_sockets_alone();
+    plan.is_cut_for_references = plans_->environment()->offer(schedule::Protocol::direct_read) != nullptr;
     plan.program = schedule::group_program(rank_, size(), group.sends, group.receives);
     pending.plan = group.made.get();
     pending.call.collective = Collective::send_recv;
     pending.tag = executor::to_tag(pending.call);
     pending.operands.resolve(Collective::send_recv);
   }
+  allow_references(pending);
   group.made->binding.bind_user(group.made->plan, pending.operands.user);
   return {};
 }
@@ -305,7 +333,10 @@ bool Core::drive_queue() {
 }
 
 void Core::settle_front(const Status& result) {
-  if (result) routes_->rest();
+  if (result)
+    routes_->rest();
+  else
+    execution_->give_up();
   board_.leave(rank_);
   front_began_ = false;
   const std::shared_ptr<WorkState> work = queue_.front().work;

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <base/log.hpp>
+#include <base/settings.hpp>
 #include <comm/host_environment.hpp>
 #include <discovery/discover.hpp>
 #include <map>
 #include <topology/constants.hpp>
 #include <topology/machine.hpp>
 #include <topology/resources.hpp>
+#include <transport/shm.hpp>
 
 namespace peal::comm {
 
@@ -67,6 +69,8 @@ Result<tuning::Environment> find(const World& world) {
                   : world.choice() == TransportChoice::shm ? tuning::Wires::shared_memory
                                                            : tuning::Wires::automatic;
   options.protocols = {schedule::Protocol::line, schedule::Protocol::staged};
+  PEAL_ASSIGN(const bool direct_read, flag_setting("PEAL_DIRECT_READ"));
+  if (direct_read && transport::may_read_processes()) options.protocols.push_back(schedule::Protocol::direct_read);
   PEAL_ASSIGN(tuning::Environment environment, tuning::environment_of(resources, devices, options));
   PEAL_TRY(tuning::add_measurements(environment, [] { return discovery::host_fingerprint(); }));
   if (!environment.measured_by.empty()) log(LogLevel::info, "choice of algorithms: {}", environment.measured_by);

@@ -6,6 +6,12 @@ namespace peal::executor {
 
 using schedule::OpKind;
 
+namespace {
+constexpr std::int64_t kLongestStayNs = 200'000;  // of a point-to-point message in its sender's memory, nobody coming for it
+constexpr std::uint32_t kFewestCopied = 8;
+constexpr std::uint32_t kMostCopied = 1024;
+}  // namespace
+
 /// Answers the rule of readiness (schedule/cursor.hpp) for this rank.
 struct Execution::Readiness {
   Execution& execution;
@@ -15,7 +21,7 @@ struct Execution::Readiness {
   }
   bool can_receive(int peer, int channel) {
     transport::Receiver* from = execution.receiver(edge_index(peer, channel, execution.ranks_));
-    return from != nullptr && from->peek() != nullptr;
+    return from != nullptr && from->has_message();
   }
   std::int64_t signals(int event) const { return execution.signals_[static_cast<std::size_t>(event)]; }
   std::int64_t signals_from(int, int) const { return 0; }
@@ -41,8 +47,11 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
   call_ = call;
   tag_ = tag;
   element_ = size_of(operands.type);
-  by_reference_ = plan.protocol == schedule::Protocol::direct_read;
   shows_ = operands.least_shown > 0;
+  refers_ = operands.least_referenced > 0;
+  const auto receives = [](const schedule::Op& op) { return schedule::receives(op.kind); };
+  only_sends_ = refers_ && std::none_of(plan.program.ops.begin(), plan.program.ops.end(), receives);
+  ends_since_ns_ = 0;
   answers_.clear();
   next_answer_ = 0;
   ++call_id_;
@@ -50,7 +59,7 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
   if (!plan.program.event_quota.empty()) signals_.assign(plan.program.event_quota.size(), 0);
   const std::size_t strands = plan.program.strands();
   open_strands_ = 0;
-  flat_ = !shows_ && binding.flat().is_flat() ? &binding.flat() : nullptr;
+  flat_ = !shows_ && !refers_ && binding.flat().is_flat() ? &binding.flat() : nullptr;
   done_ = false;
   failed_ = false;
   if (flat_ != nullptr) {
@@ -73,7 +82,7 @@ bool Execution::progress() {
     for (std::size_t s = 0; s < strands_.size() && !failed_; ++s)
       if (!strands_[s].cursor.done() && step(s)) moved = true;
   }
-  if (open_strands_ == 0 && !failed_ && settle_end()) {
+  if (open_strands_ == 0 && !failed_ && (flat_ != nullptr ? flush_flat() : settle_end())) {
     done_ = true;
     return true;
   }
@@ -82,13 +91,31 @@ bool Execution::progress() {
 
 // The end of the program: nothing may be held back in a socket, and nobody may still read our memory.
 bool Execution::settle_end() {
-  if (flat_ != nullptr) return flush_flat();
   bool settled = true;
   for (const std::uint32_t index : used_senders_) {
-    transport::Sender* to = edges_[index].sender;
-    if (!to->flush() || ((by_reference_ || shows_) && !to->is_drained())) settled = false;
+    Edge& e = edges_[index];
+    if (!e.sender->flush()) settled = false;
+    if ((refers_ || shows_) && !e.sender->is_drained() && !stop_waiting(e)) settled = false;
   }
   return settled;
+}
+
+// A point-to-point message may be meant to be on its way when its receiver is not there yet: slots hold it then, and the next few.
+bool Execution::stop_waiting(Edge& e) {
+  if (!refers_ || call_.collective != Collective::send_recv) return false;
+  const std::int64_t now = now_ns();
+  if (ends_since_ns_ == 0) ends_since_ns_ = now;
+  if (now - ends_since_ns_ < kLongestStayNs || !e.sender->copy_references()) return false;
+  e.copied_last = std::clamp(2 * e.copied_last, kFewestCopied, kMostCopied);
+  e.copied_next = e.copied_last;
+  return true;
+}
+
+void Execution::give_up() {
+  for (Edge& e : edges_) {
+    if (e.sender != nullptr) e.sender->withdraw_references();
+    if (e.receiver != nullptr) e.receiver->give_up();
+  }
 }
 
 bool Execution::step(std::size_t index) {
@@ -113,7 +140,7 @@ void Execution::finish_op(std::size_t index, Strand& strand, const BoundOp& boun
 // A streamed op moves its extent in as many messages as it needs; both sides know the extent, so both know the number.
 std::uint32_t Execution::messages_of(const BoundOp& bound) const {
   const OpKind kind = bound.op->kind;
-  if (by_reference_ || (!schedule::sends(kind) && !schedule::receives(kind))) return 1;
+  if (!schedule::sends(kind) && !schedule::receives(kind)) return 1;
   const Ref& ref = kind == OpKind::send ? bound.op->src : bound.op->dst;
   if (ref.count == 0) return 1;
   const std::uint64_t bytes = binding_->chunk(ref.buffer, bound.chunk(ref)).count * element_;
@@ -125,7 +152,7 @@ std::uint32_t Execution::messages_of(const BoundOp& bound) const {
 std::uint32_t Execution::awaited_edge(OpKind kind, std::uint32_t from, std::uint32_t to) const {
   if (!schedule::receives(kind)) return to;
   transport::Receiver* const receiver = edges_[from].receiver;
-  return schedule::sends(kind) && receiver != nullptr && receiver->peek() != nullptr ? to : from;
+  return schedule::sends(kind) && receiver != nullptr && receiver->has_message() ? to : from;
 }
 
 std::vector<int> Execution::awaited_peers() const {

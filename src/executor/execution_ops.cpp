@@ -10,10 +10,6 @@ namespace peal::executor {
 
 using schedule::OpKind;
 
-namespace {
-constexpr std::size_t kTileBytes = 64 * 1024;  // of a reference that is reduced: stays in the second-level cache
-}
-
 bool Execution::perform(const BoundOp& bound, Strand& strand) {
   if (bound.op->wire == schedule::Wire::fp32) return perform_wide(bound, strand);
   switch (bound.op->kind) {
@@ -35,7 +31,6 @@ bool Execution::perform(const BoundOp& bound, Strand& strand) {
 schedule::Extent Execution::part(const Ref& ref, std::int32_t chunk, const BoundOp& bound, const Strand& strand) const {
   const schedule::Extent whole = binding_->chunk(ref.buffer, chunk);
   if (plan_->pieced) return binding_->pieces().of(whole, bound.piece);
-  if (by_reference_) return whole;
   const std::uint64_t most = plan_->message_bytes_of(whole.count * element_) / element_;
   const std::uint64_t begin = std::min(whole.count, strand.message * most);
   return {whole.offset + begin, std::min(most, whole.count - begin)};
@@ -172,7 +167,7 @@ bool Execution::send_run(const BoundOp& bound, const Strand& strand, const std::
   const std::uint32_t edge = edge_index(bound.peer, bound.op->channel, ranks_);
   transport::Sender& to = *edges_[edge].sender;
   if (shows_ && stays(bound, to, data, bytes)) return show(bound.peer, to, data, bytes, tag, place_for_answer(bound, strand, to));
-  if (by_reference_ && bytes > 0 && to.has_references()) return to.send_reference(data, bytes, tag);
+  if (refers(bound.op->src, edges_[edge], bytes)) return to.send_reference(data, bytes, tag, only_sends_);
   if (bytes >= FillChoice::kLeastBytes) return send_large(edge, data, bytes, tag);
   return to.send(data, bytes, tag);
 }
@@ -213,22 +208,13 @@ bool Execution::do_send(const BoundOp& bound, const Strand& strand) {
   return note_sent(e, strand);
 }
 
-bool Execution::read_reference(transport::Receiver& from, std::byte* to, std::size_t offset, std::size_t bytes, int peer) {
-  Status status = from.read_reference(to, offset, bytes);
-  if (status) return true;
-  Failure failure = status.error();
-  failure.rank = failure.peer = peer;
-  fail_call(std::move(failure));
-  return false;
-}
-
 bool Execution::do_recv(const BoundOp& bound, const Strand& strand) {
   const schedule::Op& op = *bound.op;
   transport::Receiver* from = receiver(edge_index(bound.peer, op.channel, ranks_));
   if (from == nullptr) return false;
-  const bool is_streamed =
-      operands_->stores == reduce::Stores::streaming && op.dst.buffer != schedule::kScratch && from->reads_shared_memory();
-  if (!by_reference_ && !is_streamed && (op.dst.count <= 1 || binding_->is_contiguous(op.dst.buffer))) {
+  const bool is_streamed = operands_->stores == reduce::Stores::streaming && op.dst.buffer != schedule::kScratch &&
+                           from->reads_shared_memory() && plan_->protocol != schedule::Protocol::direct_read;
+  if (!is_streamed && (op.dst.count <= 1 || binding_->is_contiguous(op.dst.buffer))) {
     std::byte* data = nullptr;
     std::size_t bytes = 0;
     each_run(op.dst, bound, strand, [&](std::byte* p, std::uint64_t n) {
@@ -247,10 +233,7 @@ bool Execution::do_recv(const BoundOp& bound, const Strand& strand) {
   std::size_t offset = 0;
   each_run(op.dst, bound, strand, [&](std::byte* p, std::uint64_t n) {
     const std::size_t bytes = n * element_;
-    if (message->is_reference)
-      read_reference(*from, p, offset, bytes, bound.peer);
-    else if (p != message->data + offset)
-      reduce::copy(p, message->data + offset, bytes, operands_->stores);
+    if (p != message->data + offset) reduce::copy(p, message->data + offset, bytes, operands_->stores);
     offset += bytes;
   });
   from->release();
@@ -272,6 +255,7 @@ bool Execution::do_recv_reduce(const BoundOp& bound, const Strand& strand) {
   const schedule::Op& op = *bound.op;
   transport::Receiver& from = *edge(bound.peer, op.channel).receiver;
   const transport::Message* message = from.peek();
+  if (message == nullptr) return false;
   if (!accept(bound, strand, message->bytes, elements(op.dst, bound, strand) * element_, message->tag)) return false;
   const bool raw = is_raw(op.src);
   const bool finish = operands_->averaged && (op.flags & schedule::kFinish) != 0;
@@ -279,27 +263,16 @@ bool Execution::do_recv_reduce(const BoundOp& bound, const Strand& strand) {
   const std::int32_t dst_chunk = bound.chunk(op.dst);
   const std::int32_t src_chunk = bound.chunk(op.src);
   std::size_t offset = 0;
-  for (std::int32_t i = 0; i < op.dst.count && !failed_; ++i) {
+  for (std::int32_t i = 0; i < op.dst.count; ++i) {
     const schedule::Extent d = part(op.dst, dst_chunk + i, bound, strand);
     const schedule::Extent s = part(op.src, src_chunk + i, bound, strand);
     std::byte* dst = at(op.dst, d.offset);
     const std::byte* src = at(op.src, s.offset);
-    if (!message->is_reference) {
-      if (message->answer != nullptr && may_answer(op))
-        combine_and_answer(bound, dst, src, *message, d.count, raw, finish, how);
-      else if (d.count > 0)
-        combine(dst, src, message->data + offset, d.count, raw, finish, how);
-      offset += d.count * element_;
-      continue;
-    }
-    tile_.resize(kTileBytes);
-    for (std::uint64_t done = 0; done < d.count && !failed_;) {
-      const std::uint64_t n = std::min<std::uint64_t>(kTileBytes / element_, d.count - done);
-      if (!read_reference(from, tile_.data(), offset, n * element_, bound.peer)) break;
-      combine(dst + done * element_, src + done * element_, tile_.data(), n, raw, finish, how);
-      offset += n * element_;
-      done += n;
-    }
+    if (message->answer != nullptr && may_answer(op))
+      combine_and_answer(bound, dst, src, *message, d.count, raw, finish, how);
+    else if (d.count > 0)
+      combine(dst, src, message->data + offset, d.count, raw, finish, how);
+    offset += d.count * element_;
   }
   from.release();
   return !failed_;
@@ -316,7 +289,7 @@ void Execution::pass_on(std::byte* room, std::byte* dst, const std::byte* src, c
       combine(dst, src, incoming, count, raw, finish, operands_->combine_cached);
   } else if (src == nullptr) {
     reduce::copy(room, incoming, bytes, slot);
-    if (dst != nullptr) reduce::copy(dst, incoming, bytes, operands_->stores);
+    if (dst != nullptr && dst != incoming) reduce::copy(dst, incoming, bytes, operands_->stores);
   } else if (slot == reduce::Stores::streaming && dst != nullptr) {  // what went past the caches would have to be fetched back
     combine(dst, src, incoming, count, raw, finish, operands_->combine_cached);
     reduce::copy(room, dst, bytes, slot);
@@ -334,7 +307,7 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
   Edge& out = edges_[out_index];
   const transport::Message* message = in.receiver->peek();
   const std::size_t bytes = elements(op.dst, bound, strand) * element_;
-  std::byte* room = out.sender->acquire(bytes);
+  std::byte* room = message == nullptr ? nullptr : out.sender->acquire(bytes);
   if (room == nullptr) return false;
   if (!accept(bound, strand, message->bytes, bytes, message->tag)) return false;
   const reduce::Stores slot = stores_for_slot(out_index, bytes);
@@ -346,21 +319,15 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
   const std::int32_t src_chunk = bound.chunk(op.src);
   const bool is_sent_from_dst = store && op.dst.count == 1 && is_sent_from_memory(*out.sender, bytes);
   std::size_t offset = 0;
-  for (std::int32_t i = 0; i < op.dst.count && !failed_; ++i) {
+  for (std::int32_t i = 0; i < op.dst.count; ++i) {
     const schedule::Extent d = part(op.dst, dst_chunk + i, bound, strand);
     if (d.count == 0) continue;
     const std::size_t run = d.count * element_;
     const std::byte* incoming = message->data + offset;
-    if (message->is_reference) {
-      tile_.resize(std::max(tile_.size(), run));
-      if (!read_reference(*in.receiver, tile_.data(), offset, run, bound.peer)) break;
-      incoming = tile_.data();
-    }
     const std::byte* src = reduce_it ? at(op.src, part(op.src, src_chunk + i, bound, strand).offset) : nullptr;
     pass_on(is_sent_from_dst ? nullptr : room + offset, store ? at(op.dst, d.offset) : nullptr, src, incoming, d.count, raw, finish, slot);
     offset += run;
   }
-  if (failed_) return false;
   const transport::Tag* const tag = tag_to_send(out, bound, strand);
   if (is_sent_from_dst)
     out.sender->publish_from(at(op.dst, part(op.dst, dst_chunk, bound, strand).offset), bytes, tag);

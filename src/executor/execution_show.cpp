@@ -62,13 +62,23 @@ bool Execution::show(int peer, transport::Sender& to, const std::byte* data, std
   return to.show(data, bytes, tag, answer);
 }
 
+// True where a message goes as a reference. A way whose receiver has come late is spared some messages.
+bool Execution::refers(const Ref& ref, Edge& e, std::size_t bytes) const {
+  if (!refers_ || bytes < operands_->least_referenced || !e.sender->has_references()) return false;
+  if (ref.buffer >= schedule::kFirstUserBuffer && user_buffer(ref.buffer).bytes > schedule::kMostReferencedBytes) return false;
+  if (e.copied_next == 0) return true;
+  --e.copied_next;
+  return false;
+}
+
 // A fused op whose result is stored where the next rank can read it.
 bool Execution::can_show_result(const BoundOp& bound, const Strand& strand) {
   const schedule::Op& op = *bound.op;
-  if (!shows_ || (op.flags & schedule::kStore) == 0 || op.dst.count != 1) return false;
+  if ((!shows_ && !refers_) || (op.flags & schedule::kStore) == 0 || op.dst.count != 1) return false;
   const schedule::Extent d = part(op.dst, bound.chunk(op.dst), bound, strand);
   const std::size_t bytes = d.count * element_;
-  return bytes >= operands_->least_shown && edge(bound.peer2, op.channel).sender->can_show(at(op.dst, d.offset), bytes);
+  Edge& out = edge(bound.peer2, op.channel);
+  return (shows_ && bytes >= operands_->least_shown && out.sender->can_show(at(op.dst, d.offset), bytes)) || refers(op.dst, out, bytes);
 }
 
 // Such an op needs no slot: it receives, and shows what it has stored.
@@ -77,7 +87,11 @@ bool Execution::recv_and_show(const BoundOp& bound, const Strand& strand) {
   if (op.kind == OpKind::recv_reduce_send ? !do_recv_reduce(bound, strand) : !do_recv(bound, strand)) return false;
   Edge& out = edge(bound.peer2, op.channel);
   const schedule::Extent d = part(op.dst, bound.chunk(op.dst), bound, strand);
-  if (!show(bound.peer2, *out.sender, at(op.dst, d.offset), d.count * element_, tag_to_send(out, bound, strand)))
+  std::byte* const data = at(op.dst, d.offset);
+  const std::size_t bytes = d.count * element_;
+  const transport::Tag* const tag = tag_to_send(out, bound, strand);
+  const bool is_shown = shows_ && out.sender->can_show(data, bytes);
+  if (is_shown ? !show(bound.peer2, *out.sender, data, bytes, tag) : !out.sender->send_reference(data, bytes, tag))
     fail_call({ErrorCode::internal, "a channel that was ready has no room for a message", -1, bound.peer2, {}});
   return !failed_ && note_sent(out, strand);
 }

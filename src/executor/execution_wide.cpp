@@ -44,6 +44,7 @@ bool Execution::receive_wide(const BoundOp& bound, const Strand& strand) {
   const schedule::Op& op = *bound.op;
   Edge& in = edge(bound.peer, op.channel);
   const transport::Message* message = in.receiver->peek();
+  if (message == nullptr) return false;
   const std::uint64_t count = elements(op.dst, bound, strand);
   const bool is_finished = !schedule::is_wide(op.dst.buffer);
   const std::size_t result = is_finished ? element_ : sizeof(float);

@@ -22,6 +22,10 @@ std::uint64_t staged_message_bytes(std::uint64_t whole) noexcept {
   return std::clamp(half_of(whole), kWholeMessageBytes, kSlotMessageBytes);
 }
 
+std::uint64_t referenced_message_bytes(std::uint64_t whole) noexcept {
+  return whole < kLeastReferencedBytes || whole > kMostReferencedBytes ? staged_message_bytes(whole) : kMostReferencedBytes;
+}
+
 std::uint64_t socket_message_bytes(std::uint64_t whole, std::uint64_t most) noexcept {
   return std::clamp(half_of(whole), kWholeSocketMessageBytes, most);
 }

@@ -8,7 +8,7 @@ void Sender::publish_from(const std::byte* data, std::size_t bytes, const Tag* t
   publish(bytes, tag);
 }
 
-bool Sender::send_reference(const std::byte*, std::size_t, const Tag*) { return false; }
+bool Sender::send_reference(const std::byte*, std::size_t, const Tag*, bool) { return false; }
 bool Sender::can_show(const std::byte*, std::size_t) { return false; }
 bool Sender::show(const std::byte*, std::size_t, const Tag*, std::byte*) { return false; }
 
@@ -18,19 +18,9 @@ bool Receiver::receive(std::byte* data, std::size_t bytes, std::size_t* got, Tag
   *got = message->bytes;
   *has_tag = message->tag != nullptr;
   *tag = message->tag != nullptr ? *message->tag : Tag{};
-  if (message->bytes <= bytes && message->bytes > 0) {
-    if (!message->is_reference) {
-      std::memcpy(data, message->data, message->bytes);
-    } else if (!read_reference(data, 0, message->bytes)) {
-      return false;  // the transport's health() says why
-    }
-  }
+  if (message->bytes <= bytes && message->bytes > 0) std::memcpy(data, message->data, message->bytes);
   release();
   return true;
-}
-
-Status Receiver::read_reference(std::byte*, std::size_t, std::size_t) {
-  return fail(ErrorCode::unsupported, "this transport has no references: the sender's memory cannot be read from here");
 }
 
 }  // namespace peal::transport

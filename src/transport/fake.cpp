@@ -145,7 +145,7 @@ bool FakeSender::send(const std::byte* data, std::size_t bytes, const Tag* tag) 
 
 bool FakeSender::has_references() const { return fabric_->options_.has_references; }
 
-bool FakeSender::send_reference(const std::byte* data, std::size_t bytes, const Tag* tag) {
+bool FakeSender::send_reference(const std::byte* data, std::size_t bytes, const Tag* tag, bool /*is_idle*/) {
   const std::lock_guard lock(fabric_->mutex_);
   if (!fabric_->options_.has_references || !fabric_->has_room(way_)) {
     ++fabric_->now_;
@@ -174,9 +174,7 @@ const Message* FakeReceiver::peek() {
     return nullptr;
   }
   const FakeFabric::Parcel& parcel = w.parcels.front();  // a deque's front stays in place while others are pushed
-  reference_ = parcel.reference;
-  message_.is_reference = parcel.reference != nullptr;
-  message_.data = message_.is_reference ? nullptr : parcel.bytes.data();
+  message_.data = parcel.reference != nullptr ? parcel.reference : parcel.bytes.data();
   message_.bytes = parcel.length;
   message_.tag = parcel.has_tag ? &parcel.tag : nullptr;
   has_message_ = true;
@@ -191,14 +189,6 @@ void FakeReceiver::release() {
   has_message_ = false;
   ++fabric_->news_count_;
   fabric_->news_.notify_all();
-}
-
-Status FakeReceiver::read_reference(std::byte* data, std::size_t offset, std::size_t bytes) {
-  if (!has_message_ || !message_.is_reference || offset > message_.bytes || bytes > message_.bytes - offset) {
-    return fail(ErrorCode::internal, "reading {} bytes at {} of a message that is no such reference", bytes, offset);
-  }
-  if (bytes > 0) std::memcpy(data, reference_ + offset, bytes);
-  return {};
 }
 
 FakeSender* FakeTransport::sender(int peer, int channel) {

@@ -41,7 +41,7 @@ ShmTransport::ShmTransport(SharedSegment& segment, const ShmLayout& layout, int 
   const std::size_t ends = static_cast<std::size_t>(layout.ranks) * static_cast<std::size_t>(layout.channels) + 1;
   senders_.resize(ends);
   receivers_.resize(ends);
-  is_same_process_.assign(static_cast<std::size_t>(layout.ranks), -1);
+  reach_.assign(static_cast<std::size_t>(layout.ranks), Reach::unknown);
 }
 
 Result<std::unique_ptr<ShmTransport>> ShmTransport::open(SharedSegment& segment, const ShmLayout& layout, int rank,

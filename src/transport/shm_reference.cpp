@@ -1,32 +1,47 @@
-// References: reading a peer's memory. Only reading, and only after a trial that read the right secret: a pid can mean another process
-// in another pid namespace, and seccomp, Yama or user namespaces may refuse.
+// References: messages that stay in the sender's own memory. Only after a trial that read the right secret: a pid can mean another process
+// in another pid namespace, and seccomp, Yama or user namespaces may refuse. The receiver reads, and the sender, when it has nothing else
+// to do, writes: each claims a part of what is left, so that both cores copy.
+#include <sched.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <base/clock.hpp>
+#include <base/log.hpp>
 #include <cerrno>
+#include <fstream>
 #include <transport/shm.hpp>
 
 namespace peal::transport {
+
+using shm::Reference;
+
 namespace {
 
 constexpr std::uint8_t kProven = 1;
 constexpr std::uint8_t kRefused = 2;
+constexpr std::uint64_t kLeastPart = 16 * 1024;  // a system call costs as much as a copy of as many bytes
+constexpr std::uint64_t kPage = 4096;
+constexpr std::int64_t kLongestWaitNs = 200'000'000;
+
+enum class Way { read, write };
 
 /// 0 or errno; ENODATA when the memory ended early.
-int read_process(std::uint32_t pid, std::uint64_t address, std::byte* to, std::size_t bytes) {
+int copy_process(Way way, std::uint32_t pid, std::uint64_t address, std::byte* own, std::size_t bytes) {
   while (bytes > 0) {
-    iovec local{to, bytes};
+    iovec local{own, bytes};
     iovec remote{reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)), bytes};
-    const ssize_t got = ::process_vm_readv(static_cast<pid_t>(pid), &local, 1, &remote, 1, 0);
-    if (got < 0) {
+    const auto process = static_cast<pid_t>(pid);
+    const ssize_t done =
+        way == Way::read ? ::process_vm_readv(process, &local, 1, &remote, 1, 0) : ::process_vm_writev(process, &local, 1, &remote, 1, 0);
+    if (done < 0) {
       if (errno == EINTR) continue;
       return errno;
     }
-    if (got == 0) return ENODATA;
-    to += got;
-    address += static_cast<std::uint64_t>(got);
-    bytes -= static_cast<std::size_t>(got);
+    if (done == 0) return ENODATA;
+    own += done;
+    address += static_cast<std::uint64_t>(done);
+    bytes -= static_cast<std::size_t>(done);
   }
   return 0;
 }
@@ -42,14 +57,59 @@ const char* hint(int error) {
   }
 }
 
+struct Part {
+  std::uint64_t offset;
+  std::uint64_t bytes;
+};
+
+// A half for each; whoever is much earlier takes both.
+std::uint64_t half_at(std::uint64_t offset, std::uint64_t whole) {
+  const std::uint64_t half = std::max(kLeastPart, (whole / 2 + kPage - 1) / kPage * kPage);
+  return std::min(whole - offset, half);
+}
+
+/// False when nothing is left to claim.
+bool claim(Reference& reference, Part& part) {
+  const bool is_shared = reference.is_shared.load(std::memory_order_relaxed) != 0;
+  std::uint64_t at = reference.next.load(std::memory_order_relaxed);
+  do {
+    if (at >= reference.bytes) return false;
+    part = {at, is_shared ? half_at(at, reference.bytes) : reference.bytes - at};
+  } while (!reference.next.compare_exchange_weak(at, at + part.bytes, std::memory_order_acq_rel, std::memory_order_relaxed));
+  return true;
+}
+
+// What is claimed is claimed for `wait`: until it is copied, or has been given back, or somebody took too long (he may be dead).
+void close_and_wait(Reference& reference, std::uint64_t own_part = 0) {
+  const std::uint64_t next = reference.next.fetch_or(Reference::kClosed, std::memory_order_acq_rel) & ~Reference::kClosed;
+  const std::uint64_t claimed = std::min(next, reference.bytes) - own_part;
+  const std::int64_t until = now_ns() + kLongestWaitNs;
+  const auto is_settled = [&] {
+    const std::uint64_t returned = reference.returned.load(std::memory_order_acquire);
+    const std::uint64_t left = returned == 0 ? 0 : half_at(returned - 1, reference.bytes);
+    return reference.finished.load(std::memory_order_acquire) + left >= claimed;
+  };
+  while (!is_settled() && now_ns() < until) sched_yield();
+}
+
 }  // namespace
+
+bool may_read_processes() {
+  std::uint64_t here = 1, there = 0;
+  const auto self = static_cast<std::uint32_t>(::getpid());
+  if (copy_process(Way::read, self, reinterpret_cast<std::uintptr_t>(&here), reinterpret_cast<std::byte*>(&there), sizeof here) != 0)
+    return false;
+  int scope = 0;  // of Yama; absent: none
+  std::ifstream("/proc/sys/kernel/yama/ptrace_scope") >> scope;
+  return scope == 0 || (scope < 3 && ::geteuid() == 0);
+}
 
 int ShmTransport::try_reading(int owner, bool* is_self) const {
   *is_self = false;
   const ShmIdentity& identity = card(owner).identity;
   if (identity.is_filled.load(std::memory_order_acquire) != 1) return ENOTCONN;
   std::uint64_t read = 0;
-  const int error = read_process(identity.pid, identity.nonce_address, reinterpret_cast<std::byte*>(&read), sizeof read);
+  const int error = copy_process(Way::read, identity.pid, identity.nonce_address, reinterpret_cast<std::byte*>(&read), sizeof read);
   if (error != 0) return error;
   if (read != identity.nonce) return EBADMSG;
   // Reading our own pid gave the owner's secret, so it lives in this very process.
@@ -57,43 +117,186 @@ int ShmTransport::try_reading(int owner, bool* is_self) const {
   return 0;
 }
 
-ShmTransport::Proof ShmTransport::prove_references() {
-  Proof result{true, {}};
-  for (int owner = 0; owner < layout_.ranks; ++owner) {
-    bool is_self = false;
-    const int error = try_reading(owner, &is_self);
-    is_same_process_[static_cast<std::size_t>(owner)] = is_self ? 1 : 0;
-    proof(rank_, owner).store(error == 0 ? kProven : kRefused, std::memory_order_release);
-    if (error != 0 && result.can_read_all) {
-      result.can_read_all = false;
-      result.why_not = fmt::format("rank {} cannot read the memory of rank {} (process {}): {}; {}", rank_, owner, card(owner).identity.pid,
-                                   errno_text(error), hint(error));
-    }
-  }
-  return result;
+ShmTransport::Reach ShmTransport::reach(int owner) {
+  Reach& known = reach_[static_cast<std::size_t>(owner)];
+  if (known != Reach::unknown) return known;
+  bool is_self = false;
+  const int error = try_reading(owner, &is_self);
+  known = error != 0 ? Reach::none : is_self ? Reach::same_process : Reach::other_process;
+  if (error != 0)
+    log(LogLevel::info, "rank {} copies by slots from and to rank {}, whose memory (process {}) it cannot reach: {}; {}", rank_, owner,
+        card(owner).identity.pid, errno_text(error), hint(error));
+  return known;
 }
 
-Status ShmReceiver::read_reference(std::byte* data, std::size_t offset, std::size_t bytes) {
-  if (!has_message_ || !message_.is_reference || offset > message_.bytes || bytes > message_.bytes - offset) {
-    return fail(ErrorCode::internal, "reading {} bytes at {} of a message that is no such reference", bytes, offset);
+bool ShmSender::send_reference(const std::byte* data, std::size_t bytes, const Tag* tag, bool is_idle) {
+  if (!has_references() || bytes > slot_bytes_ || !wait_line()) return false;
+  ShmLine& line = lines_[sent_ & line_mask_];
+  put_tag(line, tag);
+  new (line.body + shm::kReferenceAt)
+      Reference{reinterpret_cast<std::uintptr_t>(data), bytes, {0}, {0}, {0}, {0}, {Reference::offered}, {is_idle ? 1u : 0u}};
+  last_unsent_ = last_reference_ = sent_ + 1;
+  commit(line, shm::by_reference, bytes, 0);
+  return true;
+}
+
+// The receiver's memory is written only while the receiver waits for it: from `taken` on until all that was claimed is finished.
+void ShmSender::help_receiver() {
+  for (std::uint64_t number = std::max(helped_, credit_); number < last_reference_; ++number) {
+    ShmLine& line = lines_[number & line_mask_];
+    if (line.kind == shm::by_reference) {
+      Reference& reference = shm::reference_in(line);
+      reference.is_shared.store(1, std::memory_order_relaxed);
+      const std::uint32_t state = reference.state.load(std::memory_order_acquire);
+      if (state == Reference::offered) return;
+      if (state == Reference::refused && !copy_into_slot(line, number)) return;
+      if (state == Reference::taken) {
+        const auto reach = cannot_write_ ? ShmTransport::Reach::none : owner_->reach(peer_);
+        if (reach == ShmTransport::Reach::none) return;
+        const std::uint64_t target = reference.target.load(std::memory_order_relaxed);
+        for (Part part{}; claim(reference, part);) {
+          auto* const from = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(reference.address + part.offset));
+          if (reach == ShmTransport::Reach::same_process) {
+            std::memcpy(reinterpret_cast<void*>(static_cast<std::uintptr_t>(target + part.offset)), from, part.bytes);
+          } else if (copy_process(Way::write, owner_->card(peer_).identity.pid, target + part.offset, from, part.bytes) != 0) {
+            cannot_write_ = true;
+            reference.returned.store(part.offset + 1, std::memory_order_release);
+            return;
+          }
+          reference.finished.fetch_add(part.bytes, std::memory_order_acq_rel);
+        }
+      }
+    }
+    helped_ = number + 1;
   }
-  if (bytes == 0) return {};
-  const std::uint64_t address = reference_.address + offset;
-  if (owner_->is_same_process_[static_cast<std::size_t>(peer_)] == 1) {
-    std::memcpy(data, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(address)), bytes);
-    return {};
+}
+
+// `line` is the sender's alone while it does this.
+bool ShmSender::copy_into_slot(ShmLine& line, std::uint64_t number) {
+  if (!has_slot() || (data_ == nullptr && !find_data())) return false;
+  Reference& reference = shm::reference_in(line);
+  std::memcpy(data_ + next_slot_ * slot_bytes_, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(reference.address)),
+              reference.bytes);
+  line.slot = static_cast<std::uint16_t>(first_slot_ + next_slot_);
+  slot_owner_[next_slot_] = number + 1;
+  next_slot_ = (next_slot_ + 1) & slot_mask_;
+  reference.state.store(Reference::in_slot, std::memory_order_release);
+  return true;
+}
+
+bool ShmSender::copy_references() {
+  if (is_drained()) return true;
+  for (std::uint64_t number = credit_; number < last_unsent_; ++number) {
+    ShmLine& line = lines_[number & line_mask_];
+    if (line.kind == shm::shown || line.kind == shm::shown_to_answer) return false;
+    if (line.kind != shm::by_reference) continue;
+    Reference& reference = shm::reference_in(line);
+    std::uint32_t state = Reference::offered;
+    if (reference.state.compare_exchange_strong(state, Reference::moving, std::memory_order_acq_rel)) {
+      if (copy_into_slot(line, number)) continue;
+      reference.state.store(Reference::offered, std::memory_order_release);
+      return false;
+    }
+    if (state != Reference::in_slot) return false;
   }
-  const std::uint32_t pid = owner_->card(peer_).identity.pid;
-  const int error = read_process(pid, address, data, bytes);
-  if (error == 0) return {};
-  Failure failure{error == ESRCH ? ErrorCode::rank_dead : ErrorCode::system,
-                  fmt::format("cannot read {} bytes of rank {}'s memory (process {}): {}; {}", bytes, peer_, pid, errno_text(error),
-                              error == ESRCH ? "it has ended" : hint(error)),
-                  peer_,
-                  owner_->rank_,
-                  {}};
-  owner_->break_down(failure);
-  return pass_on(std::move(failure));
+  last_unsent_ = last_reference_ = credit_;
+  return true;
+}
+
+void ShmSender::withdraw_references() {
+  refresh_credit();
+  for (std::uint64_t number = credit_; number < last_reference_; ++number) {
+    ShmLine& line = lines_[number & line_mask_];
+    if (line.kind != shm::by_reference) continue;
+    Reference& reference = shm::reference_in(line);
+    std::uint32_t state = Reference::offered;
+    if (!reference.state.compare_exchange_strong(state, Reference::withdrawn, std::memory_order_acq_rel) && state == Reference::taken)
+      close_and_wait(reference);
+  }
+}
+
+void ShmReceiver::prove() {
+  has_proof_ = true;
+  const bool is_reached = owner_->reach(peer_) != ShmTransport::Reach::none;
+  owner_->proof(owner_->rank_, peer_).store(is_reached ? kProven : kRefused, std::memory_order_release);
+}
+
+bool ShmReceiver::fetch(ShmLine& line, std::byte* to, std::size_t most) {
+  Reference& reference = shm::reference_in(line);
+  if (fetched_ == nullptr) {
+    std::uint32_t state = Reference::offered;
+    reference.target.store(reinterpret_cast<std::uintptr_t>(to), std::memory_order_relaxed);
+    if (reference.bytes > most) reference.next.store(Reference::kClosed, std::memory_order_relaxed);  // nobody copies what is dropped
+    if (reference.state.compare_exchange_strong(state, Reference::taken, std::memory_order_acq_rel)) {
+      fetched_ = &reference;
+      fetched_to_ = to;
+    } else if (state != Reference::in_slot) {
+      is_waited_ = true;
+      return false;
+    }
+  }
+  if (fetched_ != nullptr && reference.bytes <= most) {
+    if (!read_parts(reference) || reference.finished.load(std::memory_order_acquire) < reference.bytes) return false;
+  }
+  open_tag(line);
+  message_.bytes = reference.bytes;
+  message_.answer = nullptr;
+  message_.data = fetched_to_;
+  if (fetched_ == nullptr) open_slot(line);
+  fetched_ = nullptr;
+  has_message_ = true;
+  return true;
+}
+
+bool ShmReceiver::fetch_aside(ShmLine& line) {
+  if (aside_ == nullptr) aside_ = std::make_unique_for_overwrite<std::byte[]>(slot_bytes_);
+  return fetch(line, aside_.get(), slot_bytes_);
+}
+
+bool ShmReceiver::read_parts(Reference& reference) {
+  Part part{};
+  for (;;) {
+    const std::uint64_t returned = reference.returned.load(std::memory_order_acquire);
+    if (returned != 0) {
+      reference.returned.store(0, std::memory_order_relaxed);  // whoever gives back once does not come again
+      part = {returned - 1, half_at(returned - 1, reference.bytes)};
+    } else if (!claim(reference, part)) {
+      return true;
+    }
+    const std::uint64_t address = reference.address + part.offset;
+    if (owner_->reach(peer_) == ShmTransport::Reach::same_process) {
+      std::memcpy(fetched_to_ + part.offset, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(address)), part.bytes);
+    } else {
+      const std::uint32_t pid = owner_->card(peer_).identity.pid;
+      const int error = copy_process(Way::read, pid, address, fetched_to_ + part.offset, part.bytes);
+      if (error != 0) return stop_reading(reference, part.bytes, error);
+    }
+    reference.finished.fetch_add(part.bytes, std::memory_order_acq_rel);
+  }
+}
+
+// Always false. Memory that its process can read and others cannot (a device's, mapped) comes by slots from now on.
+bool ShmReceiver::stop_reading(Reference& reference, std::uint64_t part, int error) {
+  close_and_wait(reference, part);
+  fetched_ = nullptr;
+  if (error == EFAULT) {
+    owner_->proof(owner_->rank_, peer_).store(kRefused, std::memory_order_release);
+    reference.state.store(Reference::refused, std::memory_order_release);
+    return false;
+  }
+  const bool has_ended = error == ESRCH;
+  owner_->break_down(Failure{has_ended ? ErrorCode::rank_dead : ErrorCode::system,
+                             fmt::format("cannot read {} bytes of rank {}'s memory (process {}): {}; {}", part, peer_,
+                                         owner_->card(peer_).identity.pid, errno_text(error), has_ended ? "it has ended" : hint(error)),
+                             peer_,
+                             owner_->rank_,
+                             {}});
+  return false;
+}
+
+void ShmReceiver::give_up() {
+  if (fetched_ != nullptr) close_and_wait(*fetched_);
+  fetched_ = nullptr;
 }
 
 }  // namespace peal::transport

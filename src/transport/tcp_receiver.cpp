@@ -67,7 +67,6 @@ void TcpReceiver::open_message() {
   message_.data = buffer_.get() + begin_ + kTcpHeaderBytes;
   message_.bytes = header_.length;
   message_.tag = (header_.flags & kTcpHasTag) != 0 ? &header_.tag : nullptr;
-  message_.is_reference = false;
   has_message_ = true;
 }
 

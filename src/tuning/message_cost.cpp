@@ -32,7 +32,8 @@ double receive_work(const MessageCost& cost, OpKind kind, std::uint8_t flags, do
   if (!schedule::receives(kind)) return 0;
   const bool is_stored = !schedule::sends(kind) || (flags & schedule::kStore) != 0;
   if (schedule::reduces(kind)) {
-    const double combine = time_at(bytes, cost.reduce);
+    // What lies in another process is fetched before it can be combined.
+    const double combine = time_at(bytes, cost.reduce) + (cost.is_read_in_place ? time_at(bytes, cost.copy) : 0);
     return cost.is_on_core ? combine : std::max(0.0, combine - wire_time(cost, bytes));
   }
   if (cost.is_written_in_place || !is_stored) return 0;

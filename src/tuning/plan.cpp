@@ -42,11 +42,12 @@ MessageShape shape_of(const schedule::Schedule& schedule) {
 /// A host's slots are the transport's; GPUs stream a message whatever its size, and a pipelined program moves in slices of the protocol.
 /// `whole`: bytes of the longest message of the call.
 std::uint64_t message_limit(const Environment& environment, const Offer& offer, bool is_pipelined, std::uint64_t whole) {
+  if (environment.is_host && offer.protocol == Protocol::direct_read) return schedule::kMostReferencedBytes;
   if (environment.is_host && offer.protocol != Protocol::staged) return schedule::traits_of(offer.protocol).message_bytes;
   if (environment.is_host) {
     if (!environment.is_by_sockets(0) && !environment.is_by_sockets(1)) return schedule::staged_message_bytes(whole);
     const bool is_long = environment.is_by_sockets_alone() && (!is_pipelined || environment.ranks == 2);
-    return schedule::socket_message_bytes(whole, is_long ? schedule::kSocketMessageBytes : schedule::kSlotMessageBytes);
+    return schedule::socket_message_bytes(whole, is_long ? schedule::kSocketMessageBytes : schedule::kRelayedSocketMessageBytes);
   }
   if (!is_pipelined) return kAnySize;
   std::uint64_t limit = kAnySize;

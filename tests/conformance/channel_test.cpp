@@ -77,7 +77,7 @@ TEST_P(Channel, CarriesEverySizeWithAndWithoutTag) {
         },
         [&](Receiver& in, std::size_t bytes, std::uint64_t seed) {
           const Message& m = me.peek(in);
-          require(m.bytes == bytes && !m.is_reference, "wrong length");
+          require(m.bytes == bytes, "wrong length");
           expect_tag(m, seed);
           check(m.data, seed, bytes, "peek");
           in.release();
@@ -235,33 +235,109 @@ TEST_P(Channel, ManyPeersAndChannelsAtOnce) {
   });
 }
 
+// What a slot has carried shows both ends whether the peer's memory can be read.
+void introduce(Rank& me) {
+  std::vector<std::byte> buffer(1000);
+  for (const int sender : {0, 1}) {
+    if (me.rank == sender) {
+      wait_until(me.board, "room", [&] { return me.to(1 - me.rank).send(buffer.data(), buffer.size(), nullptr); });
+    } else {
+      me.peek(me.from(1 - me.rank));
+      me.from(1 - me.rank).release();
+    }
+  }
+  me.barrier();
+}
+
+constexpr std::size_t kReferenced[] = {0, 1, 4097, 65536, 262144};
+
 TEST_P(Channel, ReferencesAreReadWhereTheyExist) {
   expect_good({}, [](Rank& me) {
     Sender& out = me.to(1 - me.rank);
     Receiver& in = me.from(1 - me.rank);
-    std::vector<std::byte> buffer(3'000'000), target(3'000'000);
+    std::vector<std::byte> buffer(262144), target(262144);
+    introduce(me);
     if (!out.has_references()) {
       require(!out.send_reference(buffer.data(), 8, nullptr), "a reference without has_references()");
       return;
     }
-    for (std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{4097}, std::size_t{262144}, std::size_t{3'000'000}}) {
-      fill(buffer, bytes + static_cast<std::uint64_t>(me.rank), bytes);
-      const Tag tag = tag_of(bytes);
-      wait_until(me.board, "room", [&] { return out.send_reference(buffer.data(), bytes, &tag); });
-      const std::uint64_t seed = bytes + static_cast<std::uint64_t>(1 - me.rank);
-      const Message& m = me.peek(in);
-      require(m.is_reference && m.bytes == bytes && m.data == nullptr && m.tag != nullptr && *m.tag == tag,
-              "not the reference that was sent");
-      require(in.read_reference(target.data(), bytes / 2, bytes - bytes / 2).has_value(), "cannot read a part");
-      for (std::size_t i = bytes / 2; i < bytes; ++i) require(target[i - bytes / 2] == pattern(seed, i), "wrong part");
-      require(!in.read_reference(target.data(), bytes, 1).has_value(), "read beyond the reference");
+    for (const std::size_t bytes : kReferenced) {
+      for (const bool is_peeked : {false, true}) {
+        fill(buffer, bytes + static_cast<std::uint64_t>(me.rank), bytes);
+        const Tag tag = tag_of(bytes);
+        wait_until(me.board, "room", [&] { return out.send_reference(buffer.data(), bytes, &tag); });
+        const std::uint64_t seed = bytes + static_cast<std::uint64_t>(1 - me.rank);
+        if (is_peeked) {
+          const Message& m = me.peek(in);
+          require(m.bytes == bytes && m.tag != nullptr && *m.tag == tag, "not the reference that was sent");
+          check(m.data, seed, bytes, "peeked reference");
+        }
+        std::size_t got = 0;
+        Tag seen;
+        bool has_tag = false;
+        wait_until(me.board, "a reference", [&] { return in.receive(target.data(), bytes, &got, &seen, &has_tag); });
+        require(got == bytes && has_tag && seen == tag, "receive of a reference");
+        check(target.data(), seed, bytes, "reference");
+        wait_until(me.board, "the drain", [&] { return out.is_drained(); });
+      }
+    }
+  });
+}
+
+// One rank only sends, and copies its part; the other finds messages out of slots, references and references that became slots in order.
+TEST_P(Channel, ReferencesKeepTheirOrderWhoeverCopies) {
+  expect_good({}, [](Rank& me) {
+    constexpr int kMessages = 300;
+    std::vector<std::vector<std::byte>> buffers(4, std::vector<std::byte>(100000));
+    introduce(me);
+    const auto length = [](int k) { return static_cast<std::size_t>(k % 7 == 0 ? 8 : 100000 - 300 * k); };
+    if (me.rank == 0) {
+      Sender& out = me.to(1);
+      for (int k = 0; k < kMessages; ++k) {
+        std::vector<std::byte>& buffer = buffers[static_cast<std::size_t>(k % 4)];
+        if (k % 4 == 0) wait_until(me.board, "the drain", [&] { return k % 8 == 0 ? out.copy_references() : out.is_drained(); });
+        fill(buffer, static_cast<std::uint64_t>(k), length(k));
+        const bool is_reference = out.has_references() && k % 3 != 0;
+        wait_until(me.board, "room", [&] {
+          return is_reference ? out.send_reference(buffer.data(), length(k), nullptr, k % 2 == 0)
+                              : out.send(buffer.data(), length(k), nullptr);
+        });
+      }
+      wait_until(me.board, "the drain", [&] { return out.flush() && out.is_drained(); });
+      return;
+    }
+    std::vector<std::byte> target(100000);
+    for (int k = 0; k < kMessages; ++k) {
       std::size_t got = 0;
       Tag seen;
       bool has_tag = false;
-      require(in.receive(target.data(), bytes, &got, &seen, &has_tag) && got == bytes && seen == tag, "receive of a reference");
-      check(target.data(), seed, bytes, "reference");
-      wait_until(me.board, "the drain", [&] { return out.is_drained(); });
+      if (k % 5 == 0) me.peek(me.from(0));
+      wait_until(me.board, "a message", [&] { return me.from(0).receive(target.data(), target.size(), &got, &seen, &has_tag); });
+      require(got == length(k), "wrong length");
+      check(target.data(), static_cast<std::uint64_t>(k), got, "order");
     }
+  });
+}
+
+TEST_P(Channel, AReferenceThatIsTooLongIsDropped) {
+  expect_good({}, [](Rank& me) {
+    std::vector<std::byte> buffer(50000), target(50000, std::byte{9});
+    introduce(me);
+    if (me.rank == 0) {
+      if (!me.to(1).has_references()) {
+        wait_until(me.board, "room", [&] { return me.to(1).send(buffer.data(), buffer.size(), nullptr); });
+      } else {
+        wait_until(me.board, "room", [&] { return me.to(1).send_reference(buffer.data(), buffer.size(), nullptr, true); });
+      }
+      wait_until(me.board, "the drain", [&] { return me.to(1).flush() && me.to(1).is_drained(); });
+      return;
+    }
+    std::size_t got = 0;
+    Tag seen;
+    bool has_tag = false;
+    wait_until(me.board, "a message", [&] { return me.from(0).receive(target.data(), 40000, &got, &seen, &has_tag); });
+    require(got == 50000, "the length of what was dropped");
+    require(target[0] == std::byte{9}, "nothing of it is stored");
   });
 }
 

@@ -62,8 +62,6 @@ class ShmWorld final : public World {
     if (maps_again_) member->own = take(SharedSegment::map(FileDescriptor(::dup(segment_.descriptor())), layout_.total_bytes()));
     member->shm = take(ShmTransport::open(maps_again_ ? member->own : segment_, layout_, rank));
     board_barrier(board(), shape.ranks);
-    member->shm->prove_references();
-    board_barrier(board(), shape.ranks);
     return member;
   }
 

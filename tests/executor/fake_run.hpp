@@ -123,6 +123,7 @@ class FakeRun {
     part.operands.output = reinterpret_cast<std::byte*>(part.buffers.receive());
     part.operands.scratch = part.scratch.data();
     part.operands.type = DataType::i32;
+    if (part.plan.protocol == schedule::Protocol::direct_read) part.operands.least_referenced = 1;
     part.operands.resolve(case_.collective);
     // A registry schedule of send_recv runs under the rules of collectives: point-to-point calls have programs of their own.
     part.call.collective = case_.collective == Collective::send_recv ? Collective::broadcast : case_.collective;

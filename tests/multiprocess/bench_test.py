@@ -128,16 +128,25 @@ class Forced(harness.ToolCase):
             self.assertEqual(json.loads(self.assert_right(done).out)["transport"], expected)
 
     def test_every_protocol_is_taken_as_it_was_asked_for(self):
-        for protocol in ("line", "staged"):
+        for protocol in ("line", "staged", "direct_read"):
             done = self.peal("bench", "all_reduce", "-n", 2, "-b", 8, "-e", "1K", "-f", 128, "--protocol", protocol, "--check", "--json", "-")
             for row in json.loads(self.assert_right(done).out)["rows"]:
                 self.assertEqual((row["protocol"], row["out_of_place"]["wrong"]), (protocol, 0))
+
+    def test_messages_that_are_read_in_the_senders_memory_are_right(self):
+        for ranks, collectives in ((2, "send_recv broadcast all_gather all_reduce"), (4, "send_recv broadcast scatter all_to_all_v reduce_scatter")):
+            for collective in collectives.split():
+                words = () if collective == "send_recv" else ("--protocol", "direct_read")
+                with self.subTest(collective=collective, ranks=ranks):
+                    done = self.peal("bench", collective, "-n", ranks, "-b", "48K", "-e", "3M", "-f", 8, "--check", "--json", "-", *words, *QUICKLY)
+                    for row in json.loads(self.assert_right(done).out)["rows"]:
+                        self.assertEqual(row["out_of_place"]["wrong"], 0)
 
     def test_an_algorithm_that_cannot_be_used_is_an_error(self):
         self.assert_refused(self.peal("bench", "all_reduce", "-n", 2, "-e", 8, "--algorithm", "hierarchical"), "all_reduce", "hierarchical", "groups", code=2)
 
     def test_a_protocol_that_cannot_be_used_is_an_error(self):
-        self.assert_refused(self.peal("bench", "all_reduce", "-n", 2, "-e", 8, "--protocol", "direct_read"), "direct_read", "line, staged", code=2)
+        self.assert_refused(self.peal("bench", "all_reduce", "-n", 2, "-e", 8, "--protocol", "direct_write"), "direct_write", "line, staged", code=2)
         self.assert_refused(self.peal("bench", "all_reduce", "-n", 2, "-b", "1M", "-e", "1M", "--protocol", "line"), "1048576", "line", code=2)
         self.assert_refused(self.peal("bench", "all_reduce", "-n", 2, "-e", 8, "--protocol", "line", "--transport", "tcp"), "line", "staged", code=2)
 

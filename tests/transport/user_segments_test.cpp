@@ -54,7 +54,6 @@ TEST(UserSegments, AShownMessageIsReadWhereItLies) {
   ASSERT_NE(message, nullptr);
   EXPECT_EQ(message->data, two.part(1) + 100);
   EXPECT_EQ(message->bytes, 1000u);
-  EXPECT_FALSE(message->is_reference);
   ASSERT_NE(message->tag, nullptr);
   EXPECT_EQ(*message->tag, tag);
   EXPECT_EQ(message->data[999], std::byte{1});

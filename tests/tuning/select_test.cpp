@@ -340,7 +340,7 @@ TEST(Plan, MessagesBySocketsAreLongerWhereNobodyWaitsToSendThemOn) {
   EXPECT_TRUE(several_hosts(2, 1).is_by_sockets_alone());
   EXPECT_EQ(select(several_hosts(2, 1), q)->chosen().message_bytes, schedule::kSocketMessageBytes);
   EXPECT_FALSE(several_hosts(2, 2).is_by_sockets_alone());
-  EXPECT_EQ(select(several_hosts(2, 2), q)->chosen().message_bytes, schedule::kSlotMessageBytes);
+  EXPECT_EQ(select(several_hosts(2, 2), q)->chosen().message_bytes, schedule::kRelayedSocketMessageBytes);
 }
 
 TEST(Explain, SaysWhatWasChosenAndWhy) {

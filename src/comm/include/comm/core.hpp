@@ -31,6 +31,7 @@ struct CoreOptions {
   PlanWishes wishes;
   TransportChoice transport = TransportChoice::automatic;
   bool progress_thread = true;
+  bool direct_read = true;  ///< messages may stay in their sender's memory until their receiver reads them there
 };
 
 /// Reads what is empty or zero in `options` from the settings.
@@ -211,6 +212,8 @@ class Core final : public FaultListener {
   Status copy_own(const std::vector<PairTransfer>& transfers) const;
   Status prepare_group(const std::vector<PairTransfer>& transfers, Pending& pending);
   std::uint64_t least_shown(const Pending& pending);
+  std::uint64_t least_referenced(CachedPlan& plan) const;
+  void allow_references(Pending& pending) const;
   Status begin(Pending& pending);
   Status run_prepared(Pending& pending);
   std::shared_ptr<WorkState> enqueue(Pending pending);
@@ -249,6 +252,7 @@ class Core final : public FaultListener {
   std::unique_ptr<Plans> plans_;
   std::unique_ptr<executor::Execution> execution_;
   executor::WaitPolicy wait_policy_;
+  bool is_crowded_ = false;  // more ranks than cores on this host
   std::uint32_t sequence_ = 0;
   std::uint32_t splits_ = 0;
   std::uint32_t segments_ = 0;

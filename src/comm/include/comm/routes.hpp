@@ -24,6 +24,8 @@ class Routes final : public transport::Transport {
 
   /// The one of shared memory, which lends its slots to other communicators between calls; must be owned.
   void share_with(transport::ShmTransport* shm) { shm_ = shm; }
+  /// True where shared memory leads to `peer`.
+  bool is_shared(int peer) const { return shm_ != nullptr && routes_[static_cast<std::size_t>(peer)].through == shm_; }
   /// After a call that succeeded.
   void rest() {
     if (shm_ != nullptr) shm_->rest();

@@ -27,6 +27,9 @@ struct Operands {
   /// Messages of at least so many bytes (of a group: messages of buffers of so many) may stay where they lie until their receivers have
   /// read them, where the transport can show them. The plan must be right under direct_read. 0: none.
   std::uint64_t least_shown = 0;
+  /// Messages of at least so many bytes may be sent as references (Sender::send_reference) where the transport has them, under the same
+  /// condition. 0: none.
+  std::uint64_t least_referenced = 0;
   /// Finished sums may be written where the senders of such messages want them; the plan must be right when answered
   /// (schedule::is_right_when_answered).
   bool answers = false;
@@ -66,6 +69,9 @@ class Execution {
   /// For "who are we waiting for": peers from whom a strand needs a message or room for one, at most one a strand.
   std::vector<int> awaited_peers() const;
 
+  /// After a call that failed, or was given up: until this has returned, a peer may still read and write the caller's memory.
+  void give_up();
+
   /// Every finished op is appended to `log` (not owned; null: none).
   void log_to(std::vector<Completion>* log) { log_ = log; }
 
@@ -81,6 +87,8 @@ class Execution {
     std::uint32_t received_in = 0;  // the call that last received on it
     std::uint32_t sent_pairs = 0;   // point-to-point messages so far
     std::uint32_t received_pairs = 0;
+    std::uint32_t copied_next = 0;  // so many messages are not worth a reference: the receiver comes late
+    std::uint32_t copied_last = 0;
   };
   /// A finished sum that was written into the peer's memory too, where the peer wanted it.
   struct Answer {
@@ -160,6 +168,7 @@ class Execution {
   std::byte* place_for_answer(const BoundOp& bound, const Strand& strand, transport::Sender& to);
   bool show(int peer, transport::Sender& to, const std::byte* data, std::size_t bytes, const transport::Tag* tag,
             std::byte* answer = nullptr);
+  bool refers(const Ref& ref, Edge& e, std::size_t bytes) const;
   bool can_show_result(const BoundOp& bound, const Strand& strand);
   bool recv_and_show(const BoundOp& bound, const Strand& strand);
   bool do_recv_and_send(const BoundOp& bound, const Strand& strand);
@@ -167,6 +176,7 @@ class Execution {
   void do_reduce(const BoundOp& bound);
   void finish_op(std::size_t index, Strand& strand, const BoundOp& bound);
   bool settle_end();
+  bool stop_waiting(Edge& e);
   std::uint32_t awaited_edge(schedule::OpKind kind, std::uint32_t from, std::uint32_t to) const;
 
   schedule::Extent part(const Ref& ref, std::int32_t chunk, const BoundOp& bound, const Strand& strand) const;
@@ -209,7 +219,6 @@ class Execution {
   }
   bool send_run(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
   bool send_large(std::uint32_t edge, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
-  bool read_reference(transport::Receiver& from, std::byte* to, std::size_t offset, std::size_t bytes, int peer);
 
   transport::Transport* transport_;
   int rank_;
@@ -236,13 +245,14 @@ class Execution {
   transport::Tag tag_;
   transport::Tag edge_tag_;
   std::size_t element_ = 1;
-  bool by_reference_ = false;
   bool shows_ = false;
+  bool refers_ = false;
+  bool only_sends_ = false;         // known where refers_
+  std::int64_t ends_since_ns_ = 0;  // when all ops were done and receivers were awaited; 0: not yet
   std::uint32_t call_id_ = 0;
   bool done_ = true;
   bool failed_ = false;
   Failure failure_;
-  std::vector<std::byte> tile_;
   std::vector<Answer> answers_;  // of this call
   std::size_t next_answer_ = 0;  // the first that may go back
   std::vector<const void*> sources_;

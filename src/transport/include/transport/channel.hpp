@@ -50,12 +50,19 @@ class Sender {
   /// Pushes out what was published but is still held back (a full socket). True when nothing is held back.
   virtual bool flush() { return true; }
 
-  /// References (protocol direct_read): the message is the sender's own memory, which the receiver reads when it comes to it.
-  /// The memory must not change until is_drained(). Only where has_references(). References count as slots; message_bytes() does
-  /// not bound them.
+  /// References (protocol direct_read): a message that stays in the sender's own memory until the receiver comes for it; then both may
+  /// copy, each a part. To the receiver it is a message like any other. At most message_bytes(); it takes no slot. The memory must not
+  /// change until is_drained(). Only where has_references(), which may become true at any time. `is_idle`: the sender will have nothing
+  /// else to do, so that the receiver leaves a part to it.
   virtual bool has_references() const { return false; }
-  virtual bool send_reference(const std::byte* data, std::size_t bytes, const Tag* tag);
+  virtual bool send_reference(const std::byte* data, std::size_t bytes, const Tag* tag, bool is_idle = false);
+  /// True when no message lies in memory of the sender's any more. Asking is what makes the sender copy its part.
   virtual bool is_drained() { return true; }
+  /// Copies into slots, as far as there are any, what lies in the sender's own memory and nobody has come for yet. True when nothing is
+  /// left there, so that is_drained().
+  virtual bool copy_references() { return is_drained(); }
+  /// After a call that failed: no reference will be read any more, except what is being read at this moment; waits for that, up to 0.2 s.
+  virtual void withdraw_references() {}
 
   /// A message that the receiver finds where it lies in memory that both ends map (user_segments.hpp); the sender's, as a rule. To the
   /// receiver it is a message like any other. The memory must not change until is_drained(). It takes no slot.
@@ -70,10 +77,9 @@ class Sender {
 
 /// A message as its receiver sees it.
 struct Message {
-  const std::byte* data = nullptr;  ///< null for a reference
+  const std::byte* data = nullptr;
   std::size_t bytes = 0;
-  const Tag* tag = nullptr;  ///< null when it carries none
-  bool is_reference = false;
+  const Tag* tag = nullptr;     ///< null when it carries none
   std::byte* answer = nullptr;  ///< as many bytes as the message has, where its receiver may write until release(); or null
 };
 
@@ -96,8 +102,12 @@ class Receiver {
   /// (else zero words and *has_tag false). A message longer than `bytes` is not stored: true with *got > bytes, and the message is dropped.
   virtual bool receive(std::byte* data, std::size_t bytes, std::size_t* got, Tag* tag, bool* has_tag);
 
-  /// Reads part of a peeked reference.
-  virtual Status read_reference(std::byte* data, std::size_t offset, std::size_t bytes);
+  /// True when peek() or receive() is worth a try; costs less than peek(), which may have to fetch the message.
+  virtual bool has_message() { return peek() != nullptr; }
+
+  /// After a call that failed: nobody will write for the sender any more into the memory that receive() was given; waits for who is at
+  /// it, up to 0.2 s.
+  virtual void give_up() {}
 
   /// File descriptor on which to poll for POLLIN while nothing is there, or -1.
   virtual int poll_descriptor() const { return -1; }

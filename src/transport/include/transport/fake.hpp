@@ -36,7 +36,7 @@ class FakeSender final : public Sender {
   void publish(std::size_t bytes, const Tag* tag) override;
   bool send(const std::byte* data, std::size_t bytes, const Tag* tag) override;
   bool has_references() const override;
-  bool send_reference(const std::byte* data, std::size_t bytes, const Tag* tag) override;
+  bool send_reference(const std::byte* data, std::size_t bytes, const Tag* tag, bool is_idle = false) override;
   bool is_drained() override;
 
  private:
@@ -51,14 +51,12 @@ class FakeReceiver final : public Receiver {
  public:
   const Message* peek() override;
   void release() override;
-  Status read_reference(std::byte* data, std::size_t offset, std::size_t bytes) override;
 
  private:
   friend class FakeFabric;
   FakeFabric* fabric_ = nullptr;
   std::size_t way_ = 0;
   bool has_message_ = false;
-  const std::byte* reference_ = nullptr;
   Message message_;
 };
 

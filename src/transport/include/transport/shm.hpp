@@ -1,7 +1,8 @@
 // The shared-memory transport: the ranks of one communicator on one host, as processes or as threads, over one SharedSegment.
 //
-// Start: one rank creates the segment (SharedSegment::create(layout.total_bytes(), ...)), the others map it; each opens a ShmTransport;
-// after a barrier of the caller's, each may prove references; after another one, has_references() says the same on every call.
+// Start: one rank creates the segment (SharedSegment::create(layout.total_bytes(), ...)), the others map it; each opens a ShmTransport.
+// A way offers references (Sender::has_references) once its receiver has taken a message out of a slot and could read a secret number in
+// its sender's memory.
 //
 // Death of a peer is not seen here (there is no connection to lose): the rooms above watch processes.
 #pragma once
@@ -14,6 +15,9 @@
 #include <vector>
 
 namespace peal::transport {
+
+/// Whether processes like this one may read each other's memory, as far as the kernel's settings say: the trial between two ranks decides.
+bool may_read_processes();
 
 class ShmTransport final : public Transport {
  public:
@@ -42,14 +46,6 @@ class ShmTransport final : public Transport {
   void rest() {
     if (borrowing_.pool != nullptr && borrowing_.pool->is_shared()) rest_now();
   }
-
-  /// Reads a secret number out of every other rank's memory and tells each of them whether that worked; a few microseconds a rank.
-  /// All ranks must have opened their transports. The answer counts the direction "this rank reads": ask every rank and combine.
-  struct Proof {
-    bool can_read_all = false;
-    std::string why_not;  ///< names the first rank that cannot be read, the cause and what would change it
-  };
-  Proof prove_references();
 
   /// From now on messages that lie in `segments` need not be copied. `numbers`: those of this transport's ranks in the job.
   void read_from(std::shared_ptr<const UserSegments> segments, std::vector<int> numbers);
@@ -90,7 +86,9 @@ class ShmTransport final : public Transport {
   void break_down(Failure failure);
   ShmCard& card(int rank) const;
   std::atomic<std::uint8_t>& proof(int reader, int owner) const;
-  /// 0 or the errno of the trial; `is_self` when the owner lives in this process.
+  /// How this rank gets at another's memory, by a trial when it is first asked for. A refusal is logged with what would change it.
+  enum class Reach : std::int8_t { unknown, none, other_process, same_process };
+  Reach reach(int owner);
   int try_reading(int owner, bool* is_self) const;
 
   SharedSegment& segment_;
@@ -104,7 +102,7 @@ class ShmTransport final : public Transport {
   std::vector<std::unique_ptr<ShmReceiver>> receivers_;
   std::vector<ShmSender*> open_senders_;
   std::vector<ShmReceiver*> open_receivers_;
-  std::vector<std::int8_t> is_same_process_;  // by rank; -1 not known
+  std::vector<Reach> reach_;  // by rank
   struct View {
     std::shared_ptr<const UserSegment> segment;
     bool is_everywhere = false;  // all ranks of this transport map it

@@ -21,7 +21,7 @@ inline constexpr int kMaxShmSlots = 16;
 inline constexpr int kFewLines = 8;
 
 /// One message. Sequence k + 1 marks message k of the ring; 0 never occurs. The sender writes it last, with release.
-/// The body holds [tag, 24 bytes, when has_tag][payload, when inlined | address and length of a reference].
+/// The body holds [tag, 24 bytes, when has_tag][payload, when inlined | where a shown message lies], or at its end a reference.
 struct alignas(kLineStride) ShmLine {
   std::atomic<std::uint64_t> sequence;
   std::uint32_t length;

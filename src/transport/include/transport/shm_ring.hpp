@@ -7,6 +7,8 @@
 #include <atomic>
 #include <base/result.hpp>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <transport/channel.hpp>
 #include <transport/shm_layout.hpp>
 #include <transport/shm_slot_pool.hpp>
@@ -23,10 +25,31 @@ inline constexpr std::size_t kInlineBytesUntagged = kBodyBytes;
 
 namespace shm {
 enum Kind : std::uint8_t { in_line = 0, in_slot = 1, by_reference = 2, shown = 3, shown_to_answer = 4 };
+/// A message that lies in its sender's own memory, and how far it has come: it stands in the second of its descriptor's cache lines, where
+/// the one who polls for the sequence does not look. Both ends claim parts of it, copy them, and count them as finished.
 struct Reference {
-  std::uint64_t address;
+  enum State : std::uint32_t {
+    offered,    ///< nobody has come for it
+    taken,      ///< the receiver reads it into `target`; the sender may write there
+    moving,     ///< the sender copies it into a slot
+    in_slot,    ///< it lies in the descriptor's slot
+    refused,    ///< the receiver cannot read it: the sender is to copy it into a slot
+    withdrawn,  ///< the sender's call has failed
+  };
+  static constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;  ///< in `next`: nothing can be claimed any more
+  std::uint64_t address;                                            ///< in the sender
   std::uint64_t bytes;
+  std::atomic<std::uint64_t> target;    ///< address in the receiver
+  std::atomic<std::uint64_t> next;      ///< the first byte that is not claimed
+  std::atomic<std::uint64_t> finished;  ///< bytes that are there
+  std::atomic<std::uint64_t> returned;  ///< 1 + offset of a part that the sender could not write; 0: none
+  std::atomic<std::uint32_t> state;
+  std::atomic<std::uint32_t> is_shared;  ///< the sender has nothing else to do than to copy its part
 };
+inline constexpr std::size_t kReferenceAt = kBodyBytes - sizeof(Reference);
+static_assert(kReferenceAt >= 64 - 16 && (kReferenceAt + 16) % alignof(Reference) == 0);
+inline Reference& reference_in(ShmLine& line) { return *std::launder(reinterpret_cast<Reference*>(line.body + kReferenceAt)); }
+
 /// Where a shown message lies, or its answer may.
 struct Place {
   std::uint64_t segment;
@@ -113,13 +136,9 @@ class ShmSender final : public Sender {
   /// True once the receiver has read this process's memory for a trial.
   bool has_references() const override { return proof_->load(std::memory_order_acquire) == 1; }
 
-  bool send_reference(const std::byte* data, std::size_t bytes, const Tag* tag) override {
-    if (!has_references() || !wait_line()) return false;
-    const shm::Reference reference{reinterpret_cast<std::uintptr_t>(data), bytes};
-    ShmLine& line = lines_[sent_ & line_mask_];
-    write_unsent(line, reference, shm::by_reference, tag);
-    return true;
-  }
+  bool send_reference(const std::byte* data, std::size_t bytes, const Tag* tag, bool is_idle = false) override;
+  bool copy_references() override;
+  void withdraw_references() override;
 
   bool can_show(const std::byte* data, std::size_t bytes) override;
   bool show(const std::byte* data, std::size_t bytes, const Tag* tag, std::byte* answer = nullptr) override;
@@ -127,6 +146,10 @@ class ShmSender final : public Sender {
   bool is_drained() override {
     if (credit_ >= last_unsent_) return true;
     refresh_credit();
+    if (credit_ < last_reference_) {
+      help_receiver();
+      refresh_credit();
+    }
     is_waited_ = credit_ < last_unsent_;
     return !is_waited_;
   }
@@ -201,6 +224,9 @@ class ShmSender final : public Sender {
     shm::wake_sleepers(*peer_bell_);
   }
 
+  void help_receiver();
+  bool copy_into_slot(ShmLine& line, std::uint64_t number);
+
   // Cold: memory for slots, lent or of its own.
   bool find_data();
   bool allocate_own();
@@ -220,9 +246,12 @@ class ShmSender final : public Sender {
   std::uint32_t next_slot_ = 0;
   std::uint32_t slot_mask_ = 0;
   bool has_own_ = false;
-  std::int64_t waits_since_ns_ = 0;  // for the area; 0: not
-  bool is_waited_ = false;           // the last attempt found no room
-  std::uint64_t last_unsent_ = 0;    // the last message that stayed in this rank's memory
+  std::int64_t waits_since_ns_ = 0;   // for the area; 0: not
+  bool is_waited_ = false;            // the last attempt found no room
+  std::uint64_t last_unsent_ = 0;     // the last message that stayed in this rank's memory
+  std::uint64_t last_reference_ = 0;  // the last of these that is a reference
+  std::uint64_t helped_ = 0;          // what was sent before has no part left to claim
+  bool cannot_write_ = false;         // into the receiver's memory
   const std::atomic<std::uint8_t>* proof_ = nullptr;
   ShmTransport* owner_ = nullptr;
   ShmSlotPool::Area* area_ = nullptr;  // null: not to be had
@@ -253,55 +282,81 @@ class ShmReceiver final : public Receiver {
   }
 
   bool receive(std::byte* data, std::size_t bytes, std::size_t* got, Tag* tag, bool* has_tag) override {
-    const Message* message = peek();
-    if (message == nullptr) return false;
-    *got = message->bytes;
-    *has_tag = message->tag != nullptr;
-    *tag = tag_;
-    if (message->bytes <= bytes) {
-      if (message->is_reference) [[unlikely]] {
-        if (!read_reference(data, 0, message->bytes)) return false;
-      } else if (data != message->data) {  // else it was shown where it is wanted
-        shm::copy_small(data, message->data, message->bytes);
+    if (!has_message_) {
+      ShmLine& line = lines_[taken_ & line_mask_];
+      if (line.sequence.load(std::memory_order_acquire) != taken_ + 1) {
+        is_waited_ = true;
+        return false;
+      }
+      if (line.kind == shm::by_reference) [[unlikely]] {
+        if (!fetch(line, data, bytes)) return false;
+      } else if (open(line) == nullptr) {
+        return false;
       }
     }
+    *got = message_.bytes;
+    *has_tag = message_.tag != nullptr;
+    *tag = tag_;
+    // Else it was shown where it is wanted, or has been fetched to there.
+    if (message_.bytes <= bytes && data != message_.data) shm::copy_small(data, message_.data, message_.bytes);
     release();
     return true;
   }
 
-  Status read_reference(std::byte* data, std::size_t offset, std::size_t bytes) override;
+  bool has_message() override {
+    if (has_message_ || lines_[taken_ & line_mask_].sequence.load(std::memory_order_acquire) == taken_ + 1) return true;
+    is_waited_ = true;
+    return false;
+  }
+
+  void give_up() override;
 
  private:
   friend class ShmTransport;
 
   const Message* open(ShmLine& line) {
-    std::size_t payload = 0;
-    if (line.has_tag != 0) {
-      std::memcpy(&tag_, line.body, kTagBytes);
-      message_.tag = &tag_;
-      payload = kTagBytes;
-    } else {
-      tag_ = Tag{};
-      message_.tag = nullptr;
-    }
+    const std::size_t payload = open_tag(line);
     message_.bytes = line.length;
-    message_.is_reference = false;
     message_.answer = nullptr;
     if (line.kind == shm::in_line) [[likely]] {
       message_.data = line.body + payload;
     } else if (line.kind == shm::in_slot) {
-      message_.data = (line.slot < kMaxShmSlots ? data_ : lent_data_) + line.slot % kMaxShmSlots * slot_bytes_;
+      open_slot(line);
     } else if (line.kind == shm::shown || line.kind == shm::shown_to_answer) {
       if (!find_shown(line.body + payload, line.kind == shm::shown_to_answer)) return nullptr;
     } else {
-      std::memcpy(&reference_, line.body + payload, sizeof reference_);
-      message_.data = nullptr;
-      message_.bytes = reference_.bytes;
-      message_.is_reference = true;
+      return fetch_aside(line) ? &message_ : nullptr;
     }
     has_message_ = true;
     return &message_;
   }
+
+  /// Where the payload starts.
+  std::size_t open_tag(const ShmLine& line) {
+    if (line.has_tag == 0) {
+      tag_ = Tag{};
+      message_.tag = nullptr;
+      return 0;
+    }
+    std::memcpy(&tag_, line.body, kTagBytes);
+    message_.tag = &tag_;
+    return kTagBytes;
+  }
+
+  void open_slot(const ShmLine& line) {
+    if (!has_proof_) [[unlikely]]
+      prove();  // who sends by slots may send references, if its memory can be read
+    message_.data = (line.slot < kMaxShmSlots ? data_ : lent_data_) + line.slot % kMaxShmSlots * slot_bytes_;
+  }
+
+  void prove();
+  /// Goes on fetching a reference of at most `most` bytes (a longer one is dropped); true when it is there: opened as any message is.
+  bool fetch(ShmLine& line, std::byte* to, std::size_t most);
+  /// The same into memory of this end's own.
+  bool fetch_aside(ShmLine& line);
+  /// False when this rank cannot read the sender's memory.
+  bool read_parts(shm::Reference& reference);
+  bool stop_reading(shm::Reference& reference, std::uint64_t part, int error);
 
   bool find_shown(const std::byte* place, bool is_to_answer);
 
@@ -317,7 +372,10 @@ class ShmReceiver final : public Receiver {
   const std::byte* data_ = nullptr;       // the peer's own slots
   const std::byte* lent_data_ = nullptr;  // and those that it borrows: slot kMaxShmSlots and so on
   std::size_t slot_bytes_ = 0;
-  shm::Reference reference_{0, 0};
+  bool has_proof_ = false;             // that the peer's memory can be read, or cannot
+  shm::Reference* fetched_ = nullptr;  // being read at the moment
+  std::byte* fetched_to_ = nullptr;
+  std::unique_ptr<std::byte[]> aside_;  // for messages that are looked at before they are received; slot_bytes_ long
   ShmTransport* owner_ = nullptr;
   int peer_ = -1;
 };
