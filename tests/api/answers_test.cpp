@@ -1,0 +1,101 @@
+// Sums of two ranks in memory from peal::allocate: who finishes a block writes it where its peer wants it, and receiving it moves nothing
+// (docs/decisions/messages-that-stay-where-they-lie.md). Every rank writes through a mapping of its own, so each protects the block that
+// its peer finishes in its own mapping: who copies that block instead of finding it there is caught at the first store.
+#include <sys/mman.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+
+#include "rank_threads.hpp"
+
+namespace peal::test {
+namespace {
+
+/// Memory of one rank that may only be read through its mapping, until somebody stores there all the same.
+struct Watched {
+  std::atomic<std::byte*> begin{nullptr};
+  std::atomic<std::size_t> bytes{0};
+  std::atomic<int> stores{0};
+
+  void protect(std::byte* data, std::size_t size) {
+    begin = data;
+    bytes = size;
+    stores = 0;
+    ASSERT_EQ(::mprotect(data, size, PROT_READ), 0);
+  }
+  /// How many stores were caught: none or one.
+  int release() {
+    ::mprotect(begin, bytes, PROT_READ | PROT_WRITE);
+    begin = nullptr;
+    return stores;
+  }
+};
+
+std::array<Watched, 2> watched;  // by rank; global for the signal handler
+
+void on_store(int, siginfo_t* info, void*) {
+  const auto* const at = static_cast<std::byte*>(info->si_addr);
+  for (Watched& each : watched) {
+    std::byte* const begin = each.begin;
+    if (begin == nullptr || at < begin || at >= begin + each.bytes) continue;
+    each.stores.fetch_add(1);
+    ::mprotect(begin, each.bytes, PROT_READ | PROT_WRITE);  // let it through: the test goes on and says so
+    return;
+  }
+  std::signal(SIGSEGV, SIG_DFL);  // no store of ours: it comes again, and ends the test
+}
+
+class StoreHandler {
+ public:
+  StoreHandler() {
+    struct sigaction wanted {};
+    wanted.sa_sigaction = on_store;
+    wanted.sa_flags = SA_SIGINFO;
+    ::sigaction(SIGSEGV, &wanted, &before_);
+  }
+  ~StoreHandler() { ::sigaction(SIGSEGV, &before_, nullptr); }
+
+ private:
+  struct sigaction before_ {};
+};
+
+/// How many of the two ranks stored into the block that their peer finishes, in an all-reduce of `bytes`.
+int stores_into_answered_blocks(std::size_t bytes, bool in_place) {
+  const StoreHandler handler;
+  Options options = with_transport("shm");
+  options.algorithm = "two_shot";
+  std::atomic<int> stores{0};
+  on_ranks(2, options, [&](Communicator& world) {
+    const std::size_t count = bytes / sizeof(int);
+    Memory memory = allocate(world, 2 * bytes);
+    int* const in = reinterpret_cast<int*>(memory.data());
+    int* const out = in_place ? in : in + count;
+    const int rank = world.rank();
+    // Rank r finishes half r, which is whole pages.
+    std::byte* const given = reinterpret_cast<std::byte*>(out) + static_cast<std::size_t>(1 - rank) * bytes / 2;
+    for (int round = 0; round < 3; ++round) {
+      for (std::size_t i = 0; i < count; ++i) in[i] = static_cast<int>(i) + rank + round;
+      watched[static_cast<std::size_t>(rank)].protect(given, bytes / 2);
+      world.all_reduce(in, out, count, DataType::i32);
+      stores += watched[static_cast<std::size_t>(rank)].release();
+      for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(out[i], 2 * static_cast<int>(i) + 1 + 2 * round) << i;
+    }
+  });
+  return stores;
+}
+
+constexpr std::size_t kOneMessage = 128 * 1024, kManyMessages = 8 << 20;
+
+TEST(Answers, ASumInPlaceIsWrittenByThePeer) {
+  for (const std::size_t bytes : {kOneMessage, kManyMessages})
+    EXPECT_EQ(stores_into_answered_blocks(bytes, true), 0) << "ranks copied their sums, of " << bytes << " bytes";
+}
+
+TEST(Answers, ASumOutOfPlaceIsWrittenByThePeer) {
+  for (const std::size_t bytes : {kOneMessage, kManyMessages})
+    EXPECT_EQ(stores_into_answered_blocks(bytes, false), 0) << "ranks copied their sums, of " << bytes << " bytes";
+}
+
+}  // namespace
+}  // namespace peal::test
