@@ -88,7 +88,7 @@ Status check(Core& core, const Case& c) {
 }
 
 int check_all(const std::string& name, const std::string& protocol, int ranks, TransportChoice transport, bool deterministic,
-              std::initializer_list<std::size_t> counts) {
+              const Counts& counts) {
   CoreOptions options = core_options(transport);
   options.wishes = {deterministic, name, protocol, true};
   std::vector<int> served(static_cast<std::size_t>(ranks));
@@ -124,9 +124,11 @@ std::set<std::string> names_of_sums() {
 }
 
 TEST(PartialSums, AsF32AreRoundedOnceByEveryAlgorithm) {
+  const Counts counts = unless_sanitized({5, 3001, 90'001}, {5}), counts_of_three = unless_sanitized(counts, {5, 3001});
   for (const std::string& name : names_of_sums()) {
     int served = 0;
-    for (const int ranks : {2, 3, 4, 5, 8}) served += check_all(name, "", ranks, TransportChoice::shm, false, {5, 3001, 90'001});
+    for (const int ranks : {2, 3, 4, 5, 8})
+      served += check_all(name, "", ranks, TransportChoice::shm, false, ranks == 3 ? counts_of_three : counts);
     // These need groups, which one host has not.
     if (name != "hierarchical" && name != "leader_chain" && name != "bidirectional_ring") {
       EXPECT_GT(served, 50) << name;
@@ -135,7 +137,8 @@ TEST(PartialSums, AsF32AreRoundedOnceByEveryAlgorithm) {
 }
 
 TEST(PartialSums, AsF32OverSockets) {
-  for (const std::string& name : names_of_sums()) check_all(name, "", 4, TransportChoice::tcp, false, {5, 30'001});
+  const Counts counts = unless_sanitized({5, 30'001}, {3001});
+  for (const std::string& name : names_of_sums()) check_all(name, "", 4, TransportChoice::tcp, false, counts);
 }
 
 TEST(PartialSums, AsF32ByLinesAndInSlots) {
