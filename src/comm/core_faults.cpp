@@ -8,10 +8,6 @@ namespace peal::comm {
 
 namespace {
 
-Failure mismatch(const executor::CallSignature& mine, int peer, const executor::CallSignature& theirs) {
-  return {ErrorCode::mismatch, executor::describe_mismatch(mine, peer, theirs), peer, peer, std::string(name_of(mine.collective))};
-}
-
 // A lost connection is often the echo of a fault whose news is on its way: wait so long for the cause.
 constexpr std::int64_t kNewsGraceNs = 400'000'000;
 constexpr std::int64_t kQuietNs = 20'000'000;  // who waits for longer looks what its peers are doing
@@ -82,7 +78,8 @@ Status Core::compare_calls(LongWait& wait, std::int64_t waited_ns) {
     const int there = members_[static_cast<std::size_t>(peer)];
     if (world_->is_local(there)) {
       const executor::CallState theirs = board_.state_of(peer);
-      if (theirs.is_whole && executor::are_at_odds(mine.call, theirs.call)) return conclude(mismatch(mine.call, peer, theirs.call));
+      if (theirs.is_whole && executor::are_at_odds(mine.call, theirs.call))
+        return conclude(executor::mismatch_of_calls(mine.call, peer, theirs.call));
     } else if (tells) {
       world_->tell_call(there, id_, mine.call);
     }
@@ -177,7 +174,7 @@ void Core::on_remote_call(int world_rank, const executor::CallSignature& theirs)
   const executor::CallState mine = board_.state_of(rank_);
   if (peer == size() || !mine.is_whole || !executor::are_at_odds(mine.call, theirs)) return;
   if (rank_ < peer)
-    (void)conclude(mismatch(mine.call, peer, theirs));
+    (void)conclude(executor::mismatch_of_calls(mine.call, peer, theirs));
   else
     world_->tell_call(world_rank, id_, mine.call);
 }

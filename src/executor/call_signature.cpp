@@ -32,7 +32,9 @@ std::string describe(const CallSignature& call) {
   return text + fmt::format(", call {}", call.sequence);
 }
 
-std::string describe_mismatch(const CallSignature& mine, int peer, const CallSignature& theirs) {
+namespace {
+
+std::string how_they_differ(const CallSignature& mine, int peer, const CallSignature& theirs) {
   const std::string both = fmt::format("rank {} called {} while this rank called {}", peer, describe(theirs), describe(mine));
   if (theirs.sequence != mine.sequence && theirs.collective == mine.collective && theirs.collective != Collective::send_recv)
     return both + "; one of them left out or added a call before this one";
@@ -44,6 +46,28 @@ std::string describe_mismatch(const CallSignature& mine, int peer, const CallSig
                        : "; the calls agree but the ranks chose different plans: give all ranks the same PEAL_ALGORITHM, PEAL_PROTOCOL and "
                          "PEAL_TRANSPORT");
   return both + "; all ranks must make the same calls in the same order, with the same type, operator, count and root";
+}
+
+Failure mismatch(const CallSignature& mine, int peer, std::string message) {
+  return {ErrorCode::mismatch, std::move(message), peer, peer, std::string(name_of(mine.collective))};
+}
+
+}  // namespace
+
+Failure mismatch_of_calls(const CallSignature& mine, int peer, const CallSignature& theirs) {
+  return mismatch(mine, peer, how_they_differ(mine, peer, theirs));
+}
+
+Failure mismatch_of_message(const CallSignature& mine, int peer, bool is_marked, std::size_t got, std::size_t expected,
+                            const transport::Tag* tag) {
+  if (is_marked && tag == nullptr)
+    return mismatch(mine, peer, fmt::format("rank {} is still sending for an earlier call than {}", peer, describe(mine)));
+  if (is_marked && *tag != to_tag(mine)) return mismatch_of_calls(mine, peer, from_tag(*tag));
+  if (!is_marked && tag != nullptr)
+    return mismatch(mine, peer, fmt::format("rank {} went on to {} in the middle of {}", peer, describe(from_tag(*tag)), describe(mine)));
+  return mismatch(mine, peer,
+                  fmt::format("rank {} sent {} bytes where {} were expected in {}; the counts of the two ranks differ", peer, got, expected,
+                              describe(mine)));
 }
 
 }  // namespace peal::executor

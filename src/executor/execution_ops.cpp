@@ -134,17 +134,7 @@ bool Execution::accept(const BoundOp& bound, const Strand& strand, std::size_t g
 
 void Execution::reject(int peer, bool is_marked, std::size_t got, std::size_t expected, const transport::Tag* tag,
                        const CallSignature& mine) {
-  Failure failure{ErrorCode::mismatch, {}, peer, peer, std::string(name_of(call_.collective))};
-  if (is_marked && tag == nullptr)
-    failure.message = fmt::format("rank {} is still sending for an earlier call than {}", peer, describe(mine));
-  else if (is_marked && *tag != to_tag(mine))
-    failure.message = describe_mismatch(mine, peer, from_tag(*tag));
-  else if (!is_marked && tag != nullptr)
-    failure.message = fmt::format("rank {} went on to {} in the middle of {}", peer, describe(from_tag(*tag)), describe(mine));
-  else
-    failure.message = fmt::format("rank {} sent {} bytes where {} were expected in {}; the counts of the two ranks differ", peer, got,
-                                  expected, describe(mine));
-  fail_call(std::move(failure));
+  fail_call(mismatch_of_message(mine, peer, is_marked, got, expected, tag));
 }
 
 void Execution::fail_call(Failure failure) {

@@ -80,12 +80,36 @@ TEST(CallSignature, SaysWhatKindOfMismatch) {
   plan.plan = 2;
   CallSignature wide = mine;
   wide.plan |= kWidePartialsHash;
-  EXPECT_NE(describe_mismatch(mine, 4, wide).find("f32 (sum, partial sums in f32), call 7"), std::string::npos);
-  EXPECT_NE(describe_mismatch(mine, 4, wide).find("PEAL_PARTIAL_SUMS"), std::string::npos);
-  EXPECT_NE(describe_mismatch(mine, 4, late).find("left out or added a call"), std::string::npos);
-  EXPECT_NE(describe_mismatch(mine, 4, count).find("the same calls in the same order"), std::string::npos);
-  EXPECT_NE(describe_mismatch(mine, 4, plan).find("different plans"), std::string::npos);
-  EXPECT_NE(describe_mismatch(mine, 4, count).find("rank 4"), std::string::npos);
+  const auto said = [&](const CallSignature& theirs) { return mismatch_of_calls(mine, 4, theirs).message; };
+  EXPECT_NE(said(wide).find("f32 (sum, partial sums in f32), call 7"), std::string::npos);
+  EXPECT_NE(said(wide).find("PEAL_PARTIAL_SUMS"), std::string::npos);
+  EXPECT_NE(said(late).find("left out or added a call"), std::string::npos);
+  EXPECT_NE(said(count).find("the same calls in the same order"), std::string::npos);
+  EXPECT_NE(said(plan).find("different plans"), std::string::npos);
+  EXPECT_NE(said(count).find("rank 4"), std::string::npos);
+}
+
+TEST(CallSignature, SaysWhatIsWrongWithAMessage) {
+  const CallSignature mine{Collective::all_reduce, DataType::f32, ReduceOp::sum, -1, 12, 7, 1};
+  CallSignature next = mine;
+  ++next.sequence;
+  const transport::Tag tag = to_tag(mine), next_tag = to_tag(next);
+  const auto said = [&](bool is_marked, const transport::Tag* got) {
+    const Failure failure = mismatch_of_message(mine, 4, is_marked, 48, 40, got);
+    EXPECT_EQ(failure.code, ErrorCode::mismatch);
+    EXPECT_EQ(failure.rank, 4);
+    EXPECT_EQ(failure.peer, 4);
+    EXPECT_EQ(failure.operation, "all_reduce");
+    return failure.message;
+  };
+  EXPECT_EQ(said(true, nullptr), "rank 4 is still sending for an earlier call than all_reduce of 12 f32 (sum), call 7");
+  EXPECT_EQ(said(true, &next_tag), mismatch_of_calls(mine, 4, next).message);
+  EXPECT_EQ(said(false, &next_tag),
+            "rank 4 went on to all_reduce of 12 f32 (sum), call 8 in the middle of all_reduce of 12 f32 (sum), call 7");
+  const std::string lengths =
+      "rank 4 sent 48 bytes where 40 were expected in all_reduce of 12 f32 (sum), call 7; the counts of the two ranks differ";
+  EXPECT_EQ(said(true, &tag), lengths);
+  EXPECT_EQ(said(false, nullptr), lengths);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // whatever plan either side chose.
 #pragma once
 
+#include <base/result.hpp>
 #include <cstdint>
 #include <peal/types.hpp>
 #include <string>
@@ -51,7 +52,13 @@ bool are_at_odds(const CallSignature& a, const CallSignature& b);
 /// "all_reduce of 12 f32 (sum), call 7".
 std::string describe(const CallSignature& call);
 
-/// One sentence on how two calls differ: "rank 1 called broadcast of 4 f32 (root 0), this rank all_reduce of 8 f32 (sum)".
-std::string describe_mismatch(const CallSignature& mine, int peer, const CallSignature& theirs);
+/// The fault of two calls that differ: "rank 1 called broadcast of 4 f32 with root 0, call 7 while this rank called all_reduce of 8 f32
+/// (sum), call 7; ...".
+Failure mismatch_of_calls(const CallSignature& mine, int peer, const CallSignature& theirs);
+
+/// The fault of a message that is not as `mine` has it: of `got` bytes and with `tag` (null: none), where one of `expected` bytes had to
+/// come, which `is_marked` with the tag of `mine` or with none.
+Failure mismatch_of_message(const CallSignature& mine, int peer, bool is_marked, std::size_t got, std::size_t expected,
+                            const transport::Tag* tag);
 
 }  // namespace peal::executor
