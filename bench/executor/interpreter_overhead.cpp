@@ -182,7 +182,7 @@ void measure(const Case& c, int n, int calls) {
   operands.resolve(call.collective);
   transport::Tag tag = to_tag(call);
   ReadyTransport ready, by_hand;
-  Execution execution(ready, 0, c.ranks, 1);
+  Execution execution(ready, 0, c.ranks);
   std::uint64_t unfinished = 0;
   std::uint32_t pairs = 0;
   transport::Sender* const sender = by_hand.sender(1, 0);

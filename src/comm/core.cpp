@@ -122,7 +122,10 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
       environment->is_by_sockets_alone() ? schedule::kSocketMessageBytes : transport::ShmLayout::of(core->size(), kChannels).slot_bytes;
   core->plans_ = std::make_unique<Plans>(std::move(environment), rank, message_bytes, options.wishes, core->choices_,
                                          [board = core->board_] { return board.is_set(); });
-  core->execution_ = std::make_unique<executor::Execution>(*core->routes_, rank, core->size(), kChannels);
+  if (const Plans* known = origin.parent == nullptr ? nullptr : origin.parent->plans_.get();
+      known != nullptr && known->environment() == core->plans_->environment() && known->wishes() == options.wishes)
+    core->plans_->share_with(*known);
+  core->execution_ = std::make_unique<executor::Execution>(*core->routes_, rank, core->size());
   const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   core->is_crowded_ = core->world_->ranks_on_host() > cores;
   core->wait_policy_.fit(core->world_->ranks_on_host(), cores, core->routes_->has_sockets());

@@ -76,7 +76,7 @@ Status Core::prepare(const Call& call, Pending& pending) {
   signature.root = key.root;
   signature.count = varies(call.collective) ? 0 : call.count;
   signature.sequence = ++sequence_;
-  signature.plan = pending.plan->plan.hash;
+  signature.plan = pending.plan->plan->hash;
   pending.tag = executor::to_tag(signature);
   operands.least_referenced = least_referenced(*pending.plan);
   operands.resolve(call.collective);
@@ -98,7 +98,7 @@ std::uint64_t Core::least_shown(const Pending& pending) {
 
 // References, which every plan's receivers understand: only senders need to know.
 std::uint64_t Core::least_referenced(CachedPlan& plan) const {
-  const bool is_wanted = options_.direct_read && plan.plan.protocol == schedule::Protocol::direct_read;
+  const bool is_wanted = options_.direct_read && plan.plan->protocol == schedule::Protocol::direct_read;
   return is_wanted && plans_->may_show(plan) ? schedule::kLeastReferencedBytes : 0;
 }
 
@@ -119,13 +119,13 @@ void Core::allow_references(Pending& pending) const {
 Status Core::begin(Pending& pending) {
   if (board_.is_set()) return fault();
   CachedPlan& cached = *pending.plan;
-  if (pending.group.made == nullptr) cached.binding.bind(cached.plan, pending.shape);
-  if (cached.binding.scratch_bytes() > scratch_.bytes()) PEAL_TRY(scratch_.grow(cached.binding.scratch_bytes()));
+  if (pending.group.made == nullptr) plans_->bind(cached, pending.shape);
+  if (cached.binding->scratch_bytes() > scratch_.bytes()) PEAL_TRY(scratch_.grow(cached.binding->scratch_bytes()));
   pending.operands.scratch = scratch_.data();
   pending.operands.least_shown = world_->user_segments()->version() == 0 ? 0 : least_shown(pending);
   pending.operands.answers = pending.operands.least_shown > 0 && pending.group.made == nullptr && plans_->may_answer(cached);
   board_.enter(rank_, pending.tag);
-  execution_->start(cached.plan, cached.binding, pending.operands, pending.call, pending.tag);
+  execution_->start(*cached.plan, *cached.binding, pending.operands, pending.call, pending.tag);
   return {};
 }
 
@@ -150,7 +150,7 @@ Status Core::drive_to_end() {
 
 Status Core::run_prepared(Pending& pending) {
   PEAL_TRY(begin(pending));
-  last_plan_ = &pending.plan->plan;
+  last_plan_ = pending.plan->plan.get();
   Status status = drive_to_end();
   if (status)
     routes_->rest();
@@ -254,7 +254,11 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
   }
   if (!is_known) {
     group.made = std::make_unique<CachedPlan>();
-    executor::Plan& plan = group.made->plan;
+    group.made->own = std::make_unique<executor::Binding>();
+    group.made->binding = group.made->own.get();
+    const auto made = std::make_shared<executor::Plan>();
+    group.made->plan = made;
+    executor::Plan& plan = *made;
     plan.algorithm = "direct";
     plan.pieced = false;
     plan.message_bytes = plans_->message_bytes();
@@ -268,14 +272,16 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
     pending.operands.resolve(Collective::send_recv);
   }
   allow_references(pending);
-  group.made->binding.bind_user(group.made->plan, pending.operands.user);
+  group.made->own->bind_user(*group.made->plan, pending.operands.user);
   return {};
 }
 
 Status Core::run_group(const std::vector<PairTransfer>& transfers) {
   if (!is_queued_) {
-    PEAL_TRY(prepare_group(transfers, last_group_));
-    Status status = run_prepared(last_group_);
+    if (last_group_ == nullptr) [[unlikely]]
+      last_group_ = std::make_unique<Pending>();
+    PEAL_TRY(prepare_group(transfers, *last_group_));
+    Status status = run_prepared(*last_group_);
     last_plan_ = nullptr;  // a group's plan lives until the next group
     return status;
   }

@@ -11,13 +11,34 @@ namespace peal::comm {
 
 std::uint8_t size_class_of(std::uint64_t bytes) { return static_cast<std::uint8_t>(bytes <= 1 ? 0 : std::bit_width(bytes - 1)); }
 
-std::size_t Plans::Hash::operator()(const PlanKey& key) const {
+std::size_t PlanKeyHash::operator()(const PlanKey& key) const {
   std::uint64_t h = static_cast<std::uint64_t>(key.collective) | static_cast<std::uint64_t>(key.type) << 8 |
                     static_cast<std::uint64_t>(key.op) << 16 | static_cast<std::uint64_t>(key.size_class) << 24 |
                     static_cast<std::uint64_t>(key.in_place) << 30 | static_cast<std::uint64_t>(key.is_internal) << 31 |
                     static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.root)) << 32;
   h *= 0x9e3779b97f4a7c15ull;
   return static_cast<std::size_t>(h ^ h >> 29);
+}
+
+std::shared_ptr<const executor::Plan> PlanStore::find(const PlanKey& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = plans_.find(key);
+  return found == plans_.end() ? nullptr : found->second.plan;
+}
+
+std::shared_ptr<const executor::Plan> PlanStore::put(const PlanKey& key, std::shared_ptr<const executor::Plan> plan) {
+  const std::lock_guard lock(mutex_);
+  return plans_.emplace(key, Entry{std::move(plan), nullptr}).first->second.plan;
+}
+
+const executor::Binding* PlanStore::first_binding(const PlanKey& key, const executor::Shape& shape) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = plans_.at(key);
+  if (entry.first == nullptr) {
+    entry.first = std::make_unique<executor::Binding>();
+    entry.first->bind(*entry.plan, shape);
+  }
+  return entry.first.get();
 }
 
 Plans::Plans(std::shared_ptr<const tuning::Environment> environment, int rank, std::uint64_t message_bytes, PlanWishes wishes,
@@ -32,7 +53,13 @@ Plans::Plans(std::shared_ptr<const tuning::Environment> environment, int rank, s
 Result<CachedPlan*> Plans::look_up(const PlanKey& key) {
   const auto found = plans_.find(key);
   if (found != plans_.end()) return last_ = found->second.get();
-  PEAL_ASSIGN(auto made, make(key));
+  auto made = std::make_unique<CachedPlan>();
+  made->key = key;
+  made->plan = store_->find(key);
+  if (made->plan == nullptr) {
+    PEAL_ASSIGN(auto plan, make(key));
+    made->plan = store_->put(key, std::move(plan));
+  }
   last_ = made.get();
   plans_.emplace(key, std::move(made));
   return last_;
@@ -52,6 +79,17 @@ tuning::Question Plans::question_of(const PlanKey& key, Bytes bytes) const {
   return question;
 }
 
+void Plans::bind_anew(CachedPlan& plan, const executor::Shape& shape) const {
+  if (plan.first == nullptr) plan.first = store_->first_binding(plan.key, shape);
+  if (plan.first->is_bound_to(shape)) {
+    plan.binding = plan.first;
+    return;
+  }
+  if (plan.own == nullptr) plan.own = std::make_unique<executor::Binding>();
+  plan.own->bind(*plan.plan, shape);
+  plan.binding = plan.own.get();
+}
+
 Result<double> Plans::predicted_us(Collective collective, Bytes bytes, DataType type, int root) {
   PlanKey key;
   key.collective = collective;
@@ -60,8 +98,8 @@ Result<double> Plans::predicted_us(Collective collective, Bytes bytes, DataType 
   key.root = root;
   PEAL_ASSIGN(const CachedPlan* plan, find(key));
   tuning::Question question = question_of(key, bytes);
-  question.algorithm = plan->plan.algorithm;
-  question.protocol = schedule::name_of(plan->plan.protocol);
+  question.algorithm = plan->plan->algorithm;
+  question.protocol = schedule::name_of(plan->plan->protocol);
   PEAL_ASSIGN(const tuning::Selection selection, tuning::select(*environment_, question));
   return selection.chosen().prediction.time.microseconds();
 }
@@ -106,13 +144,12 @@ schedule::Request Plans::request_of(const PlanKey& key) const {
   return request;
 }
 
-Result<std::unique_ptr<CachedPlan>> Plans::make(const PlanKey& key) const {
+Result<std::shared_ptr<const executor::Plan>> Plans::make(const PlanKey& key) const {
   PEAL_ASSIGN(const Choice chosen, choose(key));
   const schedule::Algorithm& algorithm = schedule::registry()[chosen.algorithm];
   PEAL_ASSIGN(const schedule::Schedule schedule, schedule::make_schedule(algorithm, request_of(key)));
-  auto made = std::make_unique<CachedPlan>();
-  made->key = key;
-  executor::Plan& plan = made->plan;
+  const auto made = std::make_shared<executor::Plan>();
+  executor::Plan& plan = *made;
   plan.algorithm = std::string(algorithm.name);
   plan.protocol = chosen.protocol;
   plan.layouts = schedule.layouts;
@@ -129,11 +166,12 @@ Result<std::unique_ptr<CachedPlan>> Plans::make(const PlanKey& key) const {
   plan.predicted_ns = chosen.predicted_ns;
   plan.canonical = chosen.is_canonical;
   plan.program = schedule::program_for(schedule, rank_);
+  plan.frame = executor::unroll(plan, false);
   return made;
 }
 
 bool Plans::is_right(const CachedPlan& plan, bool (*when)(const schedule::Algorithm&, const schedule::Request&)) const {
-  const auto algorithm = schedule::find_algorithm(plan.key.collective, plan.plan.algorithm);
+  const auto algorithm = schedule::find_algorithm(plan.key.collective, plan.plan->algorithm);
   return algorithm && when(**algorithm, request_of(plan.key));
 }
 
@@ -146,7 +184,7 @@ bool Plans::may_answer(CachedPlan& plan) const {
   // Most plans ask for no answer: they need no second proof.
   const auto asks = [](const schedule::Op& op) { return op.kind == schedule::OpKind::send && op.dst.count > 0; };
   if (!plan.may_answer)
-    plan.may_answer = std::any_of(plan.plan.program.ops.begin(), plan.plan.program.ops.end(), asks) && may_show(plan) &&
+    plan.may_answer = std::any_of(plan.plan->program.ops.begin(), plan.plan->program.ops.end(), asks) && may_show(plan) &&
                       is_right(plan, schedule::is_right_when_answered);
   return *plan.may_answer;
 }

@@ -27,8 +27,14 @@ struct Execution::Readiness {
   std::int64_t signals_from(int, int) const { return 0; }
 };
 
-Execution::Execution(transport::Transport& transport, int rank, int ranks, int channels)
-    : transport_(&transport), rank_(rank), ranks_(ranks), edges_(static_cast<std::size_t>(ranks * channels)), fills_(edges_.size()) {}
+Execution::Execution(transport::Transport& transport, int rank, int ranks) : transport_(&transport), rank_(rank), ranks_(ranks) {}
+
+// Most plans name one channel, and a communicator may be one of hundreds.
+void Execution::open_channels(std::size_t edges) {
+  edges_.reserve(edges);
+  edges_.resize(edges);
+  fills_.resize(edges);
+}
 
 void Operands::resolve(Collective collective) {
   const bool reduces = has_reduction(collective);
@@ -40,6 +46,9 @@ void Operands::resolve(Collective collective) {
 
 void Execution::start(const Plan& plan, const Binding& binding, const Operands& operands, const CallSignature& call,
                       const transport::Tag& tag) {
+  const std::size_t edges = static_cast<std::size_t>(plan.program.channels) * static_cast<std::size_t>(ranks_);
+  if (edges > edges_.size()) [[unlikely]]
+    open_channels(edges);
   plan_ = &plan;
   binding_ = &binding;
   operands_ = &operands;

@@ -10,7 +10,7 @@ namespace {
 
 // Marks the messages that carry a tag. False when two strands of the rank share an edge: then only the call itself knows which
 // message comes first (the verifier accepts no such plan).
-bool mark_tagged(FlatProgram& flat, bool all_are) {
+bool mark_tagged(FlatFrame& flat, bool all_are) {
   struct Use {
     std::uint32_t edge;
     bool sends;
@@ -47,59 +47,99 @@ bool has_src(OpKind kind) {
          kind == OpKind::recv_reduce_send;
 }
 
-}  // namespace
+class Unroller {
+ public:
+  explicit Unroller(const Plan& plan) : plan_(plan) {
+    const schedule::Layouts& layouts = plan.layouts;
+    varied_ = layouts.input.partition == schedule::Partition::varied || layouts.output.partition == schedule::Partition::varied;
+    outputs_ = static_cast<std::uint32_t>(layouts.input.chunks());
+    nothing_ = outputs_ + static_cast<std::uint32_t>(layouts.output.chunks());
+  }
 
-// Which chunks an operand takes; false when they may not be one run of memory.
-bool Binding::unroll_ref(const schedule::Ref& ref, const schedule::BoundOp& bound, std::uint8_t& buffer, FlatChunks& chunks) const {
-  if (ref.buffer > std::numeric_limits<std::uint8_t>::max() || (ref.count > 1 && !is_contiguous(ref.buffer))) return false;
-  buffer = static_cast<std::uint8_t>(ref.buffer);
-  chunks = {ref.count == 0 ? 0 : bound.chunk(ref), ref.count};
-  return true;
-}
+  /// False when the program is too long, or an op of it cannot be looked up ahead.
+  bool walk() {
+    const schedule::Program& program = plan_.program;
+    std::vector<std::uint32_t> begin;
+    for (std::size_t s = 0; s < program.strands(); ++s) {
+      begin.push_back(static_cast<std::uint32_t>(frame_.ops.size()));
+      for (schedule::StrandCursor cursor(program, s, 1); !cursor.done(); cursor.advance(program))
+        if (!add(cursor.current(program), cursor.position())) return false;
+    }
+    begin.push_back(static_cast<std::uint32_t>(frame_.ops.size()));
+    frame_.begin = std::move(begin);
+    return true;
+  }
+  FlatFrame& frame() { return frame_; }
 
-bool Binding::unroll_op(const Plan& plan, const schedule::BoundOp& bound, std::uint32_t position) {
+ private:
+  // Which chunks an operand takes; false when they may not be one run of memory.
+  bool add_ref(const schedule::Ref& ref, const schedule::BoundOp& bound, std::uint8_t& buffer, FlatChunks& chunks) const {
+    const bool is_contiguous = (ref.buffer != schedule::kScratch || !plan_.layouts.scratch_is_compact) && !varied_;
+    if (ref.buffer > std::numeric_limits<std::uint8_t>::max() || (ref.count > 1 && !is_contiguous)) return false;
+    buffer = static_cast<std::uint8_t>(ref.buffer);
+    chunks = {ref.count == 0 ? 0 : bound.chunk(ref), ref.count};
+    return true;
+  }
+
+  bool add(const schedule::BoundOp& bound, std::uint32_t position);
+  bool add_sources(const schedule::BoundOp& bound, FlatOp& flat);
+  std::uint32_t table_index(std::uint8_t buffer, FlatChunks chunks) const;
+  void find_extents(FlatRefs& refs, const FlatOp& op) const;
+
+  const Plan& plan_;
+  bool varied_ = false;
+  std::uint32_t outputs_ = 0;  // where the extents of output begin in the binding's table
+  std::uint32_t nothing_ = 0;  // the one without elements
+  FlatFrame frame_;
+};
+
+bool Unroller::add(const schedule::BoundOp& bound, std::uint32_t position) {
   const schedule::Op& op = *bound.op;
   FlatOp flat;
   FlatRefs refs;
   refs.has_dst = has_dst(op.kind);
   refs.has_src = has_src(op.kind);
-  if (!plan.pieced && (schedule::sends(op.kind) || schedule::receives(op.kind))) refs.most_bytes = plan.longest_message();
+  if (!plan_.pieced && (schedule::sends(op.kind) || schedule::receives(op.kind))) refs.most_bytes = plan_.longest_message();
   flat.kind = op.kind;
   flat.flags = op.flags;
   flat.event = op.event;
   const std::int32_t target = op.kind == OpKind::send ? bound.peer : bound.peer2;
-  if (schedule::receives(op.kind)) flat.from = edge_index(bound.peer, op.channel, plan.program.ranks);
-  if (schedule::sends(op.kind)) flat.to = edge_index(target, op.channel, plan.program.ranks);
+  if (schedule::receives(op.kind)) flat.from = edge_index(bound.peer, op.channel, plan_.program.ranks);
+  if (schedule::sends(op.kind)) flat.to = edge_index(target, op.channel, plan_.program.ranks);
   const bool waits = op.kind == OpKind::signal || op.kind == OpKind::wait;
   if (waits ? bound.peer >= 0 : !refs.has_dst && !refs.has_src) return false;
   if ((op.flags & (schedule::kRemoteSrc | schedule::kRemoteDst)) != 0) return false;
-  if (refs.has_dst && !unroll_ref(op.dst, bound, flat.dst_buffer, refs.dst)) return false;
-  if (refs.has_src && !unroll_ref(op.src, bound, flat.src_buffer, refs.src)) return false;
-  if (op.kind == OpKind::wait) flat.threshold = static_cast<std::int32_t>(bound.threshold(plan.program));
-  if (op.kind == OpKind::reduce) {
-    flat.more = static_cast<std::uint32_t>(flat_.sources.size());
-    flat.more_count = op.more_count;
-    for (std::uint32_t i = 0; i < op.more_count; ++i) {
-      const schedule::Source& source = plan.program.sources[op.more + i];
-      FlatSource place;
-      if (source.peer >= 0 || !unroll_ref(source.ref, bound, place.buffer, place.chunks)) return false;
-      flat_.sources.push_back(place);
-    }
-  }
+  if (refs.has_dst && !add_ref(op.dst, bound, flat.dst_buffer, refs.dst)) return false;
+  if (refs.has_src && !add_ref(op.src, bound, flat.src_buffer, refs.src)) return false;
+  if (op.kind == OpKind::wait) flat.threshold = static_cast<std::int32_t>(bound.threshold(plan_.program));
+  if (op.kind == OpKind::reduce && !add_sources(bound, flat)) return false;
   find_extents(refs, flat);
-  flat_.ops.push_back(flat);
-  flat_.refs.push_back(refs);
-  flat_.origins.push_back({position, {bound.iteration[0], bound.iteration[1]}});
-  return flat_.ops.size() <= FlatProgram::kMostOps;
+  frame_.ops.push_back(flat);
+  frame_.refs.push_back(refs);
+  frame_.origins.push_back({position, {bound.iteration[0], bound.iteration[1]}});
+  return frame_.ops.size() <= FlatProgram::kMostOps;
+}
+
+bool Unroller::add_sources(const schedule::BoundOp& bound, FlatOp& flat) {
+  const schedule::Op& op = *bound.op;
+  flat.more = static_cast<std::uint32_t>(frame_.sources.size());
+  flat.more_count = op.more_count;
+  for (std::uint32_t i = 0; i < op.more_count; ++i) {
+    const schedule::Source& source = plan_.program.sources[op.more + i];
+    FlatSource place;
+    if (source.peer >= 0 || !add_ref(source.ref, bound, place.buffer, place.chunks)) return false;
+    frame_.sources.push_back(place);
+  }
+  return true;
 }
 
 // Where the table says what a plain operand takes.
-std::uint32_t Binding::table_index(std::uint8_t buffer, FlatChunks chunks) const {
-  if (chunks.count == 0) return static_cast<std::uint32_t>(chunks_.size() - 1);
-  return static_cast<std::uint32_t>((buffer == schedule::kInput ? 0 : outputs_) + static_cast<std::size_t>(chunks.first));
+std::uint32_t Unroller::table_index(std::uint8_t buffer, FlatChunks chunks) const {
+  if (chunks.count == 0) return nothing_;
+  return (buffer == schedule::kInput ? 0 : outputs_) + static_cast<std::uint32_t>(chunks.first);
 }
 
-void Binding::find_extents(FlatRefs& refs, const FlatOp& op) const {
+void Unroller::find_extents(FlatRefs& refs, const FlatOp& op) const {
   const auto is_plain = [](std::uint8_t buffer, FlatChunks chunks) {
     return chunks.count == 0 || (chunks.count == 1 && (buffer == schedule::kInput || buffer == schedule::kOutput));
   };
@@ -111,17 +151,12 @@ void Binding::find_extents(FlatRefs& refs, const FlatOp& op) const {
   refs.same_at = refs.has_src ? refs.src_at : refs.length_at;
 }
 
-void Binding::unroll(const Plan& plan) {
-  is_unrolled_ = true;
-  std::vector<std::uint32_t> begin;
-  for (std::size_t s = 0; s < plan.program.strands(); ++s) {
-    begin.push_back(static_cast<std::uint32_t>(flat_.ops.size()));
-    for (schedule::StrandCursor cursor(plan.program, s, 1); !cursor.done(); cursor.advance(plan.program))
-      if (!unroll_op(plan, cursor.current(plan.program), cursor.position())) return;
-  }
-  begin.push_back(static_cast<std::uint32_t>(flat_.ops.size()));
-  flat_.begin = std::move(begin);
-  if (!mark_tagged(flat_, !user_.empty())) flat_.begin.clear();
+}  // namespace
+
+std::shared_ptr<const FlatFrame> unroll(const Plan& plan, bool are_pairs) {
+  Unroller unroller(plan);
+  if (!unroller.walk() || !mark_tagged(unroller.frame(), are_pairs)) return std::make_shared<const FlatFrame>();
+  return std::make_shared<const FlatFrame>(unroller.frame());  // a copy, without the room that growing leaves
 }
 
 // In bytes from the base of the buffer, and in elements.
@@ -162,23 +197,25 @@ bool Binding::place_general(FlatOp& op, const FlatRefs& refs) {
 bool Binding::place() {
   const std::size_t ops = flat_.ops.size();
   for (std::size_t i = 0; i < ops; ++i) {
-    const FlatRefs& refs = flat_.refs[i];
+    const FlatRefs& refs = flat_.frame->refs[i];
     if (refs.is_plain ? !place_plain(flat_.ops[i], refs) : !place_general(flat_.ops[i], refs)) return false;
   }
   return true;
 }
 
+void Binding::adopt(std::shared_ptr<const FlatFrame> frame) {
+  flat_.ops = frame->ops;
+  flat_.sources = frame->sources;
+  flat_.origins = frame->origins;
+  flat_.begin = frame->begin;
+  flat_.first_sent = frame->first_sent;
+  flat_.frame = std::move(frame);
+}
+
 void Binding::flatten(const Plan& plan) {
   flat_.is_placed = false;
   if (pieces_.count != 1 || plan.protocol == schedule::Protocol::direct_read || plan.wide_partials) return;
-  if (!is_unrolled_) {
-    unroll(plan);
-    // A communicator may be one of hundreds.
-    flat_.ops.shrink_to_fit();
-    flat_.refs.shrink_to_fit();
-    flat_.origins.shrink_to_fit();
-    flat_.sources.shrink_to_fit();
-  }
+  if (flat_.frame == nullptr) adopt(plan.frame != nullptr ? plan.frame : unroll(plan, false));
   flat_.is_placed = !flat_.begin.empty() && place();
 }
 

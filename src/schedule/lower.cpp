@@ -111,9 +111,11 @@ Program lower(const RankSchedule& strands, std::int32_t rank, std::int32_t ranks
     program.ops.insert(program.ops.end(), ops.begin(), ops.end());
     program.strand_begin.push_back(static_cast<std::uint32_t>(program.ops.size()));
   }
-  for (const Op& op : program.ops)
-    if (sends(op.kind) || receives(op.kind))
-      program.chunks_a_message = std::max<std::int32_t>(program.chunks_a_message, std::max(op.src.count, op.dst.count));
+  for (const Op& op : program.ops) {
+    if (!sends(op.kind) && !receives(op.kind)) continue;
+    program.chunks_a_message = std::max<std::int32_t>(program.chunks_a_message, std::max(op.src.count, op.dst.count));
+    program.channels = std::max<std::int32_t>(program.channels, op.channel + 1);
+  }
   count_events(program);
   if (wide_partials) drop_unread_partials(program);
   return program;

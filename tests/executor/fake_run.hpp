@@ -37,7 +37,7 @@ class FakeRun {
       }
       part.schedule = std::move(*made);
       make_plan(part, options, r);
-      part.execution = std::make_unique<executor::Execution>(fabric_.transport(r), r, c.ranks, options.fabric.channels);
+      part.execution = std::make_unique<executor::Execution>(fabric_.transport(r), r, c.ranks);
       if (options.keeps_log) part.execution->log_to(&logs_[static_cast<std::size_t>(r)]);
     }
   }

@@ -12,10 +12,10 @@
 #include <comm/world.hpp>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <executor/execution.hpp>
 #include <executor/fault_board.hpp>
 #include <executor/waiting.hpp>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -257,14 +257,14 @@ class Core final : public FaultListener {
   std::uint32_t splits_ = 0;
   std::uint32_t segments_ = 0;
   std::unique_ptr<Prepared> prepared_[kCollectiveCount];  // from the first call on
-  Pending last_group_;                                    // blocking
+  std::unique_ptr<Pending> last_group_;                   // blocking; from the first one on
   const executor::Plan* last_plan_ = nullptr;
   Scratch scratch_;
 
   std::mutex mutex_;  // guards the queue and everything that drives it, once is_queued_
   std::condition_variable changed_;
-  std::deque<Pending> queue_;
-  bool is_queued_ = false;  // asynchronous work has been seen
+  std::list<Pending> queue_;  // an empty deque holds half a kilobyte
+  bool is_queued_ = false;    // asynchronous work has been seen
   bool front_began_ = false;
   LongWait front_wait_;
   bool ending_ = false;

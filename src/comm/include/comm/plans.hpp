@@ -8,6 +8,7 @@
 #include <executor/plan.hpp>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <peal/types.hpp>
 #include <string>
@@ -33,8 +34,10 @@ std::uint8_t size_class_of(std::uint64_t bytes);
 
 struct CachedPlan {
   PlanKey key;
-  executor::Plan plan;
-  executor::Binding binding;
+  std::shared_ptr<const executor::Plan> plan;  ///< never null; others may hold it too
+  const executor::Binding* binding = nullptr;  ///< for the call at hand: one of these two
+  const executor::Binding* first = nullptr;    ///< the store's; null: not looked for yet
+  std::unique_ptr<executor::Binding> own;      ///< from the first other shape on
   /// Whether the plan is right when messages are read where they lie in the sender's memory; worked out when first asked for.
   std::optional<bool> may_show;
   /// Whether it asks for sums in its senders' memory, and is right when they are written there.
@@ -46,6 +49,31 @@ struct PlanWishes {
   std::string algorithm;
   std::string protocol;
   bool f32_partial_sums = false;  ///< sums of narrow floats travel as f32 until they are finished
+  bool operator==(const PlanWishes&) const = default;
+};
+
+struct PlanKeyHash {
+  std::size_t operator()(const PlanKey& key) const;
+};
+
+/// Plans as all communicators of one rank hold them that have the same ranks in the same order and the same wishes. A hundred groups
+/// choose, lower and keep each of them once. Any thread.
+class PlanStore {
+ public:
+  /// Null: not made yet.
+  std::shared_ptr<const executor::Plan> find(const PlanKey& key) const;
+  /// The one that stands under `key` from now on: the first that was given.
+  std::shared_ptr<const executor::Plan> put(const PlanKey& key, std::shared_ptr<const executor::Plan> plan);
+  /// The plan that stands under `key`, bound to the shape that was given first; it lives as long as the store.
+  const executor::Binding* first_binding(const PlanKey& key, const executor::Shape& shape);
+
+ private:
+  struct Entry {
+    std::shared_ptr<const executor::Plan> plan;
+    std::unique_ptr<executor::Binding> first;  // null: not bound yet; then never changed
+  };
+  mutable std::mutex mutex_;
+  std::unordered_map<PlanKey, Entry, PlanKeyHash> plans_;
 };
 
 class Plans {
@@ -55,11 +83,18 @@ class Plans {
   Plans(
       std::shared_ptr<const tuning::Environment> environment, int rank, std::uint64_t message_bytes, PlanWishes wishes,
       ChoiceBoard board = {}, std::function<bool()> is_over = [] { return false; });
+  /// Takes part in the plans of another communicator of the same environment, rank, message size and wishes.
+  void share_with(const Plans& other) { store_ = other.store_; }
 
   /// The plan for a key; chosen and lowered when it is first asked for. Stays where it is.
   Result<CachedPlan*> find(const PlanKey& key) {
     if (last_ != nullptr && last_->key == key) return last_;
     return look_up(key);
+  }
+  /// Sets plan.binding for a call of this shape. Groups that call alike share what is worked out.
+  void bind(CachedPlan& plan, const executor::Shape& shape) const {
+    if (plan.binding == nullptr || !plan.binding->is_bound_to(shape)) [[unlikely]]
+      bind_anew(plan, shape);
   }
   /// See CachedPlan. Some milliseconds the first time for a kind of plan.
   bool may_show(CachedPlan& plan) const;
@@ -67,6 +102,7 @@ class Plans {
   /// What the cost model says of a call of exactly `bytes` under the plan that its size class takes; 0 where there is none.
   Result<double> predicted_us(Collective collective, Bytes bytes, DataType type, int root);
   const std::shared_ptr<const tuning::Environment>& environment() const { return environment_; }
+  const PlanWishes& wishes() const { return wishes_; }
   std::uint64_t message_bytes() const { return message_bytes_; }
   /// Whether this call's partial sums are wanted as f32: by wish, and where its additions round.
   bool wants_wide_partials(const PlanKey& key) const {
@@ -74,11 +110,9 @@ class Plans {
   }
 
  private:
-  struct Hash {
-    std::size_t operator()(const PlanKey& key) const;
-  };
   Result<CachedPlan*> look_up(const PlanKey& key);
-  Result<std::unique_ptr<CachedPlan>> make(const PlanKey& key) const;
+  void bind_anew(CachedPlan& plan, const executor::Shape& shape) const;
+  Result<std::shared_ptr<const executor::Plan>> make(const PlanKey& key) const;
   bool is_right(const CachedPlan& plan, bool (*when)(const schedule::Algorithm&, const schedule::Request&)) const;
   std::uint64_t choice_key(const PlanKey& key) const;
   Result<Choice> choose(const PlanKey& key) const;
@@ -92,8 +126,9 @@ class Plans {
   PlanWishes wishes_;
   ChoiceBoard board_;
   std::function<bool()> is_over_;
+  std::shared_ptr<PlanStore> store_ = std::make_shared<PlanStore>();
   CachedPlan* last_ = nullptr;
-  std::unordered_map<PlanKey, std::unique_ptr<CachedPlan>, Hash> plans_;
+  std::unordered_map<PlanKey, std::unique_ptr<CachedPlan>, PlanKeyHash> plans_;
 };
 
 /// The environment of some ranks of a larger one, in the order of `members`.

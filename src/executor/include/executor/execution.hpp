@@ -53,8 +53,8 @@ struct Completion {
 
 class Execution {
  public:
-  /// `transport` outlives this object. `channels`: channels between two ranks that programs may name.
-  Execution(transport::Transport& transport, int rank, int ranks, int channels);
+  /// `transport` outlives this object.
+  Execution(transport::Transport& transport, int rank, int ranks);
 
   /// Begins a call. Everything named must stay as it is until the call is done or failed. `tag` is to_tag(call).
   /// Point-to-point calls (collective send_recv) take their sequence numbers per edge.
@@ -118,6 +118,7 @@ class Execution {
   int peer_of(std::uint32_t edge) const { return static_cast<int>(edge % static_cast<std::uint32_t>(ranks_)); }
   int channel_of(std::uint32_t edge) const { return static_cast<int>(edge / static_cast<std::uint32_t>(ranks_)); }
 
+  void open_channels(std::size_t edges);
   void start_flat();
   bool flush_flat();
   bool progress_flat();
@@ -205,7 +206,7 @@ class Execution {
   bool accept(const BoundOp& bound, const Strand& strand, std::size_t got, std::size_t expected, const transport::Tag* tag);
   void fail_call(Failure failure);
   /// How a message of so many bytes is to be written into the memory that acquire() of this edge gives.
-  reduce::Stores stores_for_slot(std::uint32_t edge, std::size_t bytes) const {
+  reduce::Stores stores_for_slot(std::uint32_t edge, std::size_t bytes) {
     return bytes >= FillChoice::kLeastBytes && edges_[edge].sender->fills_shared_memory() ? fills_[edge].stores() : reduce::Stores::cached;
   }
   /// True where a long message that is stored here as well goes out of the memory where it is stored, because the transport copies it
@@ -223,8 +224,8 @@ class Execution {
   transport::Transport* transport_;
   int rank_;
   int ranks_;
-  std::vector<Edge> edges_;
-  std::vector<FillChoice> fills_;  // of the sending ends of edges_
+  std::vector<Edge> edges_;  // of the channels that plans have named
+  FillChoices fills_;        // of their sending ends
   std::vector<std::uint32_t> used_senders_;
   std::vector<Strand> strands_;
   const FlatProgram* flat_ = nullptr;                  // null: the program is interpreted op by op

@@ -8,8 +8,11 @@
 // only flushes what was in flight.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <reduce/copy.hpp>
+#include <vector>
 
 namespace peal::executor {
 
@@ -79,6 +82,21 @@ class FillChoice {
   int interval_ = kSoonestTrial;
   Phase phase_ = Phase::steady;
   bool is_past_ = false;
+};
+
+/// Those of a communicator's sending ends, each from its first large message on: a communicator may be one of hundreds.
+class FillChoices {
+ public:
+  void resize(std::size_t ends) { choices_.resize(ends); }
+  FillChoice& operator[](std::size_t end) {
+    std::unique_ptr<FillChoice>& choice = choices_[end];
+    if (choice == nullptr) [[unlikely]]
+      choice = std::make_unique<FillChoice>();
+    return *choice;
+  }
+
+ private:
+  std::vector<std::unique_ptr<FillChoice>> choices_;
 };
 
 }  // namespace peal::executor

@@ -1,10 +1,12 @@
 // A short program with everything looked up: loops unrolled, chunks turned into byte offsets, the first message of every edge known.
-// Unrolled once a plan by walking the cursor, so the order of ops is the cursor's; placed in memory once a shape; what is left for the
-// call is to try the op at hand of each strand.
+// Unrolled once a plan by walking the cursor, so the order of ops is the cursor's, for all communicators that share the plan; placed in
+// memory once a shape; what is left for the call is to try the op at hand of each strand.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <schedule/cursor.hpp>
+#include <span>
 #include <vector>
 
 namespace peal::executor {
@@ -74,15 +76,30 @@ struct FlatOrigin {
   std::int32_t iteration[2] = {0, 0};
 };
 
-struct FlatProgram {
-  static constexpr std::size_t kMostOps = 64;
-  std::vector<FlatOp> ops;
-  std::vector<FlatRefs> refs;       ///< of each op
-  std::vector<FlatOrigin> origins;  ///< of each op
-  std::vector<FlatSource> sources;
+/// What is the same for every shape of a plan.
+struct FlatFrame {
+  std::vector<FlatOp> ops;                ///< not placed
+  std::vector<FlatSource> sources;        ///< not placed
+  std::vector<FlatRefs> refs;             ///< of each op
+  std::vector<FlatOrigin> origins;        ///< of each op
   std::vector<std::uint32_t> begin;       ///< strands + 1; empty: this program cannot be unrolled
   std::vector<std::uint32_t> first_sent;  ///< the edges that are sent on, each once
-  bool is_placed = false;                 ///< for the shape at hand
+};
+
+struct Plan;
+/// Unrolls a plan's program. `are_pairs`: every message carries a tag of its own (point to point). Some microseconds.
+std::shared_ptr<const FlatFrame> unroll(const Plan& plan, bool are_pairs);
+
+struct FlatProgram {
+  static constexpr std::size_t kMostOps = 64;
+  std::shared_ptr<const FlatFrame> frame;  ///< null: nobody has asked for it
+  std::vector<FlatOp> ops;                 ///< the frame's, placed for the shape at hand
+  std::vector<FlatSource> sources;
+  // The frame's.
+  std::span<const FlatOrigin> origins;
+  std::span<const std::uint32_t> begin;
+  std::span<const std::uint32_t> first_sent;
+  bool is_placed = false;  ///< for the shape at hand
   bool is_flat() const { return is_placed; }
 };
 

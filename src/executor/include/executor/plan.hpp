@@ -33,6 +33,7 @@ struct Plan {
   double predicted_ns = 0;
   bool canonical = false;
   schedule::Program program;
+  std::shared_ptr<const FlatFrame> frame;  ///< unroll(); null: each binding unrolls for itself
 
   /// The most that one message of a streamed transfer of `bytes` carries.
   std::uint64_t message_bytes_of(std::uint64_t bytes) const {
@@ -74,6 +75,7 @@ class Binding {
  public:
   /// Cheap when count and element size (and the counts and displacements of each rank, where these vary) are those of the last call.
   void bind(const Plan& plan, const Shape& shape);
+  bool is_bound_to(const Shape& shape) const;
 
   schedule::Extent chunk(std::uint16_t buffer, std::int32_t index) const {
     if (buffer == schedule::kInput) return chunks_[static_cast<std::size_t>(index)];
@@ -108,21 +110,15 @@ class Binding {
     return {static_cast<std::uint64_t>(copy) * scratch_stride_ + (compact_ ? 0 : e.offset), e.count};
   }
 
-  bool is_bound_to(const Shape& shape) const;
   void place_wide(const schedule::Program& program, std::uint64_t output_elements, std::uint64_t scratch_elements);
   void flatten(const Plan& plan);
-  void unroll(const Plan& plan);
-  bool unroll_op(const Plan& plan, const schedule::BoundOp& bound, std::uint32_t position);
-  bool unroll_ref(const schedule::Ref& ref, const schedule::BoundOp& bound, std::uint8_t& buffer, FlatChunks& chunks) const;
-  std::uint32_t table_index(std::uint8_t buffer, FlatChunks chunks) const;
-  void find_extents(FlatRefs& refs, const FlatOp& op) const;
+  void adopt(std::shared_ptr<const FlatFrame> frame);
   bool place();
   bool place_plain(FlatOp& op, const FlatRefs& refs) const;
   bool place_general(FlatOp& op, const FlatRefs& refs);
   schedule::Extent place_of(std::uint8_t buffer, FlatChunks chunks) const;
 
   FlatProgram flat_;
-  bool is_unrolled_ = false;                 // that was tried: once is enough, because a plan's ops do not depend on the shape
   std::vector<std::uint64_t> varied_shape_;  // its counts and displacements, one behind the other
   bool bound_ = false;
   std::uint64_t count_ = 0;

@@ -50,6 +50,7 @@ struct Program {
   /// For each event, by how much its count grows in one walk through the program; thresholds of piece p are raised by p times it.
   std::vector<std::int32_t> event_quota;
   std::int32_t chunks_a_message = 1;  ///< the most chunks that one of this rank's messages carries
+  std::int32_t channels = 1;          ///< between two ranks that it may name: 0 to channels - 1
   bool keeps_wide_output = false;     ///< memory that it needs for fp32 partial sums
   bool keeps_wide_scratch = false;
 
