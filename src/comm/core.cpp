@@ -22,16 +22,15 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kMemoryTimeout = 30 * kSecond;
 constexpr std::uint64_t kWorldId = 1;
 constexpr std::uint64_t kNoOffer = 1;  // words are odd
-constexpr int kFewRanks = 16;
 constexpr std::uint64_t kMostShared = std::uint64_t{1} << 46;
+
+}  // namespace
 
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
   std::uint64_t h = a * 0x9e3779b97f4a7c15ull ^ (b + 0x7f4a7c15u) * 0xbf58476d1ce4e5b9ull;
   h ^= h >> 31;
   return h * 0x94d049bb133111ebull | 1;
 }
-
-}  // namespace
 
 Scratch::~Scratch() {
   if (data_ != nullptr) ::munmap(data_, bytes_);
@@ -134,27 +133,36 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
 }
 
 // What stands before the rings: faults and what every rank calls; choices.
-transport::ShmLayout Core::layout() const {
-  const auto locals = static_cast<int>(locals_.size());
+transport::ShmLayout Core::layout_of(int locals, bool is_group) const {
   const std::size_t control = executor::FaultBoard::bytes_for(size()) + ChoiceBoard::bytes_for(locals);
   transport::ShmLayout layout = transport::ShmLayout::of(locals, kChannels, control);
-  if (id_ != kWorldId) layout.lines = transport::kFewLines;  // there may be many groups
+  if (is_group) layout.lines = transport::kFewLines;  // there may be many
   return layout;
 }
 
-// One segment a host: the boards and, where shared memory carries data, the rings of every pair. Its size is reserved for the whole
-// communicator's ranks on this host; memory comes with first use. The job's own communicator adds the slots that all of its groups borrow.
+transport::ShmLayout Core::layout() const {
+  transport::ShmLayout layout = layout_of(static_cast<int>(locals_.size()), id_ != kWorldId);
+  layout.base = area_ == nullptr ? 0 : area_->offset();
+  return layout;
+}
+
+// On each host the boards and, where shared memory carries data, the rings of every pair: in a segment of their own, or where the parent
+// has room. Addresses are reserved for all of the communicator's ranks on this host; memory comes with first use. The job's own
+// communicator adds the slots that all of its groups borrow.
 Status Core::open_memory(Origin& origin) {
   const auto locals = static_cast<int>(locals_.size());
   const transport::ShmLayout layout = this->layout();
   const bool has_slots = locals > 1 && world_->choice() != TransportChoice::tcp;
   const std::size_t pool_bytes = has_slots && origin.parent == nullptr ? transport::ShmSlotPool::bytes_for(locals) : 0;
-  const Herald herald{origin.parent, origin.parent == nullptr ? 0 : origin.parent_ranks[static_cast<std::size_t>(locals_.front())]};
-  PEAL_ASSIGN(auto segment, share_on_host({layout.total_bytes() + pool_bytes, layout.head_bytes(), 0, "peal-communicator"}, herald,
-                                          std::move(origin.offer)));
-  segment_ = std::make_shared<transport::SharedSegment>(std::move(segment));
-  board_ = executor::FaultBoard(segment_->data(), size());
-  if (ChoiceBoard::bytes_for(locals) > 0) choices_ = ChoiceBoard(segment_->data() + executor::FaultBoard::bytes_for(size()));
+  area_ = std::move(origin.area);
+  if (area_ == nullptr) {
+    const Herald herald{origin.parent, origin.parent == nullptr ? 0 : origin.parent_ranks[static_cast<std::size_t>(locals_.front())]};
+    PEAL_ASSIGN(auto segment, share_on_host({layout.total_bytes() + pool_bytes, layout.head_bytes(), 0, "peal-communicator"}, herald,
+                                            std::move(origin.offer)));
+    area_ = std::make_shared<Area>(std::move(segment));
+  }
+  board_ = executor::FaultBoard(area_->data(), size());
+  if (ChoiceBoard::bytes_for(locals) > 0) choices_ = ChoiceBoard(area_->data() + executor::FaultBoard::bytes_for(size()));
   if (has_slots) borrow_slots(origin.parent, origin.parent_ranks, layout.total_bytes());
   return {};
 }
@@ -169,8 +177,12 @@ void Core::borrow_slots(const Core* parent, const std::vector<int>& parent_ranks
     const auto place = std::lower_bound(parent->locals_.begin(), parent->locals_.end(), there) - parent->locals_.begin();
     pool_numbers_.push_back(parent->pool_numbers_[static_cast<std::size_t>(place)]);
   }
-  pool_ = parent != nullptr ? parent->pool_
-                            : std::make_shared<transport::ShmSlotPool>(segment_, offset, static_cast<int>(locals_.size()), local_rank_);
+  if (parent != nullptr) {
+    pool_ = parent->pool_;
+    return;
+  }
+  const std::shared_ptr<transport::SharedSegment> segment(area_, &area_->segment());
+  pool_ = std::make_shared<transport::ShmSlotPool>(segment, offset, static_cast<int>(locals_.size()), local_rank_);
 }
 
 Status Core::open_routes() {
@@ -178,7 +190,9 @@ Status Core::open_routes() {
   const auto locals = static_cast<int>(locals_.size());
   const bool tcp_everywhere = world_->choice() == TransportChoice::tcp;
   if (locals > 1 && !tcp_everywhere) {
-    PEAL_ASSIGN(auto shm, transport::ShmTransport::open(*segment_, layout(), local_rank_, {pool_, pool_numbers_, segment_}));
+    transport::ShmBorrowing borrowing{pool_, pool_numbers_, area_};
+    borrowing.has_head = true;
+    PEAL_ASSIGN(auto shm, transport::ShmTransport::open(area_->segment(), layout(), local_rank_, std::move(borrowing)));
     std::vector<int> numbers;
     for (const int r : locals_) numbers.push_back(members_[static_cast<std::size_t>(r)]);
     shm->read_from(world_->user_segments(), std::move(numbers));
@@ -271,17 +285,16 @@ Status Core::await_offer(Herald herald, std::uint64_t word, std::int64_t deadlin
 // A few bytes of everybody for everybody. Among many ranks by way of rank 0: two trees of messages instead of a mesh of them, for which
 // each pair would need its ring and, where ranks share cores, each rank many turns.
 Status Core::exchange(const void* mine, void* all, std::size_t bytes) {
-  std::vector<Call> calls{{Collective::all_gather, mine, all, bytes, DataType::u8}};
-  if (size() > kFewRanks) {
-    calls = {{Collective::gather, mine, all, bytes, DataType::u8},
-             {Collective::broadcast, all, all, bytes * static_cast<std::size_t>(size()), DataType::u8}};
-    for (Call& call : calls) call.root = 0;
-  }
-  for (Call& call : calls) {
-    call.is_internal = true;
-    PEAL_TRY(run(call));
-  }
-  return {};
+  const std::size_t whole = bytes * static_cast<std::size_t>(size());
+  if (size() <= kFewRanks) return run_own({Collective::all_gather, mine, all, bytes, DataType::u8});
+  PEAL_TRY(run_own({Collective::gather, mine, all, bytes, DataType::u8, ReduceOp::sum, 0}));
+  return run_own({Collective::broadcast, all, all, whole, DataType::u8, ReduceOp::sum, 0});
+}
+
+// A call of Peal's own.
+Status Core::run_own(Call call) {
+  call.is_internal = true;
+  return run(call);
 }
 
 Result<transport::SharedSegment> Core::share_segment(std::size_t bytes, const char* label) {
@@ -326,40 +339,6 @@ Result<transport::SharedSegment> Core::share_everywhere(const Share& share, std:
   return segment;
 }
 
-Result<std::shared_ptr<Core>> Core::split(int color, int key, const PlanWishes& wanted) {
-  struct Wish {
-    std::int32_t color, key;
-  };
-  const Wish mine{color, key};
-  std::vector<Wish> wishes(static_cast<std::size_t>(size()));
-  PEAL_TRY(exchange(&mine, wishes.data(), sizeof mine));
-  const std::uint32_t number = ++splits_;
-  if (color < 0) return std::shared_ptr<Core>();
-  std::vector<int> order;
-  for (int r = 0; r < size(); ++r)
-    if (wishes[static_cast<std::size_t>(r)].color == color) order.push_back(r);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return wishes[static_cast<std::size_t>(a)].key < wishes[static_cast<std::size_t>(b)].key; });
-  std::vector<int> members;
-  for (const int r : order) members.push_back(members_[static_cast<std::size_t>(r)]);
-  const int rank = static_cast<int>(std::find(order.begin(), order.end(), rank_) - order.begin());
-  const std::uint64_t id = mixed(mixed(id_, number), static_cast<std::uint64_t>(color));
-  CoreOptions options = options_;
-  options.wishes = wanted;
-  const bool is_same = std::is_sorted(order.begin(), order.end()) && static_cast<int>(order.size()) == size();
-  auto environment =
-      is_same ? plans_->environment() : std::make_shared<const tuning::Environment>(restrict_to(*plans_->environment(), order));
-  auto made = make(world_, id, std::move(members), rank, std::move(environment), options, {this, std::move(order), {}});
-  rest();  // from now on there is somebody to lend to
-  return made;
-}
-
-void Core::rest() {
-  if (!is_queued_) return routes_->rest();
-  const std::lock_guard lock(mutex_);
-  if (!front_began_) routes_->rest();
-}
-
 const bootstrap::Contact& Core::contact(int rank) const {
   return world_->contacts()[static_cast<std::size_t>(members_[static_cast<std::size_t>(rank)])];
 }
@@ -375,7 +354,7 @@ Core::~Core() {
   }
   if (world_ == nullptr) return;
   world_->remove(this);
-  if (segment_ != nullptr) board_.depart(rank_);
+  if (area_ != nullptr) board_.depart(rank_);
 }
 
 }  // namespace peal::comm

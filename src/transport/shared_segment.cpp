@@ -125,4 +125,10 @@ Status SharedSegment::allocate(std::size_t offset, std::size_t length) {
   return {};
 }
 
+Status SharedSegment::discard(std::size_t offset, std::size_t length) {
+  const auto at = static_cast<off_t>(offset);
+  if (::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, static_cast<off_t>(length)) == 0) return {};
+  return fail(ErrorCode::system, "cannot give back {} of a shared segment: {}", to_text(Bytes{length}), errno_text(errno));
+}
+
 }  // namespace peal::transport

@@ -48,11 +48,11 @@ Result<std::unique_ptr<ShmTransport>> ShmTransport::open(SharedSegment& segment,
                                                          ShmBorrowing borrowing) {
   PEAL_TRY(layout.check());
   if (rank < 0 || rank >= layout.ranks) return fail(ErrorCode::invalid_argument, "rank {} is not below {}", rank, layout.ranks);
-  if (segment.bytes() < layout.total_bytes()) {
+  if (segment.bytes() < layout.total_bytes() || layout.base > segment.bytes() - layout.total_bytes()) {
     return fail(ErrorCode::invalid_argument, "a shared segment of {} bytes is too small for {} ranks and {} channels: {} are needed",
                 segment.bytes(), layout.ranks, layout.channels, layout.total_bytes());
   }
-  PEAL_TRY(segment.allocate(0, layout.head_bytes()));
+  if (!borrowing.has_head) PEAL_TRY(segment.allocate(layout.base, layout.head_bytes()));
   std::unique_ptr<ShmTransport> transport(new ShmTransport(segment, layout, rank, std::move(borrowing)));
   if (::getrandom(&transport->nonce_, sizeof transport->nonce_, 0) != sizeof transport->nonce_) {
     return fail(ErrorCode::system, "the kernel's random generator gives nothing: {}", errno_text(errno));

@@ -53,6 +53,19 @@ TEST(ShmLayout, RegionsNeverOverlapAndFit) {
   }
 }
 
+TEST(ShmLayout, BeginsWhereItIsTold) {
+  const ShmLayout first = ShmLayout::of(4, 2, 1000);
+  ShmLayout second = first;
+  second.base = first.total_bytes();
+  ASSERT_TRUE(second.check());
+  EXPECT_EQ(second.total_bytes(), first.total_bytes());
+  EXPECT_EQ(second.head_bytes(), first.head_bytes());
+  EXPECT_EQ(second.card_offset(3), second.base + first.card_offset(3));
+  EXPECT_EQ(second.proof_offset(1, 2), second.base + first.proof_offset(1, 2));
+  EXPECT_EQ(second.ring_offset(3, 0, 1), second.base + first.ring_offset(3, 0, 1));
+  EXPECT_EQ(second.data_offset(3, 2, 1) + second.data_bytes(), second.base + second.total_bytes());
+}
+
 TEST(ShmLayout, RefusesWhatCannotBe) {
   auto broken = [](auto change) {
     auto layout = ShmLayout::of(2);
@@ -61,6 +74,7 @@ TEST(ShmLayout, RefusesWhatCannotBe) {
   };
   EXPECT_TRUE(broken([](ShmLayout& l) { l.ranks = 0; }));
   EXPECT_TRUE(broken([](ShmLayout& l) { l.channels = 0; }));
+  EXPECT_TRUE(broken([](ShmLayout& l) { l.base = 100; }));
   EXPECT_TRUE(broken([](ShmLayout& l) { l.slots = 3; }));
   EXPECT_TRUE(broken([](ShmLayout& l) { l.slots = 128; }));
   EXPECT_TRUE(broken([](ShmLayout& l) { l.lines = 2; }));

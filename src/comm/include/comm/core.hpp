@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <base/result.hpp>
+#include <comm/area.hpp>
 #include <comm/call.hpp>
 #include <comm/plans.hpp>
 #include <comm/routes.hpp>
@@ -69,6 +70,9 @@ class Scratch {
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
+
+/// A number for `b` among what belongs to `a`; odd, and well spread.
+std::uint64_t mixed(std::uint64_t a, std::uint64_t b);
 
 class Core final : public FaultListener {
  public:
@@ -178,13 +182,17 @@ class Core final : public FaultListener {
     Core* parent = nullptr;              // null: it is the job's own
     std::vector<int> parent_ranks = {};  // of each of its ranks
     Result<FileDescriptor> offer = {};   // the job's own: where its leader hands out the memory
+    std::shared_ptr<Area> area = {};     // its memory, where the parent has it
   };
   static Result<std::shared_ptr<Core>> make(std::shared_ptr<World> world, std::uint64_t id, std::vector<int> members, int rank,
                                             std::shared_ptr<const tuning::Environment> environment, const CoreOptions& options,
                                             Origin origin);
+  transport::ShmLayout layout_of(int locals, bool is_group) const;
   transport::ShmLayout layout() const;
   Status open_memory(Origin& origin);
   void borrow_slots(const Core* parent, const std::vector<int>& parent_ranks, std::size_t offset);
+  Result<std::vector<std::uint32_t>> agree_on_seats(int color, int key);
+  Result<std::shared_ptr<Area>> area_for_all(AreaBatches::Choice choice);
   Status open_routes();
   Status open_tcp(Routes& routes);
   void log_routes() const;
@@ -193,6 +201,8 @@ class Core final : public FaultListener {
     Core* core = nullptr;  // null: the offer stands already
     int leader = 0;
   };
+  /// Tags of batches of areas; those of other segments count from 1.
+  static constexpr std::uint64_t kBatchTag = std::uint64_t{1} << 63;
   /// What is shared: `head` bytes of it are allocated when others map it.
   struct Share {
     std::size_t bytes = 0;
@@ -203,6 +213,9 @@ class Core final : public FaultListener {
   Result<transport::SharedSegment> create_segment(const Share& share) const;
   Result<transport::SharedSegment> share_on_host(const Share& share, Herald herald, Result<FileDescriptor> offer);
   Result<transport::SharedSegment> share_everywhere(const Share& share, std::size_t offset, std::size_t bytes);
+  /// More ranks than these tell each other of themselves by way of rank 0.
+  static constexpr int kFewRanks = 16;
+  Status run_own(Call call);
   Status exchange(const void* mine, void* all, std::size_t bytes);
   Status await_offer(Herald herald, std::uint64_t word, std::int64_t deadline_ns) const;
   void rest();
@@ -243,7 +256,8 @@ class Core final : public FaultListener {
   int rank_ = 0;
   int local_rank_ = 0;
   CoreOptions options_;
-  std::shared_ptr<transport::SharedSegment> segment_;
+  std::shared_ptr<Area> area_;
+  AreaBatches batches_;                           // for groups of all ranks
   std::shared_ptr<transport::ShmSlotPool> pool_;  // null: shared memory carries no data
   std::vector<int> pool_numbers_;                 // of locals_
   executor::FaultBoard board_;

@@ -37,6 +37,10 @@ class SharedSegment {
   /// The error says how much was asked for and what limits it.
   Status allocate(std::size_t offset, std::size_t length);
 
+  /// Gives the memory of whole pages back: zeroes from now on, and to be allocated anew. Nobody may be using them, nor may they lie
+  /// within what map() was told or allocate() was asked for from the start on.
+  Status discard(std::size_t offset, std::size_t length);
+
  private:
   FileDescriptor fd_;
   std::byte* data_ = nullptr;

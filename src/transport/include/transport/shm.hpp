@@ -21,7 +21,8 @@ bool may_read_processes();
 
 class ShmTransport final : public Transport {
  public:
-  /// `segment` must outlive the transport and hold `layout`, which is the same on all ranks. Threads that are ranks may share one mapping.
+  /// `segment` must outlive the transport and hold `layout` from its base on, which is the same on all ranks. Threads that are ranks may
+  /// share one mapping.
   static Result<std::unique_ptr<ShmTransport>> open(SharedSegment& segment, const ShmLayout& layout, int rank, ShmBorrowing borrowing = {});
   ~ShmTransport() override;
   ShmTransport(const ShmTransport&) = delete;
@@ -55,7 +56,7 @@ class ShmTransport final : public Transport {
   const ShmLayout& layout() const { return layout_; }
   int rank() const { return rank_; }
   /// The zeroed area for the rooms above, `layout().control_bytes` long.
-  std::byte* control() const { return segment_.data(); }
+  std::byte* control() const { return segment_.data() + layout_.base; }
 
  private:
   friend class ShmSender;

@@ -59,9 +59,10 @@ struct ShmCard {
 
 struct ShmLayout {
   int ranks = 1;
+  std::size_t base = 0;                 ///< where all of it begins in the segment: whole pages
   std::size_t slot_bytes = 256 * 1024;  ///< most bytes of a message; a multiple of 4096
   int slots = 4;                        ///< messages in flight that need a data area; a power of two, at most kMaxShmSlots
-  std::size_t control_bytes = 0;        ///< zeroed area at offset 0 for the rooms above
+  std::size_t control_bytes = 0;        ///< zeroed area at the beginning for the rooms above
   int channels = 1;
   int lines = 16;  ///< messages in flight in all; a power of two, >= slots
 
@@ -80,13 +81,13 @@ struct ShmLayout {
   std::size_t data_offset(int from, int to, int channel) const { return data() + ring(from, to, channel) * data_bytes(); }
   std::size_t data_bytes() const { return static_cast<std::size_t>(slots) * slot_bytes; }
   /// What every rank needs at once: control area, cards, proofs.
-  std::size_t head_bytes() const { return rings(); }
+  std::size_t head_bytes() const { return rings() - base; }
   /// Whole pages.
-  std::size_t total_bytes() const { return data() + ring_count() * data_bytes(); }
+  std::size_t total_bytes() const { return data() + ring_count() * data_bytes() - base; }
 
  private:
   static std::size_t up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
-  std::size_t cards() const { return up(control_bytes, kLineStride); }
+  std::size_t cards() const { return base + up(control_bytes, kLineStride); }
   std::size_t proofs() const { return cards() + static_cast<std::size_t>(ranks) * sizeof(ShmCard); }
   std::size_t rings() const { return up(proofs() + static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks), kLineStride); }
   std::size_t data() const { return up(rings() + ring_count() * ring_bytes(), 4096); }

@@ -78,11 +78,12 @@ class ShmSlotPool {
   std::vector<Area> areas_;  // by peer
 };
 
-/// How one communicator borrows: the pool's number of each of its ranks on this host.
+/// What one communicator has from others: memory of the pool, by the pool's number of each of its ranks on this host.
 struct ShmBorrowing {
   std::shared_ptr<ShmSlotPool> pool;  ///< null: slots of its own
   std::vector<int> numbers;
   std::shared_ptr<const void> owner;  ///< keeps the communicator's segment mapped
+  bool has_head = false;              ///< the head of its segment has memory already
 };
 
 }  // namespace peal::transport

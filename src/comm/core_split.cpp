@@ -1,0 +1,120 @@
+// Groups: who is in which, and where their memory comes from.
+#include <algorithm>
+#include <comm/core.hpp>
+#include <map>
+
+namespace peal::comm {
+
+namespace {
+
+/// What a rank tells the others in a split.
+struct Wish {
+  std::int32_t color, key;
+  AreaClaim claim;
+};
+
+// What everybody has to know of everybody's wishes, in few bytes: the area and its batch, and then for each rank of the parent the number
+// of its group and its rank there.
+constexpr std::size_t kHeadWords = 2;
+constexpr std::uint32_t kNoSeat = ~std::uint32_t{0};
+constexpr int kPlaceBits = 16;  // there are at most 65536 ranks
+
+std::vector<std::uint32_t> seats_of(const std::vector<Wish>& wishes) {
+  std::vector<AreaClaim> claims;
+  std::map<std::int32_t, std::vector<std::uint32_t>> groups;
+  for (std::uint32_t r = 0; r < wishes.size(); ++r) {
+    claims.push_back(wishes[r].claim);
+    if (wishes[r].color >= 0) groups[wishes[r].color].push_back(r);
+  }
+  const AreaBatches::Choice choice = AreaBatches::choose(claims);
+  std::vector<std::uint32_t> seats(kHeadWords + wishes.size(), kNoSeat);
+  seats[0] = static_cast<std::uint32_t>(choice.area);
+  seats[1] = choice.batch;
+  std::uint32_t group = 0;
+  for (auto& [color, ranks] : groups) {
+    std::stable_sort(ranks.begin(), ranks.end(), [&](std::uint32_t a, std::uint32_t b) { return wishes[a].key < wishes[b].key; });
+    for (std::uint32_t place = 0; place < ranks.size(); ++place) seats[kHeadWords + ranks[place]] = group << kPlaceBits | place;
+    ++group;
+  }
+  return seats;
+}
+
+// The parent's ranks of one rank's group in the order of the group; empty where it is in none.
+std::vector<int> ranks_beside(const std::vector<std::uint32_t>& seats, int rank) {
+  const std::uint32_t own = seats[kHeadWords + static_cast<std::size_t>(rank)];
+  std::vector<std::pair<std::uint32_t, int>> found;
+  for (std::size_t r = 0; own != kNoSeat && r + kHeadWords < seats.size(); ++r) {
+    const std::uint32_t seat = seats[kHeadWords + r];
+    if (seat != kNoSeat && seat >> kPlaceBits == own >> kPlaceBits) found.emplace_back(seat, static_cast<int>(r));
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<int> order;
+  for (const auto& [seat, r] : found) order.push_back(r);
+  return order;
+}
+
+}  // namespace
+
+// Among many ranks rank 0 works out what the others need to know: less to send back than all that was said.
+Result<std::vector<std::uint32_t>> Core::agree_on_seats(int color, int key) {
+  const bool is_leader = rank_ == locals_.front();
+  const Wish mine{color, key,
+                  batches_.claim(is_leader ? layout_of(static_cast<int>(locals_.size()), true).head_bytes() : 0)};
+  std::vector<Wish> wishes(static_cast<std::size_t>(size()));
+  if (size() <= kFewRanks) {
+    PEAL_TRY(exchange(&mine, wishes.data(), sizeof mine));
+    return seats_of(wishes);
+  }
+  PEAL_TRY(run_own({Collective::gather, &mine, wishes.data(), sizeof mine, DataType::u8, ReduceOp::sum, 0}));
+  std::vector<std::uint32_t> seats(kHeadWords + wishes.size());
+  if (rank_ == 0) seats = seats_of(wishes);
+  PEAL_TRY(run_own({Collective::broadcast, seats.data(), seats.data(), seats.size(), DataType::u32, ReduceOp::sum, 0}));
+  return seats;
+}
+
+Result<std::shared_ptr<Core>> Core::split(int color, int key, const PlanWishes& wanted) {
+  PEAL_ASSIGN(const std::vector<std::uint32_t> seats, agree_on_seats(color, key));
+  const std::uint32_t number = ++splits_;
+  if (color < 0) return std::shared_ptr<Core>();
+  Origin origin{this, ranks_beside(seats, rank_)};
+  const std::vector<int>& order = origin.parent_ranks;
+  const bool has_all = static_cast<int>(order.size()) == size();
+  if (has_all) {
+    PEAL_ASSIGN(origin.area, area_for_all({static_cast<int>(seats[0]), seats[1]}));
+  }
+  std::vector<int> members;
+  for (const int r : order) members.push_back(members_[static_cast<std::size_t>(r)]);
+  const int rank = static_cast<int>(std::find(order.begin(), order.end(), rank_) - order.begin());
+  const std::uint64_t id = mixed(mixed(id_, number), static_cast<std::uint64_t>(color));
+  CoreOptions options = options_;
+  options.wishes = wanted;
+  const bool is_same = has_all && std::is_sorted(order.begin(), order.end());
+  auto environment =
+      is_same ? plans_->environment() : std::make_shared<const tuning::Environment>(restrict_to(*plans_->environment(), order));
+  auto made = make(world_, id, std::move(members), rank, std::move(environment), options, std::move(origin));
+  rest();  // from now on there is somebody to lend to
+  return made;
+}
+
+// An area that nobody uses any more, or the first of a new batch.
+Result<std::shared_ptr<Area>> Core::area_for_all(AreaBatches::Choice choice) {
+  if (choice.area >= 0) return std::make_shared<Area>(batches_.newest(), choice.area);
+  const auto locals = static_cast<int>(locals_.size());
+  const transport::ShmLayout layout = layout_of(locals, true);
+  const std::size_t area_bytes = layout.total_bytes();
+  // As many on all hosts, whatever the number of ranks there.
+  const int areas = AreaBatches::areas_of(choice.batch, layout_of(size(), true).total_bytes());
+  const Share share{AreaBatch::bytes_for(areas, area_bytes), AreaBatch::kHeadBytes, kBatchTag | choice.batch, "peal-communicators"};
+  PEAL_ASSIGN(auto segment, share_on_host(share, {this, locals_.front()}, {}));
+  PEAL_TRY(segment.allocate(AreaBatch::kHeadBytes, layout.head_bytes()));
+  batches_.begin(choice.batch, std::make_shared<AreaBatch>(std::move(segment), areas, area_bytes, locals));
+  return std::make_shared<Area>(batches_.newest(), 0);
+}
+
+void Core::rest() {
+  if (!is_queued_) return routes_->rest();
+  const std::lock_guard lock(mutex_);
+  if (!front_began_) routes_->rest();
+}
+
+}  // namespace peal::comm
