@@ -109,6 +109,7 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
   core->members_ = std::move(members);
   core->rank_ = rank;
   core->options_ = options;
+  core->most_lines_ = origin.most_lines;
   for (int r = 0; r < core->size(); ++r) {
     if (!core->world_->is_local(core->members_[static_cast<std::size_t>(r)])) continue;
     if (r == rank) core->local_rank_ = static_cast<int>(core->locals_.size());
@@ -133,15 +134,15 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
 }
 
 // What stands before the rings: faults and what every rank calls; choices.
-transport::ShmLayout Core::layout_of(int locals, bool is_group) const {
+transport::ShmLayout Core::layout_of(int locals, int most_lines) const {
   const std::size_t control = executor::FaultBoard::bytes_for(size()) + ChoiceBoard::bytes_for(locals);
   transport::ShmLayout layout = transport::ShmLayout::of(locals, kChannels, control);
-  if (is_group) layout.lines = transport::kFewLines;  // there may be many
+  layout.lines = std::min(layout.lines, most_lines);
   return layout;
 }
 
 transport::ShmLayout Core::layout() const {
-  transport::ShmLayout layout = layout_of(static_cast<int>(locals_.size()), id_ != kWorldId);
+  transport::ShmLayout layout = layout_of(static_cast<int>(locals_.size()), most_lines_);
   layout.base = area_ == nullptr ? 0 : area_->offset();
   return layout;
 }

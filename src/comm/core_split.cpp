@@ -19,6 +19,13 @@ constexpr std::size_t kHeadWords = 2;
 constexpr std::uint32_t kNoSeat = ~std::uint32_t{0};
 constexpr int kPlaceBits = 16;  // there are at most 65536 ranks
 
+// The more groups there are, the fewer lines have the rings of further ones: rings are most of what one more group of many ranks holds.
+// Those of two ranks lie in a page that is there anyway.
+int lines_in(std::uint32_t batch, int ranks) {
+  const int halvings = static_cast<int>(std::min<std::uint32_t>(batch, 8)) - 1;
+  return ranks <= 2 ? transport::kFewLines : std::max(transport::kFewestLines, transport::kFewLines >> halvings);
+}
+
 std::vector<std::uint32_t> seats_of(const std::vector<Wish>& wishes) {
   std::vector<AreaClaim> claims;
   std::map<std::int32_t, std::vector<std::uint32_t>> groups;
@@ -59,7 +66,7 @@ std::vector<int> ranks_beside(const std::vector<std::uint32_t>& seats, int rank)
 Result<std::vector<std::uint32_t>> Core::agree_on_seats(int color, int key) {
   const bool is_leader = rank_ == locals_.front();
   const Wish mine{color, key,
-                  batches_.claim(is_leader ? layout_of(static_cast<int>(locals_.size()), true).head_bytes() : 0)};
+                  batches_.claim(is_leader ? layout_of(static_cast<int>(locals_.size()), transport::kFewLines).head_bytes() : 0)};
   std::vector<Wish> wishes(static_cast<std::size_t>(size()));
   if (size() <= kFewRanks) {
     PEAL_TRY(exchange(&mine, wishes.data(), sizeof mine));
@@ -77,10 +84,13 @@ Result<std::shared_ptr<Core>> Core::split(int color, int key, const PlanWishes& 
   const std::uint32_t number = ++splits_;
   if (color < 0) return std::shared_ptr<Core>();
   Origin origin{this, ranks_beside(seats, rank_)};
+  origin.most_lines = transport::kFewLines;  // there may be many groups
   const std::vector<int>& order = origin.parent_ranks;
   const bool has_all = static_cast<int>(order.size()) == size();
   if (has_all) {
-    PEAL_ASSIGN(origin.area, area_for_all({static_cast<int>(seats[0]), seats[1]}));
+    const AreaBatches::Choice choice{static_cast<int>(seats[0]), seats[1]};
+    origin.most_lines = lines_in(choice.batch, size());
+    PEAL_ASSIGN(origin.area, area_for_all(choice));
   }
   std::vector<int> members;
   for (const int r : order) members.push_back(members_[static_cast<std::size_t>(r)]);
@@ -100,10 +110,10 @@ Result<std::shared_ptr<Core>> Core::split(int color, int key, const PlanWishes& 
 Result<std::shared_ptr<Area>> Core::area_for_all(AreaBatches::Choice choice) {
   if (choice.area >= 0) return std::make_shared<Area>(batches_.newest(), choice.area);
   const auto locals = static_cast<int>(locals_.size());
-  const transport::ShmLayout layout = layout_of(locals, true);
+  const transport::ShmLayout layout = layout_of(locals, lines_in(choice.batch, size()));
   const std::size_t area_bytes = layout.total_bytes();
   // As many on all hosts, whatever the number of ranks there.
-  const int areas = AreaBatches::areas_of(choice.batch, layout_of(size(), true).total_bytes());
+  const int areas = AreaBatches::areas_of(choice.batch, layout_of(size(), lines_in(choice.batch, size())).total_bytes());
   const Share share{AreaBatch::bytes_for(areas, area_bytes), AreaBatch::kHeadBytes, kBatchTag | choice.batch, "peal-communicators"};
   PEAL_ASSIGN(auto segment, share_on_host(share, {this, locals_.front()}, {}));
   PEAL_TRY(segment.allocate(AreaBatch::kHeadBytes, layout.head_bytes()));

@@ -38,9 +38,6 @@ ShmTransport::ShmTransport(SharedSegment& segment, const ShmLayout& layout, int 
     : segment_(segment), layout_(layout), rank_(rank), borrowing_(std::move(borrowing)) {
   if (borrowing_.pool != nullptr && borrowing_.pool->area_bytes() < layout_.data_bytes()) borrowing_.pool.reset();
   if (borrowing_.pool != nullptr) borrowing_.pool->enter();
-  const std::size_t ends = static_cast<std::size_t>(layout.ranks) * static_cast<std::size_t>(layout.channels) + 1;
-  senders_.resize(ends);
-  receivers_.resize(ends);
   reach_.assign(static_cast<std::size_t>(layout.ranks), Reach::unknown);
 }
 
@@ -66,8 +63,8 @@ Result<std::unique_ptr<ShmTransport>> ShmTransport::open(SharedSegment& segment,
 }
 
 ShmTransport::~ShmTransport() {
-  for (ShmSender* end : open_senders_)
-    if (end->area_ != nullptr) end->area_->forget(end->credit_line_);
+  for (const auto& end : senders_)
+    if (end != nullptr && end->area_ != nullptr) end->area_->forget(end->credit_line_);
   if (borrowing_.pool != nullptr) borrowing_.pool->leave();
   card(rank_).identity.is_filled.store(0, std::memory_order_release);
 }
@@ -104,6 +101,17 @@ bool ShmTransport::prepare_ring(int from, int to, int channel) {
   return true;
 }
 
+template <class End>
+End* ShmTransport::keep(std::vector<std::unique_ptr<End>>& ends, std::unique_ptr<End> end, int peer, int channel) {
+  const std::size_t channels = static_cast<std::size_t>(channel) + 1;
+  const std::size_t wanted = channels * static_cast<std::size_t>(layout_.ranks);
+  if (ends.size() < wanted) {
+    ends.reserve(wanted);
+    ends.resize(wanted);
+  }
+  return (ends[index(peer, channel)] = std::move(end)).get();
+}
+
 ShmSender* ShmTransport::open_sender(int peer, int channel) {
   if (!prepare_ring(rank_, peer, channel)) return nullptr;
   auto end = std::make_unique<ShmSender>();
@@ -120,10 +128,7 @@ ShmSender* ShmTransport::open_sender(int peer, int channel) {
   end->owner_ = this;
   end->peer_ = peer;
   end->channel_ = channel;
-  open_senders_.push_back(end.get());
-  auto& place = senders_[index(peer, channel)];
-  place = std::move(end);
-  return place.get();
+  return keep(senders_, std::move(end), peer, channel);
 }
 
 ShmReceiver* ShmTransport::open_receiver(int peer, int channel) {
@@ -140,10 +145,7 @@ ShmReceiver* ShmTransport::open_receiver(int peer, int channel) {
   end->peer_bell_ = &card(peer).bell;
   end->owner_ = this;
   end->peer_ = peer;
-  open_receivers_.push_back(end.get());
-  auto& place = receivers_[index(peer, channel)];
-  place = std::move(end);
-  return place.get();
+  return keep(receivers_, std::move(end), peer, channel);
 }
 
 bool ShmSender::find_data() {
@@ -197,14 +199,14 @@ void ShmSender::rest() {
 
 bool ShmTransport::has_news() {
   bool found = false;
-  for (ShmReceiver* end : open_receivers_) {
-    if (!end->is_waited_) continue;
+  for (const auto& end : receivers_) {
+    if (end == nullptr || !end->is_waited_) continue;
     if (end->lines_[end->taken_ & end->line_mask_].sequence.load(std::memory_order_acquire) != end->taken_ + 1) continue;
     end->is_waited_ = false;  // said once; whoever still waits for it will find it missing again
     found = true;
   }
-  for (ShmSender* end : open_senders_) {
-    if (!end->is_waited_ || end->credit_line_->released.load(std::memory_order_acquire) == end->credit_) continue;
+  for (const auto& end : senders_) {
+    if (end == nullptr || !end->is_waited_ || end->credit_line_->released.load(std::memory_order_acquire) == end->credit_) continue;
     end->is_waited_ = false;
     found = true;
   }

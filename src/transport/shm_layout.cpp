@@ -22,10 +22,8 @@ Status ShmLayout::check() const {
   if (!is_power(slots) || slots > kMaxShmSlots) {
     return fail(ErrorCode::invalid_argument, "{} slots: a power of two up to {} is possible", slots, kMaxShmSlots);
   }
-  if (!is_power(lines) || lines < slots || lines > 65536) {
-    return fail(ErrorCode::invalid_argument, "{} descriptor lines for {} slots: a power of two, not less than the slots, is possible",
-                lines, slots);
-  }
+  if (!is_power(lines) || lines < kFewestLines || lines > 65536)
+    return fail(ErrorCode::invalid_argument, "{} descriptor lines: a power of two from {} on is possible", lines, kFewestLines);
   if (base % 4096 != 0) return fail(ErrorCode::invalid_argument, "shared memory from byte {} on: it begins with a page", base);
   if (slot_bytes < 4096 || slot_bytes % 4096 != 0 || slot_bytes > (std::size_t{1} << 30)) {
     return fail(ErrorCode::invalid_argument, "slots of {} bytes: multiples of 4096 up to 1 GiB are possible", slot_bytes);

@@ -125,6 +125,7 @@ TEST_P(Areas, GroupsOfGroupsAndPartsBesideThemAddUp) {
   });
 }
 
+// Rings have fewer lines in later groups.
 TEST_P(Areas, TheFirstGroupAndTheThirtiethDoAllThatAGroupDoes) {
   on_cores(GetParam(), core_options(), [](Core& world) -> Status {
     std::vector<std::shared_ptr<Core>> groups;

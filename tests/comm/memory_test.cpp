@@ -74,8 +74,10 @@ TEST(Memory, AGroupOfOneHoldsLessThan64KiB) {
   });
 }
 
-TEST(Memory, AHundredGroupsOverTheSameRanksHoldLessThanTwiceTheMemoryOfOne) {
-  on_cores(2, core_options(), [](Core& world) -> Status {
+class MemoryOfRanks : public ::testing::TestWithParam<int> {};
+
+TEST_P(MemoryOfRanks, AHundredGroupsOverTheSameRanksHoldLessThanTwiceTheMemoryOfOne) {
+  on_cores(GetParam(), core_options(), [](Core& world) -> Status {
     PEAL_ASSIGN(const std::int64_t before, held_bytes(world));
     std::vector<std::shared_ptr<Core>> groups;
     std::int64_t one = 0;
@@ -93,6 +95,8 @@ TEST(Memory, AHundredGroupsOverTheSameRanksHoldLessThanTwiceTheMemoryOfOne) {
     return {};
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(Ranks, MemoryOfRanks, ::testing::Values(2, 8));
 
 TEST(Memory, GroupsInDifferentOrdersOnDifferentRanksDoNotWaitForEachOther) {
   // Rank 0 sends first in one group and then in the other, rank 1 receives the other way around: both lie in slots at the same time.

@@ -77,7 +77,7 @@ TEST(ShmLayout, RefusesWhatCannotBe) {
   EXPECT_TRUE(broken([](ShmLayout& l) { l.base = 100; }));
   EXPECT_TRUE(broken([](ShmLayout& l) { l.slots = 3; }));
   EXPECT_TRUE(broken([](ShmLayout& l) { l.slots = 128; }));
-  EXPECT_TRUE(broken([](ShmLayout& l) { l.lines = 2; }));
+  EXPECT_TRUE(broken([](ShmLayout& l) { l.lines = 1; }));
   EXPECT_TRUE(broken([](ShmLayout& l) { l.slot_bytes = 1000; }));
 }
 

@@ -177,17 +177,19 @@ class Core final : public FaultListener {
     int root = -1;
   };
   Core() = default;
+  static constexpr int kManyLines = 1 << 16;  ///< as many as a layout has
   /// Where a new communicator comes from.
   struct Origin {
     Core* parent = nullptr;              // null: it is the job's own
     std::vector<int> parent_ranks = {};  // of each of its ranks
     Result<FileDescriptor> offer = {};   // the job's own: where its leader hands out the memory
     std::shared_ptr<Area> area = {};     // its memory, where the parent has it
+    int most_lines = kManyLines;         // of a ring
   };
   static Result<std::shared_ptr<Core>> make(std::shared_ptr<World> world, std::uint64_t id, std::vector<int> members, int rank,
                                             std::shared_ptr<const tuning::Environment> environment, const CoreOptions& options,
                                             Origin origin);
-  transport::ShmLayout layout_of(int locals, bool is_group) const;
+  transport::ShmLayout layout_of(int locals, int most_lines) const;
   transport::ShmLayout layout() const;
   Status open_memory(Origin& origin);
   void borrow_slots(const Core* parent, const std::vector<int>& parent_ranks, std::size_t offset);
@@ -256,6 +258,7 @@ class Core final : public FaultListener {
   int rank_ = 0;
   int local_rank_ = 0;
   CoreOptions options_;
+  int most_lines_ = kManyLines;  // of its rings
   std::shared_ptr<Area> area_;
   AreaBatches batches_;                           // for groups of all ranks
   std::shared_ptr<transport::ShmSlotPool> pool_;  // null: shared memory carries no data

@@ -31,11 +31,11 @@ class ShmTransport final : public Transport {
   const char* name() const override { return "shm"; }
   /// Null when `peer` or `channel` does not exist or memory ran out; health() says which.
   ShmSender* sender(int peer, int channel = 0) override {
-    ShmSender* end = senders_[index(peer, channel)].get();
+    ShmSender* end = find(senders_, peer, channel);
     return end != nullptr ? end : open_sender(peer, channel);
   }
   ShmReceiver* receiver(int peer, int channel = 0) override {
-    ShmReceiver* end = receivers_[index(peer, channel)].get();
+    ShmReceiver* end = find(receivers_, peer, channel);
     return end != nullptr ? end : open_receiver(peer, channel);
   }
   Status health() override { return health_; }
@@ -75,11 +75,16 @@ class ShmTransport final : public Transport {
   std::byte* find_shown(const shm::Place& place, int peer);
 
   std::size_t index(int peer, int channel) const {
-    // Out of range goes to the last place, which stays empty.
-    const bool is_in_range = peer >= 0 && peer < layout_.ranks && channel >= 0 && channel < layout_.channels;
-    return is_in_range ? static_cast<std::size_t>(peer) * static_cast<std::size_t>(layout_.channels) + static_cast<std::size_t>(channel)
-                       : senders_.size() - 1;
+    return static_cast<std::size_t>(channel) * static_cast<std::size_t>(layout_.ranks) + static_cast<std::size_t>(peer);
   }
+  /// Null when it has not been opened, or there is no such end.
+  template <class End>
+  End* find(const std::vector<std::unique_ptr<End>>& ends, int peer, int channel) const {
+    const std::size_t place = index(peer, channel);
+    return peer >= 0 && peer < layout_.ranks && place < ends.size() ? ends[place].get() : nullptr;
+  }
+  template <class End>
+  End* keep(std::vector<std::unique_ptr<End>>& ends, std::unique_ptr<End> end, int peer, int channel);
   ShmSender* open_sender(int peer, int channel);
   ShmReceiver* open_receiver(int peer, int channel);
   bool prepare_ring(int from, int to, int channel);
@@ -99,10 +104,8 @@ class ShmTransport final : public Transport {
   ShmBorrowing borrowing_;
   std::vector<ShmSender*> with_data_;                // ends that have found memory since the last rest
   std::uint64_t nonce_ = 0;                          // read by the other ranks for a trial
-  std::vector<std::unique_ptr<ShmSender>> senders_;  // by peer and channel, and one empty place
+  std::vector<std::unique_ptr<ShmSender>> senders_;  // by channel and peer, of the channels that are used
   std::vector<std::unique_ptr<ShmReceiver>> receivers_;
-  std::vector<ShmSender*> open_senders_;
-  std::vector<ShmReceiver*> open_receivers_;
   std::vector<Reach> reach_;  // by rank
   struct View {
     std::shared_ptr<const UserSegment> segment;

@@ -16,9 +16,11 @@ namespace peal::transport {
 
 // Two cache lines: the adjacent-line prefetcher moves lines in pairs.
 inline constexpr std::size_t kLineStride = 128;
-inline constexpr int kMaxShmSlots = 16;
+inline constexpr int kMaxShmSlots = 4;
 /// As many messages as any plan has in flight on one channel (schedule/protocol.hpp): enough where memory counts more than streams.
 inline constexpr int kFewLines = 8;
+/// Every plan comes to its end with so many (tests/schedule/builder_test.cpp); who sends many messages one way waits more often.
+inline constexpr int kFewestLines = 2;
 
 /// One message. Sequence k + 1 marks message k of the ring; 0 never occurs. The sender writes it last, with release.
 /// The body holds [tag, 24 bytes, when has_tag][payload, when inlined | where a shown message lies], or at its end a reference.
@@ -39,23 +41,25 @@ struct alignas(kLineStride) ShmCredit {
 };
 
 /// Where a rank sleeps (a futex shared between processes), and how many of its threads do.
-struct alignas(kLineStride) ShmBell {
+struct ShmBell {
   std::atomic<std::uint32_t> word;
   std::atomic<std::uint32_t> sleepers;
 };
 
 /// Who a rank is, for trial reads: `nonce` stands also at `nonce_address` of process `pid`.
-struct alignas(kLineStride) ShmIdentity {
+struct ShmIdentity {
   std::atomic<std::uint32_t> is_filled;
   std::uint32_t pid;
   std::uint64_t nonce_address;
   std::uint64_t nonce;
 };
 
-struct ShmCard {
+/// One pair of lines: the identity is written once.
+struct alignas(kLineStride) ShmCard {
   ShmBell bell;
   ShmIdentity identity;
 };
+static_assert(sizeof(ShmCard) == kLineStride);
 
 struct ShmLayout {
   int ranks = 1;
@@ -64,7 +68,7 @@ struct ShmLayout {
   int slots = 4;                        ///< messages in flight that need a data area; a power of two, at most kMaxShmSlots
   std::size_t control_bytes = 0;        ///< zeroed area at the beginning for the rooms above
   int channels = 1;
-  int lines = 16;  ///< messages in flight in all; a power of two, >= slots
+  int lines = 16;  ///< messages in flight in all; a power of two, at least kFewestLines
 
   /// The default: slots of 256 KiB up to 8 ranks, 64 KiB up to 32, 16 KiB up to 128, 4 KiB beyond; few lines from 3 ranks on.
   static ShmLayout of(int ranks, int channels = 1, std::size_t control_bytes = 0);

@@ -104,15 +104,15 @@ class ShmSender final : public Sender {
       // Built in private memory: stores that trickle into the line would be torn away by the receiver's polling.
       if (!wait_line()) [[unlikely]]
         return nullptr;
-      return acquired_ = staging_;
+      return acquired_ = staging();
     }
     return acquired_ = acquire_slot();
   }
 
   void publish(std::size_t bytes, const Tag* tag) override {
-    if (acquired_ == staging_) {
+    if (acquired_ == staging_.get()) {
       acquired_ = nullptr;
-      write_inline(staging_, bytes, tag);
+      write_inline(staging_.get(), bytes, tag);
     } else {
       acquired_ = nullptr;
       write_slot(bytes, tag);
@@ -224,6 +224,12 @@ class ShmSender final : public Sender {
     shm::wake_sleepers(*peer_bell_);
   }
 
+  std::byte* staging() {
+    if (staging_ == nullptr) [[unlikely]]
+      staging_ = std::make_unique<std::byte[]>(kInlineBytes);
+    return staging_.get();
+  }
+
   void help_receiver();
   bool copy_into_slot(ShmLine& line, std::uint64_t number);
 
@@ -246,18 +252,18 @@ class ShmSender final : public Sender {
   std::uint32_t next_slot_ = 0;
   std::uint32_t slot_mask_ = 0;
   bool has_own_ = false;
-  std::int64_t waits_since_ns_ = 0;   // for the area; 0: not
   bool is_waited_ = false;            // the last attempt found no room
+  bool cannot_write_ = false;         // into the receiver's memory
+  std::int64_t waits_since_ns_ = 0;   // for the area; 0: not
   std::uint64_t last_unsent_ = 0;     // the last message that stayed in this rank's memory
   std::uint64_t last_reference_ = 0;  // the last of these that is a reference
   std::uint64_t helped_ = 0;          // what was sent before has no part left to claim
-  bool cannot_write_ = false;         // into the receiver's memory
   const std::atomic<std::uint8_t>* proof_ = nullptr;
   ShmTransport* owner_ = nullptr;
   ShmSlotPool::Area* area_ = nullptr;  // null: not to be had
   int peer_ = -1;
   int channel_ = 0;
-  alignas(64) std::byte staging_[kInlineBytes] = {};
+  std::unique_ptr<std::byte[]> staging_;         // kInlineBytes, from the first small message that is acquired on
   std::uint64_t slot_owner_[kMaxShmSlots] = {};  // sequence of the message that used the slot last
 };
 
@@ -365,6 +371,7 @@ class ShmReceiver final : public Receiver {
   std::uint64_t taken_ = 0;
   ShmCredit* credit_line_ = nullptr;
   ShmBell* peer_bell_ = nullptr;
+  int peer_ = -1;
   bool has_message_ = false;
   bool is_waited_ = false;  // the last peek found nothing
   Message message_;
@@ -377,7 +384,6 @@ class ShmReceiver final : public Receiver {
   std::byte* fetched_to_ = nullptr;
   std::unique_ptr<std::byte[]> aside_;  // for messages that are looked at before they are received; slot_bytes_ long
   ShmTransport* owner_ = nullptr;
-  int peer_ = -1;
 };
 
 }  // namespace peal::transport
