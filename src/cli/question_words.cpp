@@ -1,6 +1,7 @@
 #include <base/partial_sums.hpp>
 #include <CLI/CLI.hpp>
 #include <cli/question_words.hpp>
+#include <comm/host_environment.hpp>
 #include <discovery/discover.hpp>
 #include <schedule/registry.hpp>
 #include <tuning/placement.hpp>
@@ -32,7 +33,9 @@ Result<sim::Scene> scene_of(const QuestionWords& words) {
   else if (words.transport != "auto")
     return fail(ErrorCode::invalid_argument, "there is no transport \"{}\" here; type auto, shm or tcp", words.transport);
   const bool is_this_host = words.cluster.machine.empty() && words.cluster.file.empty();
-  if (is_this_host) options.protocols = {schedule::Protocol::line, schedule::Protocol::staged};
+  if (is_this_host) {
+    PEAL_ASSIGN(options.protocols, comm::host_protocols());
+  }
   if (words.ranks < 0) return fail(ErrorCode::invalid_argument, "--ranks {} is no number of ranks; give 1 or more", words.ranks);
   int ranks = words.ranks;
   if (words.groups > 0) {

@@ -197,6 +197,7 @@ Status Core::open_routes() {
     std::vector<int> numbers;
     for (const int r : locals_) numbers.push_back(members_[static_cast<std::size_t>(r)]);
     shm->read_from(world_->user_segments(), std::move(numbers));
+    if (!options_.direct_read) shm->refuse_references();
     routes_->share_with(shm.get());
     for (int i = 0; i < locals; ++i)
       if (i != local_rank_) routes_->route(locals_[static_cast<std::size_t>(i)], shm.get(), i);

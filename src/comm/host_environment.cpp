@@ -68,9 +68,7 @@ Result<tuning::Environment> find(const World& world) {
   options.wires = world.choice() == TransportChoice::tcp   ? tuning::Wires::socket
                   : world.choice() == TransportChoice::shm ? tuning::Wires::shared_memory
                                                            : tuning::Wires::automatic;
-  options.protocols = {schedule::Protocol::line, schedule::Protocol::staged};
-  PEAL_ASSIGN(const bool direct_read, flag_setting("PEAL_DIRECT_READ"));
-  if (direct_read && transport::may_read_processes()) options.protocols.push_back(schedule::Protocol::direct_read);
+  PEAL_ASSIGN(options.protocols, host_protocols());
   PEAL_ASSIGN(tuning::Environment environment, tuning::environment_of(resources, devices, options));
   PEAL_TRY(tuning::add_measurements(environment, [] { return discovery::host_fingerprint(); }));
   if (!environment.measured_by.empty()) log(LogLevel::info, "choice of algorithms: {}", environment.measured_by);
@@ -78,6 +76,13 @@ Result<tuning::Environment> find(const World& world) {
 }
 
 }  // namespace
+
+Result<std::vector<schedule::Protocol>> host_protocols() {
+  std::vector<schedule::Protocol> protocols{schedule::Protocol::line, schedule::Protocol::staged};
+  PEAL_ASSIGN(const bool direct_read, flag_setting("PEAL_DIRECT_READ"));
+  if (direct_read && transport::may_read_processes()) protocols.push_back(schedule::Protocol::direct_read);
+  return protocols;
+}
 
 Result<tuning::Environment> agreed_environment(World& world) {
   std::string found;  // "!" and why where it could not be found

@@ -58,6 +58,7 @@ Result<std::unique_ptr<ShmTransport>> ShmTransport::open(SharedSegment& segment,
   identity.pid = static_cast<std::uint32_t>(::getpid());
   identity.nonce_address = reinterpret_cast<std::uintptr_t>(&transport->nonce_);
   identity.nonce = transport->nonce_;
+  identity.mapped_at = reinterpret_cast<std::uintptr_t>(&identity);
   identity.is_filled.store(1, std::memory_order_release);
   return transport;
 }

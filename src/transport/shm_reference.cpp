@@ -104,25 +104,26 @@ bool may_read_processes() {
   return scope == 0 || (scope < 3 && ::geteuid() == 0);
 }
 
-int ShmTransport::try_reading(int owner, bool* is_self) const {
-  *is_self = false;
+int ShmTransport::try_reading(int owner, bool* is_beside) const {
+  *is_beside = false;
   const ShmIdentity& identity = card(owner).identity;
   if (identity.is_filled.load(std::memory_order_acquire) != 1) return ENOTCONN;
   std::uint64_t read = 0;
   const int error = copy_process(Way::read, identity.pid, identity.nonce_address, reinterpret_cast<std::byte*>(&read), sizeof read);
   if (error != 0) return error;
   if (read != identity.nonce) return EBADMSG;
-  // Reading our own pid gave the owner's secret, so it lives in this very process.
-  *is_self = identity.pid == static_cast<std::uint32_t>(::getpid());
+  // Reading our own pid gave the owner's secret, so it lives in this very process. Only where both use one mapping do the atomics in it
+  // order what is copied beside it; else the kernel copies, as between processes.
+  *is_beside = identity.pid == static_cast<std::uint32_t>(::getpid()) && identity.mapped_at == reinterpret_cast<std::uintptr_t>(&identity);
   return 0;
 }
 
 ShmTransport::Reach ShmTransport::reach(int owner) {
   Reach& known = reach_[static_cast<std::size_t>(owner)];
   if (known != Reach::unknown) return known;
-  bool is_self = false;
-  const int error = try_reading(owner, &is_self);
-  known = error != 0 ? Reach::none : is_self ? Reach::same_process : Reach::other_process;
+  bool is_beside = false;
+  const int error = try_reading(owner, &is_beside);
+  known = error != 0 ? Reach::none : is_beside ? Reach::by_address : Reach::by_kernel;
   if (error != 0)
     log(LogLevel::info, "rank {} copies by slots from and to rank {}, whose memory (process {}) it cannot reach: {}; {}", rank_, owner,
         card(owner).identity.pid, errno_text(error), hint(error));
@@ -156,7 +157,7 @@ void ShmSender::help_receiver() {
         const std::uint64_t target = reference.target.load(std::memory_order_relaxed);
         for (Part part{}; claim(reference, part);) {
           auto* const from = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(reference.address + part.offset));
-          if (reach == ShmTransport::Reach::same_process) {
+          if (reach == ShmTransport::Reach::by_address) {
             std::memcpy(reinterpret_cast<void*>(static_cast<std::uintptr_t>(target + part.offset)), from, part.bytes);
           } else if (copy_process(Way::write, owner_->card(peer_).identity.pid, target + part.offset, from, part.bytes) != 0) {
             cannot_write_ = true;
@@ -264,7 +265,7 @@ bool ShmReceiver::read_parts(Reference& reference) {
       return true;
     }
     const std::uint64_t address = reference.address + part.offset;
-    if (owner_->reach(peer_) == ShmTransport::Reach::same_process) {
+    if (owner_->reach(peer_) == ShmTransport::Reach::by_address) {
       std::memcpy(fetched_to_ + part.offset, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(address)), part.bytes);
     } else {
       const std::uint32_t pid = owner_->card(peer_).identity.pid;

@@ -158,6 +158,13 @@ TEST(ShmTransport, ReferencesNeedAProof) {
   EXPECT_FALSE(p.one->sender(0)->has_references()) << "rank 0 has not read rank 1's memory";
 }
 
+TEST(ShmTransport, WhoRefusesReferencesGetsNone) {
+  Pair p;
+  p.one->refuse_references();
+  pass_one(*p.zero, *p.one);
+  EXPECT_FALSE(p.zero->sender(1)->has_references());
+}
+
 TEST(ShmTransport, AReferenceThatNobodyComesForIsCopiedIntoASlot) {
   Pair p;
   pass_one(*p.zero, *p.one);

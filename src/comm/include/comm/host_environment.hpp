@@ -3,10 +3,14 @@
 
 #include <comm/world.hpp>
 #include <tuning/environment.hpp>
+#include <vector>
 
 namespace peal::comm {
 
 /// Collective over the world, before its watch starts. Hosts are taken to be alike: rank 0's is the measure.
 Result<tuning::Environment> agreed_environment(World& world);
+
+/// The protocols that messages between ranks of this host may take, as far as this process can say.
+Result<std::vector<schedule::Protocol>> host_protocols();
 
 }  // namespace peal::comm

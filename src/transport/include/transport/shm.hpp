@@ -48,6 +48,9 @@ class ShmTransport final : public Transport {
     if (borrowing_.pool != nullptr && borrowing_.pool->is_shared()) rest_now();
   }
 
+  /// This rank will not try to reach any other's memory, so that nobody sends it references. Before the first message.
+  void refuse_references() { reach_.assign(reach_.size(), Reach::none); }
+
   /// From now on messages that lie in `segments` need not be copied. `numbers`: those of this transport's ranks in the job.
   void read_from(std::shared_ptr<const UserSegments> segments, std::vector<int> numbers);
   /// To be asked before a call: true when `data` lies in a segment that all ranks of this transport map.
@@ -93,9 +96,9 @@ class ShmTransport final : public Transport {
   ShmCard& card(int rank) const;
   std::atomic<std::uint8_t>& proof(int reader, int owner) const;
   /// How this rank gets at another's memory, by a trial when it is first asked for. A refusal is logged with what would change it.
-  enum class Reach : std::int8_t { unknown, none, other_process, same_process };
+  enum class Reach : std::int8_t { unknown, none, by_kernel, by_address };
   Reach reach(int owner);
-  int try_reading(int owner, bool* is_self) const;
+  int try_reading(int owner, bool* is_beside) const;
 
   SharedSegment& segment_;
   ShmLayout layout_;

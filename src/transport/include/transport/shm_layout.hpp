@@ -52,6 +52,7 @@ struct ShmIdentity {
   std::uint32_t pid;
   std::uint64_t nonce_address;
   std::uint64_t nonce;
+  std::uint64_t mapped_at;  ///< where the rank's process maps its card
 };
 
 /// One pair of lines: the identity is written once.
