@@ -23,6 +23,18 @@ int main() {
       }
       part.all_reduce(in.data(), out.data(), count % 1000 + 1, peal::DataType::f32);
       world.broadcast(in.data(), out.data(), count, peal::DataType::f32, static_cast<int>(count % static_cast<std::size_t>(world.size())));
+      // Of 64 to 256 KiB between ranks with a core each: read in the neighbour's memory.
+      in[count - 1] = static_cast<float>(count + static_cast<std::size_t>(rank));
+      const int next = (rank + 1) % world.size(), before = (rank + world.size() - 1) % world.size();
+      world.group_start();
+      world.send(in.data(), count, peal::DataType::f32, next);
+      world.receive(out.data(), count, peal::DataType::f32, before);
+      world.group_end();
+      if (out[count - 1] != static_cast<float>(count + static_cast<std::size_t>(before))) {
+        std::printf("wrong %d\n", rank);
+        return 4;
+      }
+      in[count - 1] = 1.0f;
       peal::Work work = world.all_gather_async(in.data(), out.data(), 100, peal::DataType::f32);
       work.wait();
     }
