@@ -264,7 +264,8 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
     plan.message_bytes = plans_->message_bytes();
     plan.is_cut_by_transfer = true;
     plan.is_cut_for_sockets = plans_->environment()->is_by_sockets_alone();
-    plan.is_cut_for_references = plans_->environment()->offer(schedule::Protocol::direct_read) != nullptr;
+    const tuning::Environment& environment = *plans_->environment();
+    plan.is_cut_for_references = environment.offer(schedule::Protocol::direct_read) != nullptr && !environment.shares_cores();
     plan.program = schedule::group_program(rank_, size(), group.sends, group.receives);
     pending.plan = group.made.get();
     pending.call.collective = Collective::send_recv;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuning/environment.hpp>
 #include <tuning/placement.hpp>
 
@@ -16,6 +17,11 @@ const Offer* Environment::offer(schedule::Protocol protocol) const {
   for (const Offer& o : offers)
     if (o.protocol == protocol) return &o;
   return nullptr;
+}
+
+bool Environment::shares_cores() const {
+  const std::set<std::int32_t> cores(core_of.begin(), core_of.end());
+  return cores.size() < core_of.size();
 }
 
 const MeasuredWay* Environment::measured_way(Collective collective, std::string_view algorithm, schedule::Protocol protocol) const {

@@ -333,6 +333,12 @@ TEST(Select, BetweenSeveralHostsTheFewestBytesOfBroadcastAndReduceCrossByEveryLi
         }
 }
 
+TEST(Environment, KnowsWhetherRanksTakeTurnsOnACore) {
+  EXPECT_FALSE(host(2, 2).environment.shares_cores());
+  EXPECT_FALSE(host(4, 2).environment.shares_cores());
+  EXPECT_TRUE(host(2, 3).environment.shares_cores());
+}
+
 TEST(Plan, MessagesBySocketsAreLongerWhereNobodyWaitsToSendThemOn) {
   Question q = ask(std::uint64_t{16} << 20);
   q.protocol = "staged";

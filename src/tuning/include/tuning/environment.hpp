@@ -66,6 +66,8 @@ struct Environment {
     return placement.group[static_cast<std::size_t>(a)] == placement.group[static_cast<std::size_t>(b)] ? 0 : 1;
   }
   const Offer* offer(schedule::Protocol protocol) const;
+  /// True where processes take turns on a core.
+  bool shares_cores() const;
   bool is_used(int l) const { return level[l].is_used; }
   /// True where ranks of this level are processes that talk through sockets.
   bool is_by_sockets(int l) const {
