@@ -6,7 +6,8 @@
 // All functions throw peal::Error. Counts are elements. Buffers belong to the caller; a blocking call is done with them when it
 // returns, an asynchronous one when its Work is done. `send == receive` (or NCCL's in-place offsets) selects the in-place form.
 // One communicator is used by one thread at a time; different communicators may be used by different threads at the same time.
-// After a fault every rank gets the same error from this call or the next, and the communicator can only be destroyed.
+// After a fault every rank gets the same error from this call or the next, and the communicator can only be destroyed. The buffers of the
+// call that failed hold anything; if a rank was stopped, it may still write to them when it goes on, so keep them until then.
 #pragma once
 
 #include <peal/error.hpp>
@@ -194,8 +195,9 @@ class PEAL_API Communicator {
   void scatter_v(const void* send, std::span<const std::uint64_t> send_counts, std::span<const std::uint64_t> send_displacements,
                  void* receive, std::size_t receive_count, DataType type, int root);
 
-  // Point to point. Messages between two ranks go in order. Inside group_start() .. group_end() sends and receives are gathered
-  // and go at the same time, so that exchanges cannot deadlock.
+  // Point to point. Messages between two ranks go in order. A send may return before its receiver has called, if the message fits what lies
+  // between them (shared memory: up to 1 MiB; a socket's buffers), else when it has been received: do not count on either. Inside
+  // group_start() .. group_end() sends and receives are gathered and go at the same time, so that exchanges cannot deadlock.
   void send(const void* data, std::size_t count, DataType type, int to);
   void receive(void* data, std::size_t count, DataType type, int from);
   void group_start();

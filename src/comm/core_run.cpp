@@ -13,8 +13,6 @@ namespace {
 
 constexpr int kPollsALock = 64;
 constexpr std::uint64_t kLeastShownBytes = 4096;  // below, a copy costs less than the longer way through the program
-constexpr std::uint64_t kLeastReferencedCrowded = 512 * 1024;
-constexpr std::uint64_t kMostReferencedBothWays = 512 * 1024;
 
 executor::Shape shape_of(const Call& call, int rank) {
   executor::Shape shape;

@@ -157,7 +157,7 @@ bool Execution::send_run(const BoundOp& bound, const Strand& strand, const std::
   const std::uint32_t edge = edge_index(bound.peer, bound.op->channel, ranks_);
   transport::Sender& to = *edges_[edge].sender;
   if (shows_ && stays(bound, to, data, bytes)) return show(bound.peer, to, data, bytes, tag, place_for_answer(bound, strand, to));
-  if (refers(bound.op->src, edges_[edge], bytes)) return to.send_reference(data, bytes, tag, only_sends_);
+  if (refers(bound.op->src, edges_[edge], bytes) && !is_spared(edges_[edge])) return to.send_reference(data, bytes, tag, only_sends_);
   if (bytes >= FillChoice::kLeastBytes) return send_large(edge, data, bytes, tag);
   return to.send(data, bytes, tag);
 }

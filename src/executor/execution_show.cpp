@@ -62,13 +62,17 @@ bool Execution::show(int peer, transport::Sender& to, const std::byte* data, std
   return to.show(data, bytes, tag, answer);
 }
 
-// True where a message goes as a reference. A way whose receiver has come late is spared some messages.
-bool Execution::refers(const Ref& ref, Edge& e, std::size_t bytes) const {
+// True where a message may go as a reference.
+bool Execution::refers(const Ref& ref, const Edge& e, std::size_t bytes) const {
   if (!refers_ || bytes < operands_->least_referenced || !e.sender->has_references()) return false;
-  if (ref.buffer >= schedule::kFirstUserBuffer && user_buffer(ref.buffer).bytes > schedule::kMostReferencedBytes) return false;
-  if (e.copied_next == 0) return true;
+  return ref.buffer < schedule::kFirstUserBuffer || user_buffer(ref.buffer).bytes <= schedule::kMostReferencedBytes;
+}
+
+// A way whose receiver has come late is spared some references.
+bool Execution::is_spared(Edge& e) {
+  if (e.copied_next == 0) return false;
   --e.copied_next;
-  return false;
+  return true;
 }
 
 // A fused op whose result is stored where the next rank can read it.

@@ -214,7 +214,7 @@ void Binding::adopt(std::shared_ptr<const FlatFrame> frame) {
 
 void Binding::flatten(const Plan& plan) {
   flat_.is_placed = false;
-  if (pieces_.count != 1 || plan.protocol == schedule::Protocol::direct_read || plan.wide_partials) return;
+  if (pieces_.count != 1 || plan.wide_partials) return;
   if (flat_.frame == nullptr) adopt(plan.frame != nullptr ? plan.frame : unroll(plan, false));
   flat_.is_placed = !flat_.begin.empty() && place();
 }

@@ -79,7 +79,8 @@ bool claim(Reference& reference, Part& part) {
   return true;
 }
 
-// What is claimed is claimed for `wait`: until it is copied, or has been given back, or somebody took too long (he may be dead).
+// Nothing can be claimed any more; waits until what was claimed is copied or given back, except `own_part` bytes that the caller claimed.
+// Not for ever: who claimed may be dead.
 void close_and_wait(Reference& reference, std::uint64_t own_part = 0) {
   const std::uint64_t next = reference.next.fetch_or(Reference::kClosed, std::memory_order_acq_rel) & ~Reference::kClosed;
   const std::uint64_t claimed = std::min(next, reference.bytes) - own_part;

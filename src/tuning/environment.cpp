@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <map>
-#include <set>
 #include <tuning/environment.hpp>
 #include <tuning/placement.hpp>
 
@@ -20,8 +19,8 @@ const Offer* Environment::offer(schedule::Protocol protocol) const {
 }
 
 bool Environment::shares_cores() const {
-  const std::set<std::int32_t> cores(core_of.begin(), core_of.end());
-  return cores.size() < core_of.size();
+  const auto last = std::max_element(core_of.begin(), core_of.end());
+  return last != core_of.end() && static_cast<std::size_t>(*last) + 1 < core_of.size();
 }
 
 const MeasuredWay* Environment::measured_way(Collective collective, std::string_view algorithm, schedule::Protocol protocol) const {

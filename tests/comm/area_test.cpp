@@ -14,6 +14,19 @@ std::size_t pages_behind(const transport::SharedSegment& segment) {
   return ::fstat(segment.descriptor(), &info) == 0 ? static_cast<std::size_t>(info.st_blocks) * 512 / 4096 : 0;
 }
 
+/// One segment of areas of 8 KiB, as its two ranks map it.
+struct TwoViews {
+  std::shared_ptr<AreaBatch> zero, one;
+  explicit TwoViews(int areas) {
+    const std::size_t bytes = AreaBatch::bytes_for(areas, 8192);
+    auto memory = std::move(*transport::SharedSegment::create(bytes, "test"));
+    EXPECT_TRUE(memory.allocate(0, AreaBatch::kHeadBytes));
+    auto again = std::move(*transport::SharedSegment::map(FileDescriptor(::dup(memory.descriptor())), bytes));
+    zero = std::make_shared<AreaBatch>(std::move(memory), areas, 8192, 2);
+    one = std::make_shared<AreaBatch>(std::move(again), areas, 8192, 2);
+  }
+};
+
 TEST(AreaBatches, TheLowestAreaThatNobodyUsesIsTaken) {
   const AreaClaim claims[] = {{3, 0b1110}, {3, 0b0110}, {3, 0b1100}};
   const auto choice = AreaBatches::choose(claims);
@@ -41,11 +54,7 @@ TEST(AreaBatches, BatchesGrowWithinBounds) {
 }
 
 TEST(AreaBatch, TheLastRankGivesTheMemoryBackAndThenItIsZeroes) {
-  auto memory = std::move(*transport::SharedSegment::create(AreaBatch::bytes_for(2, 8192), "test"));
-  ASSERT_TRUE(memory.allocate(0, AreaBatch::kHeadBytes));
-  auto again = std::move(*transport::SharedSegment::map(FileDescriptor(::dup(memory.descriptor())), AreaBatch::bytes_for(2, 8192)));
-  const auto zero = std::make_shared<AreaBatch>(std::move(memory), 2, 8192, 2);
-  const auto one = std::make_shared<AreaBatch>(std::move(again), 2, 8192, 2);
+  const auto [zero, one] = TwoViews(2);
   for (int round = 0; round < 3; ++round) {
     auto mine = std::make_unique<Area>(zero, 1);
     auto theirs = std::make_unique<Area>(one, 1);
@@ -66,11 +75,7 @@ TEST(AreaBatch, TheLastRankGivesTheMemoryBackAndThenItIsZeroes) {
 }
 
 TEST(AreaBatch, PreparesAreasThatNobodyUsesAndNoOthers) {
-  auto memory = std::move(*transport::SharedSegment::create(AreaBatch::bytes_for(8, 8192), "test"));
-  ASSERT_TRUE(memory.allocate(0, AreaBatch::kHeadBytes));
-  auto again = std::move(*transport::SharedSegment::map(FileDescriptor(::dup(memory.descriptor())), AreaBatch::bytes_for(8, 8192)));
-  const auto zero = std::make_shared<AreaBatch>(std::move(memory), 8, 8192, 2);
-  const auto one = std::make_shared<AreaBatch>(std::move(again), 8, 8192, 2);
+  const auto [zero, one] = TwoViews(8);
   auto mine = std::make_unique<Area>(zero, 1);
   auto theirs = std::make_unique<Area>(one, 1);
   EXPECT_EQ(zero->prepare(4096), 0b11101u);

@@ -69,7 +69,8 @@ class Execution {
   /// For "who are we waiting for": peers from whom a strand needs a message or room for one, at most one a strand.
   std::vector<int> awaited_peers() const;
 
-  /// After a call that failed, or was given up: until this has returned, a peer may still read and write the caller's memory.
+  /// After a call that failed or was given up. Until this has returned, peers may still read and write the caller's memory; it waits for
+  /// them, up to 0.2 s a message under way (Sender::withdraw_references, Receiver::give_up).
   void give_up();
 
   /// Every finished op is appended to `log` (not owned; null: none).
@@ -169,7 +170,7 @@ class Execution {
   std::byte* place_for_answer(const BoundOp& bound, const Strand& strand, transport::Sender& to);
   bool show(int peer, transport::Sender& to, const std::byte* data, std::size_t bytes, const transport::Tag* tag,
             std::byte* answer = nullptr);
-  bool refers(const Ref& ref, Edge& e, std::size_t bytes) const;
+  bool refers(const Ref& ref, const Edge& e, std::size_t bytes) const;
   bool can_show_result(const BoundOp& bound, const Strand& strand);
   bool recv_and_show(const BoundOp& bound, const Strand& strand);
   bool do_recv_and_send(const BoundOp& bound, const Strand& strand);
@@ -219,6 +220,7 @@ class Execution {
     if (bytes >= FillChoice::kLeastBytes) fills_[edge].sent(bytes, tag != nullptr, now_ns());
   }
   bool send_run(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
+  bool is_spared(Edge& e);
   bool send_large(std::uint32_t edge, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
 
   transport::Transport* transport_;

@@ -52,8 +52,8 @@ class Sender {
 
   /// References (protocol direct_read): a message that stays in the sender's own memory until the receiver comes for it; then both may
   /// copy, each a part. To the receiver it is a message like any other. At most message_bytes(); it takes no slot. The memory must not
-  /// change until is_drained(). Only where has_references(), which may become true at any time. `is_idle`: the sender will have nothing
-  /// else to do, so that the receiver leaves a part to it.
+  /// change until is_drained(). False while there is no room, or where there are no references: has_references() may change at any time, so
+  /// it is asked for every message. `is_idle`: the sender will have nothing else to do, so that the receiver leaves a part to it.
   virtual bool has_references() const { return false; }
   virtual bool send_reference(const std::byte* data, std::size_t bytes, const Tag* tag, bool is_idle = false);
   /// True when no message lies in memory of the sender's any more. Asking is what makes the sender copy its part.

@@ -52,7 +52,7 @@ struct Environment {
   bool is_host = true;  ///< ranks are processes on cores, which do the copying; false: GPUs
   schedule::Placement placement;
   Wiring wiring;                      ///< inside nodes, where pairs of ranks are not all alike
-  std::vector<std::int32_t> core_of;  ///< host ranks: ranks with equal numbers share one core
+  std::vector<std::int32_t> core_of;  ///< host ranks: ranks with equal numbers share one core; numbered from 0 without gaps
   Nanoseconds core_switch;            ///< from one rank to the next on the same core (core_turns.hpp)
   Level level[kLevels];
   std::vector<Offer> offers;
