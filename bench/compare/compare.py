@@ -7,8 +7,8 @@
     bench/compare/compare.py --transport tcp --ranks 4
 
 Every repeat runs each library once over all sizes, in turn, so that what the machine does meanwhile meets all of them alike. Beside every
-point stands a flag exchange between the two cores, before and after it: under 50 ns they are siblings (one core), under 120 near, else far.
-A point during which this changed is dropped. In each placement the best peer is the one of the lowest median; each of Peal's points is set
+point stands a flag exchange between two cores, before and after it: under 50 ns they are siblings (one core), under 120 near, else far.
+A point during which this changed is dropped. Where ranks are more than cores, two ranks of Peal measure it before and after every run. In each placement the best peer is the one of the lowest median; each of Peal's points is set
 against that peer's point of the nearest repeat (Peal / peer). All run under the same scheduler class (SCHED_RR where allowed and ranks <=
 cores), bound to cores. A cell is won when the median ratio is at most 1.00 and the upper 95 % bound of the median (by order statistics, so
 it needs five pairs) at most 1.05. Out of place, save broadcast, which the others have in place only. p50: calls with aligned starts, maximum
@@ -37,6 +37,7 @@ PEERS = {
     "openmpi vader+cma": "ompi --mca pml ob1 --mca btl self,vader",
     "openmpi vader+coll_sm": "ompi --mca pml ob1 --mca btl self,vader --mca coll_sm_priority 95",
     "openmpi ucx": "ompi --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any -x UCX_TLS=self,sm",
+    "openmpi bound": "ompi --map-by core --bind-to core:overload-allowed --mca pml ob1 --mca btl self,vader",  # vader+cma, also where ranks share cores
     "mpich": "mpich",
     "mpich release_gather": "mpich " + " ".join(RG % c for c in ("BCAST", "REDUCE", "ALLREDUCE", "BARRIER")) + " -genv MPIR_CVAR_COLL_SHM_LIMIT_PER_NODE 262144",
 }
@@ -63,6 +64,8 @@ class Runner:
         self.arguments, self.folder = arguments, folder
         real_time = arguments.ranks <= os.cpu_count() and subprocess.run(["chrt", "-r", "1", "true"], capture_output=True).returncode == 0
         self.shield = ["chrt", "-r", "1"] if real_time else []
+        self.crowded = arguments.ranks > os.cpu_count()  # then ranks cannot measure between calls where the cores lie: two ranks of Peal do
+        self.last = None
         self.common = os.memfd_create("peal-compare")  # what the peers' ranks align by: no name, so nothing is left behind, however this ends
 
     def peal(self, collective):
@@ -70,20 +73,42 @@ class Runner:
         rows = {}
         for size in [0] if collective == "barrier" else self.arguments.sizes:
             out = os.path.join(self.folder, "peal.json")
-            command = self.shield + [self.arguments.peal, "bench", collective, "-n", str(self.arguments.ranks), "-b", str(size), "-e", str(size),
-                                     "--transport", self.arguments.transport, "--json", out, "--timeout", "120"]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-            with open(out) as file:
-                row = json.load(file)["rows"][0]
-            half = "in_place" if collective == "broadcast" else "out_of_place"
-            rows[size] = (row[half]["p50_us"], placement(*row["line_ns"][half]))
-            if collective == "all_reduce":
-                rows[-size] = (row["in_place"]["p50_us"], placement(*row["line_ns"]["in_place"]))
+            before = self.where()
+            row = self.peal_row(collective, self.arguments.ranks, size, out)
+            after = self.where()
+            for half, key in [("in_place" if collective == "broadcast" else "out_of_place", size)] + [("in_place", -size)] * (collective == "all_reduce"):
+                rows[key] = (row[half]["p50_us"], (before if before == after else None) if self.crowded else placement(*row["line_ns"][half]))
         return rows
 
+    def peal_row(self, collective, ranks, size, out):
+        command = [self.arguments.peal, "bench", collective, "-n", str(ranks), "-b", str(size), "-e", str(size), "--transport", self.arguments.transport,
+                   "--json", out, "--timeout", "120"]
+        subprocess.run(self.shield + command, check=True, stdout=subprocess.DEVNULL)
+        with open(out) as file:
+            return json.load(file)["rows"][0]
+
+    def where(self):
+        """The placement of the cores now, where ranks are more than those; else None, and every point says it."""
+        if not self.crowded:
+            return None
+        line = self.peal_row("all_reduce", 2, 8, os.path.join(self.folder, "line.json"))["line_ns"]["out_of_place"]
+        return placement(line[1], line[1])
+
     def peer(self, settings, collective):
+        """The same of a peer; where ranks are more than cores it starts anew for every size, so that the placement is known."""
+        sizes = [0] if collective == "barrier" else self.arguments.sizes
+        if not self.crowded:
+            return self.peer_rows(settings, collective, sizes)
+        rows = {}
+        for size in sizes:
+            before = self.where()
+            found = self.peer_rows(settings, collective, [size])
+            after = self.where()
+            rows.update({key: (p50, before if before == after else None) for key, (p50, _) in found.items()})
+        return rows
+
+    def peer_rows(self, settings, collective, sizes):
         kind, *flags = settings.split()
-        crowded = self.arguments.ranks > os.cpu_count()
         names = [PEER_NAMES[collective]] + (["allreduce_inplace"] if collective == "all_reduce" else [])
         table = os.path.join(self.folder, "peer.csv")
         open(table, "w").close()
@@ -93,13 +118,15 @@ class Runner:
             starts = [["taskset", "-c", str(rank % os.cpu_count()), *command]
                       for rank, command in enumerate(gloo_ranks(self.folder, self.arguments.ranks, "lo", flags[0]))]
         elif kind == "ompi":
-            bind = ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"] if crowded else ["--bind-to", "core", "--map-by", "core"]
+            bind = ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"] if self.crowded else []
+            if "--bind-to" not in flags:
+                bind += ["--bind-to", "none"] if self.crowded else ["--bind-to", "core", "--map-by", "core"]
             starts = [["mpirun.openmpi"] + ranks + bind + flags + [os.path.join(self.folder, "bench.openmpi")]]
         else:
-            starts = [["mpirun.mpich"] + ranks + ([] if crowded else ["-bind-to", "core"]) + flags + [os.path.join(self.folder, "bench.mpich")]]
+            starts = [["mpirun.mpich"] + ranks + ([] if self.crowded else ["-bind-to", "core"]) + flags + [os.path.join(self.folder, "bench.mpich")]]
         environment = dict(os.environ, PEERS_SHM=f"/proc/{os.getpid()}/fd/{self.common}", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        sizes = ",".join(map(str, self.arguments.sizes))
-        if not run_together([self.shield + start + ["--colls", ",".join(names), "--sizes", sizes, "--out", table] for start in starts], environment):
+        what = ["--colls", ",".join(names), "--sizes", ",".join(map(str, sizes)), "--out", table]
+        if not run_together([self.shield + start + what for start in starts], environment):
             return {}
         rows = {}
         with open(table) as file:

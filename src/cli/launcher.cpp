@@ -14,6 +14,7 @@
 #include <cstring>
 #include <random>
 #include <set>
+#include <tuning/placement.hpp>
 
 namespace peal::cli {
 
@@ -150,13 +151,13 @@ Status Launch::start(int index) {
   return {};
 }
 
-// The ranks go round the cores that this process may use, as the cost model takes it (comm/host_environment.cpp): also where they are more,
-// or the scheduler moves them about, and for milliseconds one core has many and another few.
-void bind_to_core(int index) {
+// To a core of those that this process may use. Also where ranks are more: or the scheduler moves them about, and for milliseconds one core
+// has many and another few.
+void bind_to_core(int index, int ranks) {
   cpu_set_t allowed, mine;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   CPU_ZERO(&mine);
-  int skip = index % CPU_COUNT(&allowed);
+  int skip = tuning::place_on_machine(index, ranks, CPU_COUNT(&allowed));
   for (int c = 0; c < CPU_SETSIZE; ++c)
     if (CPU_ISSET(c, &allowed) && skip-- == 0) CPU_SET(c, &mine);
   ::sched_setaffinity(0, sizeof mine, &mine);
@@ -169,7 +170,7 @@ void Launch::become_rank(int index, int out, int err, int report) {
   if (::getppid() != launcher) ::_exit(1);
   ::sigprocmask(SIG_SETMASK, &before_, nullptr);
   const int rank = spec_.first_rank + index;
-  if (spec_.bind_to_cores) bind_to_core(index);
+  if (spec_.bind_to_cores) bind_to_core(index, spec_.ranks);
   for (const auto& [name, value] : spec_.environment) ::setenv(name.c_str(), value.c_str(), 1);
   ::setenv("PEAL_RANK", std::to_string(rank).c_str(), 1);
   ::setenv("PEAL_SIZE", std::to_string(spec_.total_ranks).c_str(), 1);

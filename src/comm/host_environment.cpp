@@ -8,20 +8,23 @@
 #include <topology/machine.hpp>
 #include <topology/resources.hpp>
 #include <transport/shm.hpp>
+#include <tuning/placement.hpp>
 
 namespace peal::comm {
 
 namespace {
 
-// The k-th rank of the h-th host sits on the k-th compute device of copy h; more ranks than devices start again at the first.
+// The k-th rank of the h-th host sits on the k-th compute device of copy h; where ranks are more, they share them as the launcher has it.
 std::vector<int> devices_of(const World& world, const topology::Cluster& cluster) {
   std::map<std::string, int> hosts;
   std::map<std::string, int> ranks_on;
+  for (const bootstrap::Contact& contact : world.contacts()) ++ranks_on[contact.host_identity];
+  std::map<std::string, int> seen_on;
   std::vector<int> devices;
   const int places = std::max(1, cluster.ranks_per_node());
   for (const bootstrap::Contact& contact : world.contacts()) {
     const int host = hosts.emplace(contact.host_identity, static_cast<int>(hosts.size())).first->second;
-    const int place = ranks_on[contact.host_identity]++ % places;
+    const int place = tuning::place_on_machine(seen_on[contact.host_identity]++, ranks_on[contact.host_identity], places);
     devices.push_back(cluster.device_of_rank(host * places + place));
   }
   return devices;

@@ -136,13 +136,20 @@ std::vector<std::vector<std::int32_t>> rail_rings(const schedule::Placement& pla
   return rings;
 }
 
+int place_on_machine(int index, int ranks, int places) {
+  return ranks > places ? static_cast<int>(static_cast<std::int64_t>(index) * places / ranks) : index;
+}
+
 std::vector<int> spread(const topology::Cluster& cluster, int ranks) {
   std::vector<int> devices;
   devices.reserve(static_cast<std::size_t>(ranks));
   const int places = cluster.ranks();
   const int per_node = std::max(1, cluster.ranks_per_node());
   const int last_node = places - per_node;
-  for (int r = 0; r < ranks; ++r) devices.push_back(cluster.device_of_rank(r < places ? r : last_node + (r - last_node) % per_node));
+  for (int r = 0; r < ranks; ++r) {
+    const int place = r < last_node ? r : last_node + place_on_machine(r - last_node, ranks - last_node, per_node);
+    devices.push_back(cluster.device_of_rank(place));
+  }
   return devices;
 }
 
