@@ -1,3 +1,4 @@
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,9 +22,21 @@ std::string read_line(const std::string& path) {
   return line;
 }
 
+std::string boot_id() { return read_line("/proc/sys/kernel/random/boot_id"); }
+
+void note_cores(Contact& contact) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  contact.cores = CPU_COUNT(&allowed);
+  if (contact.cores != 1) return;
+  contact.bound_core = 0;
+  while (!CPU_ISSET(contact.bound_core, &allowed)) ++contact.bound_core;
+}
+
 void write(net::WireWriter& out, const Contact& c) {
   out.u32(static_cast<std::uint32_t>(c.rank)).u32(static_cast<std::uint32_t>(c.pid)).u64(c.pid_start_time).u32(c.uid);
-  for (const std::string* text : {&c.host_name, &c.host_identity, &c.data_address, &c.unix_name})
+  out.u32(static_cast<std::uint32_t>(c.cores)).u32(static_cast<std::uint32_t>(c.bound_core));
+  for (const std::string* text : {&c.host_name, &c.host_identity, &c.machine, &c.data_address, &c.unix_name})
     out.text(std::string_view(*text).substr(0, kMaxContactText));
 }
 
@@ -33,7 +46,9 @@ Contact read(net::WireReader& in) {
   c.pid = static_cast<std::int32_t>(in.u32());
   c.pid_start_time = in.u64();
   c.uid = in.u32();
-  for (std::string* text : {&c.host_name, &c.host_identity, &c.data_address, &c.unix_name}) *text = in.text(kMaxContactText);
+  c.cores = static_cast<std::int32_t>(in.u32());
+  c.bound_core = static_cast<std::int32_t>(in.u32());
+  for (std::string* text : {&c.host_name, &c.host_identity, &c.machine, &c.data_address, &c.unix_name}) *text = in.text(kMaxContactText);
   return c;
 }
 
@@ -56,7 +71,7 @@ std::string local_host_identity() {
   if (has_setting("PEAL_HOST_ID")) return setting("PEAL_HOST_ID").substr(0, kMaxContactText);
   struct stat network {};
   const bool has_network = stat("/proc/self/ns/net", &network) == 0;
-  return fmt::format("{}/{}", read_line("/proc/sys/kernel/random/boot_id"), has_network ? network.st_ino : 0);
+  return fmt::format("{}/{}", boot_id(), has_network ? network.st_ino : 0);
 }
 
 Contact local_contact(int rank) {
@@ -68,6 +83,8 @@ Contact local_contact(int rank) {
   std::array<char, kMaxContactText + 1> name{};
   if (gethostname(name.data(), name.size() - 1) == 0) out.host_name = name.data();
   out.host_identity = local_host_identity();
+  out.machine = boot_id();
+  note_cores(out);
   return out;
 }
 

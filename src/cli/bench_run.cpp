@@ -115,7 +115,7 @@ Status Bench::open() {
   if (core_->size() > 1 && static_cast<int>(core_->locals().size()) == core_->size()) {
     PEAL_ASSIGN(aligner_.segment, plain_.share_segment(sizeof(Aligner::Words), "peal-bench"));
     aligner_.ranks = static_cast<std::uint32_t>(core_->size());
-    aligner_.is_crowded = core_->size() > static_cast<int>(std::thread::hardware_concurrency());
+    aligner_.is_crowded = core_->shares_cores();
   }
   return {};
 }

@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kGraceNs = 3 * kSecond;        // for the other ranks to report what they saw
+constexpr std::int64_t kCauseNs = kSecond / 5;        // that a rank may take to die longer than others of its death
 constexpr std::int64_t kTermNs = 2 * kSecond;         // from SIGTERM to SIGKILL
 constexpr std::int64_t kPartialLineNs = kSecond / 5;  // a prompt or progress without newline is shown after this
 
@@ -100,6 +101,7 @@ class Launch {
   FileDescriptor signals_;
   LaunchOutcome outcome_;
   bool is_ending_ = false;
+  std::int64_t noted_at_ = 0;  // the first failure
   std::int64_t term_at_ = 0;
   std::int64_t kill_at_ = 0;
   int interrupts_ = 0;
@@ -233,13 +235,16 @@ void Launch::note_end(const Child& child, int status) {
   ::kill(-child.pid, SIGKILL);  // what the rank may have left behind
   const bool killed = WIFSIGNALED(status);
   const int code = killed ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  if (code == 0 || is_ending_) return;
+  // Of a rank that dies the connections close before its end can be seen: what the others died of may come a little after them.
+  const bool is_cause = killed && ended_by_itself_ && interrupts_ == 0 && now_ns() < noted_at_ + kCauseNs;
+  if (code == 0 || (is_ending_ && !is_cause)) return;
   outcome_.exit_code = code;
   outcome_.why = killed ? fmt::format("rank {} (pid {}) was killed by {}", child.rank, child.pid, ::strsignal(WTERMSIG(status)))
                         : fmt::format("rank {} (pid {}) ended with exit code {}", child.rank, child.pid, code);
   ended_by_itself_ = !killed;
   is_ending_ = true;
-  term_at_ = now_ns() + kGraceNs;
+  noted_at_ = now_ns();
+  term_at_ = noted_at_ + kGraceNs;
   kill_at_ = term_at_ + kTermNs;
 }
 

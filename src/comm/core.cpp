@@ -126,9 +126,9 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
       known != nullptr && known->environment() == core->plans_->environment() && known->wishes() == options.wishes)
     core->plans_->share_with(*known);
   core->execution_ = std::make_unique<executor::Execution>(*core->routes_, rank, core->size());
-  const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  core->is_crowded_ = core->world_->ranks_on_host() > cores;
-  core->wait_policy_.fit(core->world_->ranks_on_host(), cores, core->routes_->has_sockets());
+  const int ranks = core->world_->ranks_on_machine(), cores = core->world_->cores_of_machine();
+  core->is_crowded_ = ranks > cores;
+  core->wait_policy_.fit(ranks, cores, core->routes_->has_sockets());
   core->world_->add(core.get());
   return core;
 }

@@ -30,6 +30,27 @@ std::vector<int> devices_of(const World& world, const topology::Cluster& cluster
   return devices;
 }
 
+// Containers of one machine are hosts of their own but share its cores. Ranks that are bound say where; others sit as the launcher has it.
+std::vector<std::int32_t> cores_of(const World& world, int places) {
+  std::map<std::string, std::vector<const bootstrap::Contact*>> machines;
+  for (const bootstrap::Contact& contact : world.contacts()) machines[contact.machine].push_back(&contact);
+  std::vector<std::int32_t> cores(world.contacts().size());
+  std::map<std::pair<std::string, int>, std::int32_t> number;
+  for (const auto& [machine, ranks] : machines) {
+    const auto count = static_cast<int>(ranks.size());
+    const bool is_bound = std::all_of(ranks.begin(), ranks.end(), [](const auto* c) { return c->bound_core >= 0; });
+    const int allowed =
+        (*std::max_element(ranks.begin(), ranks.end(), [](const auto* a, const auto* b) { return a->cores < b->cores; }))->cores;
+    for (int k = 0; k < count; ++k) {
+      const bootstrap::Contact& contact = *ranks[static_cast<std::size_t>(k)];
+      const int core = is_bound ? contact.bound_core : tuning::place_on_machine(k, count, std::clamp(allowed, 1, places));
+      cores[static_cast<std::size_t>(contact.rank)] =
+          number.emplace(std::pair(machine, core), static_cast<std::int32_t>(number.size())).first->second;
+    }
+  }
+  return cores;
+}
+
 int host_count(const World& world) {
   std::vector<std::string> names;
   for (const bootstrap::Contact& contact : world.contacts()) names.push_back(contact.host_identity);
@@ -66,8 +87,9 @@ Result<tuning::Environment> find(const World& world) {
   PEAL_ASSIGN(topology::Cluster cluster,
               hosts == 1 ? Result<topology::Cluster>(topology::Cluster(std::move(host))) : topology::build_cluster(std::move(host), hosts));
   const std::vector<int> devices = devices_of(world, cluster);
-  const topology::Resources resources(std::move(cluster));
   tuning::EnvironmentOptions options;
+  options.core_of = cores_of(world, std::max(1, cluster.ranks_per_node()));
+  const topology::Resources resources(std::move(cluster));
   options.wires = world.choice() == TransportChoice::tcp   ? tuning::Wires::socket
                   : world.choice() == TransportChoice::shm ? tuning::Wires::shared_memory
                                                            : tuning::Wires::automatic;

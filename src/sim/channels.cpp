@@ -100,7 +100,7 @@ void World::lay_way(Channel& c) {
   const tuning::Level& known = environment_.level[level];
   const bool is_wire_known = route.exists() && !route.scope.empty();
   c.cost = tuning::message_cost(environment_, offer_.constants[level], plan_.protocol, level, is_wire_known ? route.latency : known.latency,
-                                is_wire_known ? route.bottleneck : known.bottleneck);
+                                is_wire_known ? route.bottleneck : known.bottleneck, environment_.are_on_one_core(c.from, c.to));
   for (topology::ResourceId id : route.resources) c.wire.push_back(engine_resource(id));
   if (c.cost.is_memory) {
     // One pass of the sender's core into memory, one of the receiver's out of it; the middle of the way is crossed by both.

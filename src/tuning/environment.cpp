@@ -175,18 +175,19 @@ void offer_protocols(Environment& environment, const EnvironmentOptions& options
   }
 }
 
-void number_cores(Environment& environment, const topology::Cluster& cluster, std::span<const int> devices) {
-  std::map<int, std::int32_t> number;
-  std::int32_t next = 0;
-  for (int device : devices) {
-    if (cluster.device(device).kind != DeviceKind::core) {
-      environment.core_of.push_back(next++);  // a NUMA domain has a core for every rank
-      continue;
-    }
-    const auto [it, is_new] = number.emplace(device, next);
-    if (is_new) ++next;
-    environment.core_of.push_back(it->second);
-  }
+// From 0 without gaps.
+void number_cores(Environment& environment, std::span<const std::int32_t> cores) {
+  std::map<std::int32_t, std::int32_t> number;
+  for (const std::int32_t core : cores)
+    environment.core_of.push_back(number.emplace(core, static_cast<std::int32_t>(number.size())).first->second);
+}
+
+// A rank on a device that is no core has one for itself: a NUMA domain has one for every rank.
+std::vector<std::int32_t> cores_of(const topology::Cluster& cluster, std::span<const int> devices) {
+  std::vector<std::int32_t> cores(devices.begin(), devices.end());
+  for (std::size_t r = 0; r < cores.size(); ++r)
+    if (cluster.device(devices[r]).kind != DeviceKind::core) cores[r] = cluster.device_count() + static_cast<std::int32_t>(r);
+  return cores;
 }
 
 }  // namespace
@@ -199,6 +200,8 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
     if (device_of_rank[r] < 0 || device_of_rank[r] >= cluster.device_count())
       return fail(ErrorCode::invalid_argument, "rank {} is placed on device {}, but there are only {}", r, device_of_rank[r],
                   cluster.device_count());
+  if (!options.core_of.empty() && options.core_of.size() != device_of_rank.size())
+    return fail(ErrorCode::invalid_argument, "{} ranks have {} cores", device_of_rank.size(), options.core_of.size());
   Environment environment;
   environment.ranks = static_cast<int>(device_of_rank.size());
   environment.is_host = cluster.device(device_of_rank[0]).kind != DeviceKind::gpu;
@@ -206,12 +209,14 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
   const auto& groups = environment.placement.group;
   environment.nodes = groups.empty() ? 1 : *std::max_element(groups.begin(), groups.end()) + 1;
   environment.fused = options.fused;
-  if (environment.is_host) {
-    number_cores(environment, cluster, device_of_rank);
-    PEAL_ASSIGN(const topology::HostDefaults defaults, topology::host_defaults());
-    environment.core_switch = defaults.core_switch;
-  }
+  if (environment.is_host) number_cores(environment, options.core_of.empty() ? cores_of(cluster, device_of_rank) : options.core_of);
   PEAL_TRY(Survey(environment, resources, device_of_rank, options.wires).look());
+  if (environment.is_host) {
+    PEAL_ASSIGN(const topology::HostDefaults defaults, topology::host_defaults());
+    const bool polls_sockets = environment.is_by_sockets(0) || environment.is_by_sockets(1);
+    environment.core_switch = polls_sockets ? defaults.core_switch_polling : defaults.core_switch;
+    environment.same_core_gain = defaults.same_core_gain;
+  }
   if (!environment.level[0].is_used && !environment.level[1].is_used) {
     const Route self = resources.route(device_of_rank[0], device_of_rank[0]);
     environment.level[0].is_used = true;

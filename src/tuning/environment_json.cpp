@@ -84,6 +84,7 @@ Result<Environment> read(const json& tree) {
   e.placement.rings = tree.at("rings").get<std::vector<std::vector<std::int32_t>>>();
   e.core_of = tree.at("core_of").get<std::vector<std::int32_t>>();
   e.core_switch.value = tree.at("core_switch").get<double>();
+  e.same_core_gain = tree.at("same_core_gain").get<double>();
   e.fused = tree.at("fused").get<std::vector<std::string>>();
   const auto is_per_rank = [&](const std::vector<std::int32_t>& v, std::int32_t below) {
     if (v.empty()) return true;
@@ -145,6 +146,7 @@ std::string to_json(const Environment& e) {
                {"wiring", to_tree(e.wiring)},
                {"core_of", e.core_of},
                {"core_switch", e.core_switch.value},
+               {"same_core_gain", e.same_core_gain},
                {"fused", e.fused},
                {"levels", json::array()},
                {"offers", json::array()},

@@ -7,7 +7,7 @@ using schedule::OpKind;
 using schedule::Protocol;
 
 MessageCost message_cost(const Environment& environment, const topology::ProtocolConstants& constants, Protocol protocol, int level,
-                         Nanoseconds way_latency, Bandwidth bottleneck) {
+                         Nanoseconds way_latency, Bandwidth bottleneck, bool is_one_core) {
   MessageCost cost;
   cost.is_on_core = environment.is_host;
   const topology::PathClass way = environment.level[level].path_class;
@@ -17,8 +17,9 @@ MessageCost message_cost(const Environment& environment, const topology::Protoco
   cost.per_op = constants.per_op.value;
   cost.hop = constants.per_hop.value + way_latency.value;
   cost.efficiency = constants.efficiency > 0 ? constants.efficiency : 1;
-  cost.copy = constants.copy.gigabytes();
-  cost.reduce = constants.reduce.gigabytes();
+  const double gain = is_one_core && cost.is_memory ? environment.same_core_gain : 1;
+  cost.copy = gain * constants.copy.gigabytes();
+  cost.reduce = gain * constants.reduce.gigabytes();
   cost.pattern_cap = constants.cap(environment.nodes).gigabytes();
   cost.link_rate = cost.efficiency * bottleneck.gigabytes();
   cost.wire_rate = cost.link_rate;

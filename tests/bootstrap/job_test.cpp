@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <thread>
 
 namespace peal::bootstrap {
 namespace {
@@ -210,6 +212,26 @@ TEST(Contact, ComesBackUnchangedAndEveryCutIsRefused) {
   EXPECT_EQ(*back, mine);
   for (std::size_t n = 0; n < bytes.size(); ++n) EXPECT_FALSE(parse_contact(std::string_view(bytes).substr(0, n))) << n;
   EXPECT_FALSE(parse_contact(bytes + "x"));
+}
+
+TEST(Contact, SaysOnWhichCoreARankIsBound) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  const Contact before = local_contact(0);
+  EXPECT_EQ(before.cores, CPU_COUNT(&allowed));
+  EXPECT_EQ(before.bound_core < 0, before.cores != 1);
+  int core = 0;
+  while (!CPU_ISSET(core, &allowed)) ++core;
+  std::thread([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    const Contact bound = local_contact(1);
+    EXPECT_EQ(bound.cores, 1);
+    EXPECT_EQ(bound.bound_core, core);
+    EXPECT_EQ(bound.machine, before.machine);
+  }).join();
 }
 
 TEST(Contact, TablesMustBeCompleteAndInRankOrder) {

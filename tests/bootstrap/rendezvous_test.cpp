@@ -162,8 +162,10 @@ TEST_P(Ways, AnotherWireVersionSaysBothOnBothSides) {
   const auto joined = join_all(jobs);
   ASSERT_FALSE(joined[0]);
   ASSERT_FALSE(joined[1]);
-  EXPECT_THAT(joined[0].error().message, HasSubstr("speaks wire version 9, this one 1: install the same Peal on every host"));
-  EXPECT_THAT(joined[1].error().message, HasSubstr("speaks wire version 1, this one 9: install the same Peal on every host"));
+  EXPECT_THAT(joined[0].error().message,
+              HasSubstr(fmt::format("speaks wire version 9, this one {}: install the same Peal on every host", net::kWireVersion)));
+  EXPECT_THAT(joined[1].error().message,
+              HasSubstr(fmt::format("speaks wire version {}, this one 9: install the same Peal on every host", net::kWireVersion)));
 }
 
 TEST_P(Ways, StrangersDoNotDisturbTheStart) {

@@ -136,8 +136,11 @@ class Run(harness.ToolCase):
         out = self.assert_right(self.sh(2, command, "--no-label")).out.split()
         self.assertEqual(len(set(out)), 2, out)
         self.assertTrue(all(word.isdigit() for word in out), out)
-        crowded = self.assert_right(self.sh(2 * len(os.sched_getaffinity(0)), command, "--no-label")).out.split()
+        ranks = 2 * len(os.sched_getaffinity(0))
+        lines = self.assert_right(self.sh(ranks, f"echo $PEAL_RANK $({command})", "--no-label")).out.splitlines()
+        crowded = [core for _, core in sorted(map(str.split, lines), key=lambda words: int(words[0]))]
         self.assertEqual(set(collections.Counter(crowded).values()), {2}, crowded)
+        self.assertEqual(crowded[0::2], crowded[1::2], "neighbours share a core")
         free = self.assert_right(self.sh(2, command, "--no-label", "--no-bind")).out.split()
         self.assertEqual(len(set(free)), 1, free)
 

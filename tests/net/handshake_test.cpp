@@ -72,14 +72,18 @@ TEST(Handshake, AnotherKeyIsRefusedOnBothSides) {
 TEST(Handshake, DifferentVersionsSayBothVersionsOnBothSides) {
   const Key key = make_key();
   Party old = member_of(4, 3);
-  old.wire_version = 2;
+  old.wire_version = kWireVersion + 1;
   const auto out = shake(key, old, key, root_of(4));
   ASSERT_FALSE(out.connector);
   ASSERT_FALSE(out.acceptor);
   EXPECT_EQ(out.connector.error().code, ErrorCode::refused);
   EXPECT_EQ(out.acceptor.error().code, ErrorCode::refused);
-  EXPECT_THAT(out.connector.error().message, HasSubstr("there speaks wire version 1, this one 2: install the same Peal on every host"));
-  EXPECT_THAT(out.acceptor.error().message, HasSubstr("here speaks wire version 2, this one 1: install the same Peal on every host"));
+  EXPECT_THAT(out.connector.error().message,
+              HasSubstr(fmt::format("there speaks wire version {}, this one {}: install the same Peal on every host", kWireVersion,
+                                    kWireVersion + 1)));
+  EXPECT_THAT(out.acceptor.error().message,
+              HasSubstr(fmt::format("here speaks wire version {}, this one {}: install the same Peal on every host", kWireVersion + 1,
+                                    kWireVersion)));
 }
 
 TEST(Handshake, AnotherJobSizeRankOrRoleIsRefusedOnBothSides) {

@@ -3,6 +3,7 @@
 
 #include <topology/machine.hpp>
 #include <tuning/explain.hpp>
+#include <tuning/message_cost.hpp>
 #include <tuning/placement.hpp>
 
 namespace peal::tuning {
@@ -115,9 +116,30 @@ TEST(Environment, RefusesTextThatIsNoEnvironment) {
   EXPECT_FALSE(environment_from_json("[]"));
 }
 
-TEST(Environment, RanksOfOneCoreShareIt) {
-  const Seat seat = host(2, 4);
-  EXPECT_EQ(seat.environment.core_of, (std::vector<std::int32_t>{0, 1, 0, 1}));
+TEST(Environment, RanksThatAreMoreThanCoresShareThemWithTheirNeighbours) {
+  EXPECT_EQ(host(2, 4).environment.core_of, (std::vector<std::int32_t>{0, 0, 1, 1}));
+  EXPECT_EQ(host(2, 3).environment.core_of, (std::vector<std::int32_t>{0, 0, 1}));
+  EXPECT_EQ(host(4, 3).environment.core_of, (std::vector<std::int32_t>{0, 1, 2}));
+}
+
+TEST(Environment, CoresMayBeSharedAcrossHostsThatAreContainersOfOneMachine) {
+  EnvironmentOptions options;
+  options.core_of = {7, 7, 3, 3};
+  const Seat seat = host(2, 4, options);
+  EXPECT_EQ(seat.environment.core_of, (std::vector<std::int32_t>{0, 0, 1, 1}));
+  EXPECT_TRUE(seat.environment.shares_cores());
+}
+
+TEST(Environment, MessagesBetweenRanksOfOneCoreAreCopiedFaster) {
+  const Environment environment = host(2, 4).environment;
+  const Offer& offer = *environment.offer(schedule::Protocol::staged);
+  const auto cost = [&](int a, int b) {
+    return message_cost(environment, offer.constants[0], schedule::Protocol::staged, 0, {}, environment.level[0].bottleneck,
+                        environment.are_on_one_core(a, b));
+  };
+  EXPECT_GT(environment.same_core_gain, 1);
+  EXPECT_DOUBLE_EQ(cost(0, 1).copy, environment.same_core_gain * cost(1, 2).copy);
+  EXPECT_DOUBLE_EQ(cost(2, 3).reduce, environment.same_core_gain * cost(0, 2).reduce);
 }
 
 TEST(Environment, OffersOnlyWhatTheTransportsCarry) {

@@ -45,9 +45,11 @@ Result<std::vector<ProtocolConstants>> read_constants_text(std::string_view text
 /// What discovery assumes of a host where nothing was measured: exchange of a flag, a switch of processes, one core's copy, memory,
 /// loopback, a NIC of unknown speed.
 struct HostDefaults {
-  Nanoseconds near_exchange;  ///< a cache line between two cores under one cache
-  Nanoseconds far_exchange;   ///< between sockets, or vCPUs that the hypervisor placed apart
-  Nanoseconds core_switch;    ///< from a process that yields to the next one on its core
+  Nanoseconds near_exchange;        ///< a cache line between two cores under one cache
+  Nanoseconds far_exchange;         ///< between sockets, or vCPUs that the hypervisor placed apart
+  Nanoseconds core_switch;          ///< from a process that yields to the next one on its core
+  Nanoseconds core_switch_polling;  ///< the same where every process looks at its sockets before it yields again
+  double same_core_gain = 1;  ///< how many times as fast messages between ranks of one core are copied and reduced: they lie in its caches
   Bandwidth core_copy;        ///< one core, large copies
   Bandwidth domain_memory;    ///< all cores of a NUMA domain together
   Bandwidth between_domains;  ///< one way between two NUMA domains

@@ -54,6 +54,7 @@ struct Environment {
   Wiring wiring;                      ///< inside nodes, where pairs of ranks are not all alike
   std::vector<std::int32_t> core_of;  ///< host ranks: ranks with equal numbers share one core; numbered from 0 without gaps
   Nanoseconds core_switch;            ///< from one rank to the next on the same core (core_turns.hpp)
+  double same_core_gain = 1;          ///< of the rates at which messages between ranks of one core are copied and reduced
   Level level[kLevels];
   std::vector<Offer> offers;
   std::vector<Refusal> refusals;
@@ -64,6 +65,9 @@ struct Environment {
   int level_of(int a, int b) const {
     if (placement.group.empty()) return 0;
     return placement.group[static_cast<std::size_t>(a)] == placement.group[static_cast<std::size_t>(b)] ? 0 : 1;
+  }
+  bool are_on_one_core(int a, int b) const {
+    return is_host && core_of[static_cast<std::size_t>(a)] == core_of[static_cast<std::size_t>(b)];
   }
   const Offer* offer(schedule::Protocol protocol) const;
   /// True where processes take turns on a core.
@@ -91,6 +95,9 @@ struct EnvironmentOptions {
   /// Protocols that the transports can carry; empty: all that have constants. direct_read on a host must have been proven by a trial read.
   std::vector<schedule::Protocol> protocols;
   std::vector<std::string> fused;
+  /// Of every rank of a host, in any numbering: ranks of one number share a core, also across nodes that are containers of one machine.
+  /// Empty: ranks share a core that are on one device.
+  std::vector<std::int32_t> core_of = {};
 };
 
 /// `device_of_rank` in the cluster's numbering. Fails when two ranks have no way to each other, or no protocol is left.

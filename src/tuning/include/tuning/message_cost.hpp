@@ -28,8 +28,9 @@ struct MessageCost {
 };
 
 /// Terms of a protocol at a level. `way_latency` and `bottleneck` of the pair (the level's own where the pair is not known).
+/// `is_one_core`: the pair takes turns on a core.
 MessageCost message_cost(const Environment& environment, const topology::ProtocolConstants& constants, schedule::Protocol protocol,
-                         int level, Nanoseconds way_latency, Bandwidth bottleneck);
+                         int level, Nanoseconds way_latency, Bandwidth bottleneck, bool is_one_core = false);
 
 /// Time for `bytes` at a rate that may be "never a limit".
 inline double time_at(double bytes, double rate) { return rate > 0 ? bytes / rate : 0; }

@@ -29,8 +29,9 @@ std::vector<std::vector<std::int32_t>> host_rings(const schedule::Placement& pla
 /// them by another way. Empty where there is one way out.
 std::vector<std::vector<std::int32_t>> rail_rings(const schedule::Placement& placement, std::int32_t ranks_per_outlet);
 
-/// The place, from 0, of the index-th of `ranks` ranks on a machine of `places`: one each in order; where ranks are more, neighbours share a
-/// place, because they exchange most, and what they exchange then stays in one core's caches. Both the launcher and the cost model go by it.
+/// The place, from 0, of the index-th of `ranks` ranks on a machine of `places`: one each in order; where ranks are more, neighbours share
+/// a place, because they exchange most, and what they exchange then stays in one core's caches. Both the launcher and the cost model go by
+/// it.
 int place_on_machine(int index, int ranks, int places);
 
 /// Device of each rank when `ranks` are spread over a cluster in order; those that are more than its places share the last node's.
