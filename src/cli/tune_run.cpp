@@ -192,16 +192,24 @@ Result<TuneResult> run_tune(comm::Core& world, const TuneOptions& options, const
   TuneResult result;
   Tuner tuner(world, say);
   PEAL_ASSIGN(std::vector<TunedPoint> points, points_of(environment, options.collectives, options.sizes));
-  PEAL_ASSIGN(result.rounds, tuner.measure(points, options.budget_s, fmt::format("{} ranks", world.size())));
-  result.ways = ways_of(points, world.size(), environment.level[0].scope);
-  if (options.kept_out.empty()) return result;
   // A barrier has no size that could be kept out.
   std::vector<Collective> sized = options.collectives;
   std::erase(sized, Collective::barrier);
-  if (sized.empty()) return result;
-  PEAL_ASSIGN(std::vector<TunedPoint> kept_out, points_of(environment, sized, options.kept_out));
-  PEAL_TRY(tuner.measure(kept_out, options.budget_s, fmt::format("{} ranks, sizes kept out", world.size())));
-  PEAL_ASSIGN(result.judgements, judge(environment, result.ways, kept_out));
+  const bool keeps_out = !options.kept_out.empty() && !sized.empty();
+  if (keeps_out) {
+    // In the same rounds: what is judged later would find the machine, and the order in which ranks take turns, another one.
+    PEAL_ASSIGN(const std::vector<TunedPoint> kept_out, points_of(environment, sized, options.kept_out));
+    points.insert(points.end(), kept_out.begin(), kept_out.end());
+  }
+  PEAL_ASSIGN(result.rounds, tuner.measure(points, (keeps_out ? 2 : 1) * options.budget_s, fmt::format("{} ranks", world.size())));
+  const auto kept_out = std::stable_partition(points.begin(), points.end(), [&](const TunedPoint& p) {
+    return p.collective == Collective::barrier ||
+           std::find(options.kept_out.begin(), options.kept_out.end(), p.bytes) == options.kept_out.end();
+  });
+  result.ways = ways_of({points.begin(), kept_out}, world.size(), environment.level[0].scope);
+  if (keeps_out) {
+    PEAL_ASSIGN(result.judgements, judge(environment, result.ways, {kept_out, points.end()}));
+  }
   return result;
 }
 

@@ -13,7 +13,7 @@ struct TuneOptions {
   std::vector<Collective> collectives;
   std::vector<std::uint64_t> sizes;     ///< measured for the table
   std::vector<std::uint64_t> kept_out;  ///< measured to judge the choice; none: no judgement
-  double budget_s = 20;                 ///< for the table, and again for the judgement; the first round of each is always done
+  double budget_s = 20;                 ///< for the table, and as much again for the judgement; the first round is always done
 };
 
 /// One way at one size, with the median of every round in microseconds; they are the same on every rank.
