@@ -89,13 +89,24 @@ bool Execution::progress() {
     moved = progress_flat();
   } else {
     for (std::size_t s = 0; s < strands_.size() && !failed_; ++s)
-      if (!strands_[s].cursor.done() && step(s)) moved = true;
+      while (!strands_[s].cursor.done() && step(s)) {
+        moved = true;
+        if (!shows_ || failed_ || !is_light(strands_[s])) break;
+      }
   }
   if (open_strands_ == 0 && !failed_ && (flat_ != nullptr ? flush_flat() : settle_end())) {
     done_ = true;
     return true;
   }
   return moved;
+}
+
+// Where messages are shown, ops that move no bytes follow one another at once: the peer waits for them, and an op of another strand may
+// take long. Else two ranks work by turns.
+bool Execution::is_light(const Strand& strand) const {
+  if (strand.cursor.done()) return false;
+  const OpKind kind = strand.cursor.current(plan_->program).op->kind;
+  return kind == OpKind::wait || kind == OpKind::signal || kind == OpKind::send;
 }
 
 // The end of the program: nothing may be held back in a socket, and nobody may still read our memory.

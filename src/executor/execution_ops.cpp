@@ -259,7 +259,7 @@ bool Execution::do_recv_reduce(const BoundOp& bound, const Strand& strand) {
     std::byte* dst = at(op.dst, d.offset);
     const std::byte* src = at(op.src, s.offset);
     if (message->answer != nullptr && may_answer(op))
-      combine_and_answer(bound, dst, src, *message, d.count, raw, finish, how);
+      combine_and_answer(bound, dst, src, *message, d.count, raw, finish);
     else if (d.count > 0)
       combine(dst, src, message->data + offset, d.count, raw, finish, how);
     offset += d.count * element_;

@@ -153,6 +153,7 @@ class Execution {
   bool is_flat_raw(const FlatOp& op) const { return operands_->scaled && op.src_buffer == schedule::kInput; }
   void reject(int peer, bool is_marked, std::size_t got, std::size_t expected, const transport::Tag* tag, const CallSignature& mine);
   bool step(std::size_t strand);
+  bool is_light(const Strand& strand) const;
   bool perform(const BoundOp& bound, Strand& strand);
   /// Ops that carry fp32 partial sums.
   bool perform_wide(const BoundOp& bound, const Strand& strand);
@@ -165,7 +166,7 @@ class Execution {
   bool may_answer(const schedule::Op& op) const;
   std::byte* take_answer(int peer, const std::byte* data, std::size_t bytes);
   void combine_and_answer(const BoundOp& bound, std::byte* dst, const std::byte* src, const transport::Message& message,
-                          std::uint64_t count, bool raw, bool finish, reduce::CombineFn how);
+                          std::uint64_t count, bool raw, bool finish);
   bool stays(const BoundOp& bound, transport::Sender& to, const std::byte* data, std::size_t bytes) const;
   std::byte* place_for_answer(const BoundOp& bound, const Strand& strand, transport::Sender& to);
   bool show(int peer, transport::Sender& to, const std::byte* data, std::size_t bytes, const transport::Tag* tag,
