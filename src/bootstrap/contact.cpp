@@ -28,14 +28,14 @@ void note_cores(Contact& contact) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   contact.cores = CPU_COUNT(&allowed);
-  if (contact.cores != 1) return;
-  contact.bound_core = 0;
-  while (!CPU_ISSET(contact.bound_core, &allowed)) ++contact.bound_core;
+  contact.core_set = 14695981039346656037U;  // FNV-1a over their numbers
+  for (std::uint64_t core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &allowed)) contact.core_set = (contact.core_set ^ core) * 1099511628211U;
 }
 
 void write(net::WireWriter& out, const Contact& c) {
   out.u32(static_cast<std::uint32_t>(c.rank)).u32(static_cast<std::uint32_t>(c.pid)).u64(c.pid_start_time).u32(c.uid);
-  out.u32(static_cast<std::uint32_t>(c.cores)).u32(static_cast<std::uint32_t>(c.bound_core));
+  out.u32(static_cast<std::uint32_t>(c.cores)).u64(c.core_set);
   for (const std::string* text : {&c.host_name, &c.host_identity, &c.machine, &c.data_address, &c.unix_name})
     out.text(std::string_view(*text).substr(0, kMaxContactText));
 }
@@ -47,7 +47,7 @@ Contact read(net::WireReader& in) {
   c.pid_start_time = in.u64();
   c.uid = in.u32();
   c.cores = static_cast<std::int32_t>(in.u32());
-  c.bound_core = static_cast<std::int32_t>(in.u32());
+  c.core_set = in.u64();
   for (std::string* text : {&c.host_name, &c.host_identity, &c.machine, &c.data_address, &c.unix_name}) *text = in.text(kMaxContactText);
   return c;
 }

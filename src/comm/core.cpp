@@ -126,9 +126,8 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
       known != nullptr && known->environment() == core->plans_->environment() && known->wishes() == options.wishes)
     core->plans_->share_with(*known);
   core->execution_ = std::make_unique<executor::Execution>(*core->routes_, rank, core->size());
-  const int ranks = core->world_->ranks_on_machine(), cores = core->world_->cores_of_machine();
-  core->is_crowded_ = ranks > cores;
-  core->wait_policy_.fit(ranks, cores, core->routes_->has_sockets());
+  core->is_crowded_ = core->world_->shares_cores();
+  core->wait_policy_.fit(core->is_crowded_, core->routes_->has_sockets());
   core->world_->add(core.get());
   return core;
 }

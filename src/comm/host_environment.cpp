@@ -30,23 +30,19 @@ std::vector<int> devices_of(const World& world, const topology::Cluster& cluster
   return devices;
 }
 
-// Containers of one machine are hosts of their own but share its cores. Ranks that are bound say where; others sit as the launcher has it.
+// Containers of one machine are hosts of their own but share its cores. Ranks that may use the same ones sit on them as the launcher has
+// it.
 std::vector<std::int32_t> cores_of(const World& world, int places) {
-  std::map<std::string, std::vector<const bootstrap::Contact*>> machines;
-  for (const bootstrap::Contact& contact : world.contacts()) machines[contact.machine].push_back(&contact);
+  std::map<std::pair<std::string, std::uint64_t>, std::vector<const bootstrap::Contact*>> sets;
+  for (const bootstrap::Contact& contact : world.contacts()) sets[{contact.machine, contact.core_set}].push_back(&contact);
   std::vector<std::int32_t> cores(world.contacts().size());
-  std::map<std::pair<std::string, int>, std::int32_t> number;
-  for (const auto& [machine, ranks] : machines) {
-    const auto count = static_cast<int>(ranks.size());
-    const bool is_bound = std::all_of(ranks.begin(), ranks.end(), [](const auto* c) { return c->bound_core >= 0; });
-    const int allowed =
-        (*std::max_element(ranks.begin(), ranks.end(), [](const auto* a, const auto* b) { return a->cores < b->cores; }))->cores;
-    for (int k = 0; k < count; ++k) {
-      const bootstrap::Contact& contact = *ranks[static_cast<std::size_t>(k)];
-      const int core = is_bound ? contact.bound_core : tuning::place_on_machine(k, count, std::clamp(allowed, 1, places));
-      cores[static_cast<std::size_t>(contact.rank)] =
-          number.emplace(std::pair(machine, core), static_cast<std::int32_t>(number.size())).first->second;
-    }
+  std::int32_t next = 0;
+  for (const auto& [set, ranks] : sets) {
+    const int count = std::clamp(ranks.front()->cores, 1, places);
+    for (std::size_t k = 0; k < ranks.size(); ++k)
+      cores[static_cast<std::size_t>(ranks[k]->rank)] =
+          next + tuning::place_on_machine(static_cast<int>(k), static_cast<int>(ranks.size()), count);
+    next += std::max(count, static_cast<int>(ranks.size()));
   }
   return cores;
 }

@@ -8,8 +8,8 @@
 #include <base/settings.hpp>
 #include <comm/world.hpp>
 #include <cstring>
+#include <map>
 #include <net/interfaces.hpp>
-#include <set>
 
 namespace peal::comm {
 
@@ -60,23 +60,11 @@ int World::ranks_on_host() const {
   return ranks;
 }
 
-std::vector<const bootstrap::Contact*> World::contacts_on_machine() const {
-  std::vector<const bootstrap::Contact*> found;
-  for (const bootstrap::Contact& contact : contacts_)
-    if (contact.machine == contacts_[static_cast<std::size_t>(rank_)].machine) found.push_back(&contact);
-  return found;
-}
-
-int World::ranks_on_machine() const { return static_cast<int>(contacts_on_machine().size()); }
-
-int World::cores_of_machine() const {
-  std::set<std::int32_t> bound;
-  std::int32_t most = 1;
-  for (const bootstrap::Contact* contact : contacts_on_machine()) {
-    if (contact->bound_core >= 0) bound.insert(contact->bound_core);
-    most = std::max(most, contact->cores);
-  }
-  return std::max(most, static_cast<std::int32_t>(bound.size()));
+bool World::shares_cores() const {
+  std::map<std::uint64_t, int> ranks_on;
+  for (const bootstrap::Contact& c : contacts_)
+    if (c.machine == contacts_[static_cast<std::size_t>(rank_)].machine && ++ranks_on[c.core_set] > c.cores) return true;
+  return false;
 }
 
 std::string World::describe(int world_rank) const {

@@ -18,12 +18,12 @@ struct Contact {
   std::uint64_t pid_start_time = 0;  ///< field 22 of /proc/PID/stat: tells a process from a later one with the same pid
   std::uint32_t uid = 0;
   std::string host_name;
-  std::string host_identity;     ///< equal for ranks of the same boot and network namespace (PEAL_HOST_ID overrides)
-  std::string machine;           ///< equal for ranks of one kernel, whatever their network namespaces: they share its cores
-  std::int32_t cores = 1;        ///< how many of them the rank may run on
-  std::int32_t bound_core = -1;  ///< where that is one: its number, as the kernel has it; else -1
-  std::string data_address;      ///< "ip:port" of the rank's data listener, or empty
-  std::string unix_name;         ///< abstract Unix name where the rank can be reached, or empty
+  std::string host_identity;   ///< equal for ranks of the same boot and network namespace (PEAL_HOST_ID overrides)
+  std::string machine;         ///< equal for ranks of one kernel, whatever their network namespaces: they share its cores
+  std::int32_t cores = 1;      ///< how many of them the rank may run on
+  std::uint64_t core_set = 0;  ///< which: equal sets have equal numbers, and different ones are taken to have none in common
+  std::string data_address;    ///< "ip:port" of the rank's data listener, or empty
+  std::string unix_name;       ///< abstract Unix name where the rank can be reached, or empty
   bool operator==(const Contact&) const = default;
 };
 

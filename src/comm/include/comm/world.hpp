@@ -50,9 +50,10 @@ class World {
   int size() const { return static_cast<int>(contacts_.size()); }
   const std::vector<bootstrap::Contact>& contacts() const { return contacts_; }
   bool is_local(int world_rank) const;
-  int ranks_on_host() const;     ///< of the whole job, whatever groups they are in
-  int ranks_on_machine() const;  ///< more than on this host where containers are hosts of their own; they share its cores
-  int cores_of_machine() const;  ///< that these ranks may run on
+  int ranks_on_host() const;  ///< of the whole job, whatever groups they are in
+  /// True where more ranks run on this machine than it has cores for them, also where containers of it are hosts of their own. The same on
+  /// all ranks of the machine.
+  bool shares_cores() const;
   bool spans_hosts() const { return spans_hosts_; }
   TransportChoice choice() const { return choice_; }
   /// Null where no TCP is needed.
@@ -79,8 +80,6 @@ class World {
   void tell_call(int world_rank, std::uint64_t id, const executor::CallSignature& call);
 
  private:
-  std::vector<const bootstrap::Contact*> contacts_on_machine() const;
-
   struct Watched {
     int world_rank = -1;
     FileDescriptor pidfd;

@@ -22,8 +22,8 @@ struct WaitPolicy {
   /// not believed for long, because a rank that starts or prints holds the core as well, and who sleeps makes the others wait. A poll of
   /// sockets is a system call, during which a rank, or a thread of the kernel that has the data, waits for this core. A yield beside it
   /// costs no more.
-  void fit(int ranks_on_machine, int cores, bool polls_sockets) {
-    if (ranks_on_machine <= cores && !polls_sockets) return;
+  void fit(bool shares_cores, bool polls_sockets) {
+    if (!shares_cores && !polls_sockets) return;
     spins = polls_sockets ? 2 : 10;
     crowd_ns = 3'500'000;
     crowded_for_ns = 2'000'000;
