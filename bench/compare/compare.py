@@ -8,8 +8,9 @@
 
 Every repeat runs each library once over all sizes, in turn, so that what the machine does meanwhile meets all of them alike. Beside every
 point stands a flag exchange between two cores, before and after it: under 50 ns they are siblings (one core), under 120 near, else far.
-A point during which this changed is dropped. Where ranks are more than cores, two ranks of Peal measure it before and after every run. In each placement the best peer is the one of the lowest median; each of Peal's points is set
-against that peer's point of the nearest repeat (Peal / peer). All run under the same scheduler class (SCHED_RR where allowed and ranks <=
+A point during which this changed is dropped. Where ranks are more than cores, two ranks of Peal measure it between the runs. In each
+placement the best peer is the one of the lowest median; each of Peal's points is set against that peer's point of the nearest repeat
+(Peal / peer). All run under the same scheduler class (SCHED_RR where allowed and ranks <=
 cores), bound to cores. A cell is won when the median ratio is at most 1.00 and the upper 95 % bound of the median (by order statistics, so
 it needs five pairs) at most 1.05. Out of place, save broadcast, which the others have in place only. p50: calls with aligned starts, maximum
 over ranks, as bench/peers/bench_common.h has it. Needs openmpi-bin, libopenmpi-dev, mpich, libmpich-dev and libgloo-dev (installed when
@@ -65,46 +66,53 @@ class Runner:
         real_time = arguments.ranks <= os.cpu_count() and subprocess.run(["chrt", "-r", "1", "true"], capture_output=True).returncode == 0
         self.shield = ["chrt", "-r", "1"] if real_time else []
         self.crowded = arguments.ranks > os.cpu_count()  # then ranks cannot measure between calls where the cores lie: two ranks of Peal do
-        self.last = None
+        self.place = None  # where they lay after the last run, if they are crowded
         self.common = os.memfd_create("peal-compare")  # what the peers' ranks align by: no name, so nothing is left behind, however this ends
 
     def peal(self, collective):
         """{size: (p50 us, placement)} out of place (of broadcast in place), and in place under negative sizes."""
         rows = {}
-        for size in [0] if collective == "barrier" else self.arguments.sizes:
-            out = os.path.join(self.folder, "peal.json")
-            before = self.where()
-            row = self.peal_row(collective, self.arguments.ranks, size, out)
-            after = self.where()
-            for half, key in [("in_place" if collective == "broadcast" else "out_of_place", size)] + [("in_place", -size)] * (collective == "all_reduce"):
-                rows[key] = (row[half]["p50_us"], (before if before == after else None) if self.crowded else placement(*row["line_ns"][half]))
+        for size in self.sizes(collective):
+            row, place = self.placed(lambda: self.peal_row(collective, self.arguments.ranks, size))
+            halves = {size: "in_place" if collective == "broadcast" else "out_of_place"}
+            if collective == "all_reduce":
+                halves[-size] = "in_place"
+            for key, half in halves.items():
+                rows[key] = (row[half]["p50_us"], place if self.crowded else placement(*row["line_ns"][half]))
         return rows
 
-    def peal_row(self, collective, ranks, size, out):
+    def sizes(self, collective):
+        return [0] if collective == "barrier" else self.arguments.sizes
+
+    def peal_row(self, collective, ranks, size):
+        out = os.path.join(self.folder, "peal.json")
         command = [self.arguments.peal, "bench", collective, "-n", str(ranks), "-b", str(size), "-e", str(size), "--transport", self.arguments.transport,
                    "--json", out, "--timeout", "120"]
         subprocess.run(self.shield + command, check=True, stdout=subprocess.DEVNULL)
         with open(out) as file:
             return json.load(file)["rows"][0]
 
-    def where(self):
-        """The placement of the cores now, where ranks are more than those; else None, and every point says it."""
+    def placed(self, run):
+        """What run() gives, and where the cores lay meanwhile if ranks are more than those (None: they were moved); else None, and every point says it."""
         if not self.crowded:
-            return None
-        line = self.peal_row("all_reduce", 2, 8, os.path.join(self.folder, "line.json"))["line_ns"]["out_of_place"]
+            return run(), None
+        before = self.place or self.where()
+        found = run()
+        self.place = self.where()
+        return found, before if before == self.place else None
+
+    def where(self):
+        line = self.peal_row("all_reduce", 2, 8)["line_ns"]["out_of_place"]
         return placement(line[1], line[1])
 
     def peer(self, settings, collective):
         """The same of a peer; where ranks are more than cores it starts anew for every size, so that the placement is known."""
-        sizes = [0] if collective == "barrier" else self.arguments.sizes
         if not self.crowded:
-            return self.peer_rows(settings, collective, sizes)
+            return self.peer_rows(settings, collective, self.sizes(collective))
         rows = {}
-        for size in sizes:
-            before = self.where()
-            found = self.peer_rows(settings, collective, [size])
-            after = self.where()
-            rows.update({key: (p50, before if before == after else None) for key, (p50, _) in found.items()})
+        for size in self.sizes(collective):
+            found, place = self.placed(lambda: self.peer_rows(settings, collective, [size]))
+            rows.update({key: (p50, place) for key, (p50, _) in found.items()})
         return rows
 
     def peer_rows(self, settings, collective, sizes):

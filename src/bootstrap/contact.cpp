@@ -28,7 +28,7 @@ void note_cores(Contact& contact) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   contact.cores = CPU_COUNT(&allowed);
-  contact.core_set = 14695981039346656037U;  // FNV-1a over their numbers
+  contact.core_set = 14695981039346656037U;  // as FNV-1a does, with their numbers for bytes
   for (std::uint64_t core = 0; core < CPU_SETSIZE; ++core)
     if (CPU_ISSET(core, &allowed)) contact.core_set = (contact.core_set ^ core) * 1099511628211U;
 }

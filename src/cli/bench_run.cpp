@@ -30,7 +30,7 @@ struct Aligner {
   };
   transport::SharedSegment segment;
   std::uint32_t ranks = 0;
-  bool is_crowded = false;
+  bool shares_cores = false;
 
   Status meet(const comm::Core& core) const {
     if (segment.data() == nullptr) return {};
@@ -41,7 +41,7 @@ struct Aligner {
       words.generation.store(now + 1, std::memory_order_release);
       return {};
     }
-    const std::uint32_t patience = is_crowded ? 50 : 20000;
+    const std::uint32_t patience = shares_cores ? 50 : 20000;
     for (std::uint32_t spins = 0; words.generation.load(std::memory_order_acquire) == now;) {
       if (++spins < patience) {
         executor::pause_cpu();
@@ -58,7 +58,7 @@ struct Aligner {
 Result<double> exchange_flags(const Aligner& aligner, const comm::Core& core) {
   const int rank = core.rank();
   constexpr std::uint32_t kWarm = 100, kTimed = 200;
-  if (aligner.segment.data() == nullptr || aligner.is_crowded || rank > 1) return 0.0;
+  if (aligner.segment.data() == nullptr || aligner.shares_cores || rank > 1) return 0.0;
   auto& words = *reinterpret_cast<Aligner::Words*>(aligner.segment.data());
   std::atomic<std::uint32_t>& mine = words.flags[rank].value;
   const std::atomic<std::uint32_t>& other = words.flags[1 - rank].value;
@@ -115,7 +115,7 @@ Status Bench::open() {
   if (core_->size() > 1 && static_cast<int>(core_->locals().size()) == core_->size()) {
     PEAL_ASSIGN(aligner_.segment, plain_.share_segment(sizeof(Aligner::Words), "peal-bench"));
     aligner_.ranks = static_cast<std::uint32_t>(core_->size());
-    aligner_.is_crowded = core_->shares_cores();
+    aligner_.shares_cores = core_->shares_cores();
   }
   return {};
 }

@@ -4,6 +4,7 @@
 
 #include <base/names.hpp>
 #include <base/settings.hpp>
+#include <bootstrap/contact.hpp>
 #include <bootstrap/job.hpp>
 #include <cli/bench.hpp>
 #include <CLI/CLI.hpp>
@@ -16,7 +17,6 @@
 #include <fstream>
 #include <memory>
 #include <sstream>
-#include <thread>
 
 namespace peal::cli {
 
@@ -43,7 +43,7 @@ std::vector<std::string> parts_of(const std::string& list) {
 
 /// Powers of two, up to twice as many as there are cores, and at least 8.
 std::vector<int> usual_ranks() {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int cores = bootstrap::local_contact(0).cores;
   std::vector<int> ranks;
   for (int n = 2; n <= std::min(128, std::max(8, 2 * cores)); n *= 2) ranks.push_back(n);
   return ranks;

@@ -126,8 +126,8 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
       known != nullptr && known->environment() == core->plans_->environment() && known->wishes() == options.wishes)
     core->plans_->share_with(*known);
   core->execution_ = std::make_unique<executor::Execution>(*core->routes_, rank, core->size());
-  core->is_crowded_ = core->world_->shares_cores();
-  core->wait_policy_.fit(core->is_crowded_, core->routes_->has_sockets());
+  core->shares_cores_ = core->world_->shares_cores();
+  core->wait_policy_.fit(core->shares_cores_, core->routes_->has_sockets());
   core->world_->add(core.get());
   return core;
 }

@@ -105,7 +105,7 @@ void Core::allow_references(Pending& pending) const {
   executor::Operands& operands = pending.operands;
   operands.least_referenced = 0;
   const std::string& wish = options_.wishes.protocol;
-  if (!options_.direct_read || is_crowded_ || (!wish.empty() && wish != schedule::name_of(schedule::Protocol::direct_read))) return;
+  if (!options_.direct_read || shares_cores_ || (!wish.empty() && wish != schedule::name_of(schedule::Protocol::direct_read))) return;
   const auto& sends = pending.group.sends;
   for (std::size_t i = 0; i < sends.size(); ++i) {
     const std::uint64_t bytes = operands.user[i].bytes;

@@ -30,8 +30,7 @@ std::vector<int> devices_of(const World& world, const topology::Cluster& cluster
   return devices;
 }
 
-// Containers of one machine are hosts of their own but share its cores. Ranks that may use the same ones sit on them as the launcher has
-// it.
+// Containers of one machine are hosts of their own but share its cores. Ranks that may use the same ones share them as the launcher has it.
 std::vector<std::int32_t> cores_of(const World& world, int places) {
   std::map<std::pair<std::string, std::uint64_t>, std::vector<const bootstrap::Contact*>> sets;
   for (const bootstrap::Contact& contact : world.contacts()) sets[{contact.machine, contact.core_set}].push_back(&contact);
@@ -42,7 +41,7 @@ std::vector<std::int32_t> cores_of(const World& world, int places) {
     for (std::size_t k = 0; k < ranks.size(); ++k)
       cores[static_cast<std::size_t>(ranks[k]->rank)] =
           next + tuning::place_on_machine(static_cast<int>(k), static_cast<int>(ranks.size()), count);
-    next += std::max(count, static_cast<int>(ranks.size()));
+    next += count;
   }
   return cores;
 }

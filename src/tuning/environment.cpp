@@ -209,14 +209,7 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
   const auto& groups = environment.placement.group;
   environment.nodes = groups.empty() ? 1 : *std::max_element(groups.begin(), groups.end()) + 1;
   environment.fused = options.fused;
-  if (environment.is_host) number_cores(environment, options.core_of.empty() ? cores_of(cluster, device_of_rank) : options.core_of);
   PEAL_TRY(Survey(environment, resources, device_of_rank, options.wires).look());
-  if (environment.is_host) {
-    PEAL_ASSIGN(const topology::HostDefaults defaults, topology::host_defaults());
-    const bool polls_sockets = environment.is_by_sockets(0) || environment.is_by_sockets(1);
-    environment.core_switch = polls_sockets ? defaults.core_switch_polling : defaults.core_switch;
-    environment.same_core_gain = defaults.same_core_gain;
-  }
   if (!environment.level[0].is_used && !environment.level[1].is_used) {
     const Route self = resources.route(device_of_rank[0], device_of_rank[0]);
     environment.level[0].is_used = true;
@@ -230,6 +223,13 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
     const bool is_socket = options.wires == Wires::socket;
     inside.scope = !environment.is_host ? "nvlink" : is_socket ? "tcp-loopback" : "shm";
     inside.path_class = is_socket ? PathClass::loopback : PathClass::self;
+  }
+  if (environment.is_host) {
+    number_cores(environment, options.core_of.empty() ? cores_of(cluster, device_of_rank) : options.core_of);
+    PEAL_ASSIGN(const topology::HostDefaults defaults, topology::host_defaults());
+    const bool polls_sockets = environment.is_by_sockets(0) || environment.is_by_sockets(1);
+    environment.core_switch = polls_sockets ? defaults.core_switch_polling : defaults.core_switch;
+    environment.same_core_gain = defaults.same_core_gain;
   }
   offer_protocols(environment, options);
   if (environment.is_host) {

@@ -83,7 +83,7 @@ class Core final : public FaultListener {
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
   /// True where more ranks run on this machine than it has cores for them: they take turns.
-  bool shares_cores() const { return is_crowded_; }
+  bool shares_cores() const { return shares_cores_; }
   /// Ranks of this communicator on this host, ascending.
   const std::vector<int>& locals() const { return locals_; }
   /// This rank's position in locals().
@@ -271,7 +271,7 @@ class Core final : public FaultListener {
   std::unique_ptr<Plans> plans_;
   std::unique_ptr<executor::Execution> execution_;
   executor::WaitPolicy wait_policy_;
-  bool is_crowded_ = false;
+  bool shares_cores_ = false;
   std::uint32_t sequence_ = 0;
   std::uint32_t splits_ = 0;
   std::uint32_t segments_ = 0;
