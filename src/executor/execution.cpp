@@ -40,7 +40,9 @@ void Operands::resolve(Collective collective) {
   const bool reduces = has_reduction(collective);
   scaled = reduces && op == ReduceOp::premul_sum;
   averaged = reduces && op == ReduceOp::avg;
-  combine_cached = reduces ? reduce::combine_for(type, op, reduce::Stores::cached) : nullptr;
+  const reduce::Kernels cached = reduces ? reduce::kernels_for(type, op, reduce::Stores::cached) : reduce::Kernels{};
+  combine_cached = cached.once;
+  combine_twice = cached.twice;
   combine_last = reduces ? reduce::combine_for(type, op, stores) : nullptr;
 }
 

@@ -8,7 +8,7 @@ namespace peal::executor {
 using schedule::OpKind;
 
 namespace {
-constexpr std::size_t kAnswerTileBytes = 2 * 1024;  // of a sum that is written twice: near in the caches for the second time
+constexpr std::size_t kAnswerTileBytes = 2 * 1024;  // of a sum that takes more than one pass: near in the caches for the second
 }
 
 bool Execution::may_answer(const schedule::Op& op) const {
@@ -18,12 +18,16 @@ bool Execution::may_answer(const schedule::Op& op) const {
 // dst = src (+) the message, and the same where its sender wants the answer.
 void Execution::combine_and_answer(const BoundOp& bound, std::byte* dst, const std::byte* src, const transport::Message& message,
                                    std::uint64_t count, bool raw, bool finish) {
-  const std::uint64_t tile = kAnswerTileBytes / element_;
-  for (std::uint64_t done = 0; done < count; done += tile) {
-    const std::uint64_t n = std::min(tile, count - done);
-    const std::size_t at = done * element_;
-    combine(dst + at, src + at, message.data + at, n, raw, finish, operands_->combine_cached);
-    reduce::copy(message.answer + at, dst + at, n * element_, reduce::Stores::cached);
+  if (!raw && !finish) {  // one pass
+    operands_->combine_twice(dst, message.answer, src, message.data, count);
+  } else {
+    const std::uint64_t tile = kAnswerTileBytes / element_;
+    for (std::uint64_t done = 0; done < count; done += tile) {
+      const std::uint64_t n = std::min(tile, count - done);
+      const std::size_t at = done * element_;
+      combine(dst + at, src + at, message.data + at, n, raw, finish, operands_->combine_cached);
+      reduce::copy(message.answer + at, dst + at, n * element_, reduce::Stores::cached);
+    }
   }
   answers_.push_back({bound.peer, dst, message.answer, count * element_});
 }

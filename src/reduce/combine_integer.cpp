@@ -18,8 +18,8 @@ namespace HWY_NAMESPACE {
 namespace {
 
 template <class Format, class Op>
-CombineFn pick(Stores stores) {
-  return Elementwise<Format, Format, Format, Op>::pick(stores);
+Kernels pick(Stores stores) {
+  return Elementwise<Format, Format, Format, Op>::kernels(stores);
 }
 
 /// Bits do not care for the width either: all widths share the loop over bytes.
@@ -28,11 +28,14 @@ struct Bits {
   using Bytes = Elementwise<Plain<std::uint8_t>, Plain<std::uint8_t>, Plain<std::uint8_t>, Op>;
   static void cached(void* dst, const void* a, const void* b, std::size_t count) { Bytes::combine_cached(dst, a, b, count * kWidth); }
   static void streaming(void* dst, const void* a, const void* b, std::size_t count) { Bytes::combine_streaming(dst, a, b, count * kWidth); }
-  static CombineFn pick(Stores stores) { return stores == Stores::streaming ? &streaming : &cached; }
+  static void twice(void* dst, void* also, const void* a, const void* b, std::size_t count) {
+    Bytes::combine_twice(dst, also, a, b, count * kWidth);
+  }
+  static Kernels kernels(Stores stores) { return {stores == Stores::streaming ? &streaming : &cached, &twice}; }
 };
 
 template <class T>
-CombineFn pick_operator(ReduceOp op, Stores stores) {
+Kernels pick_operator(ReduceOp op, Stores stores) {
   using Unsigned = Plain<std::make_unsigned_t<T>>;
   switch (op) {
     case ReduceOp::sum:
@@ -41,16 +44,16 @@ CombineFn pick_operator(ReduceOp op, Stores stores) {
     case ReduceOp::prod: return pick<Unsigned, Prod>(stores);
     case ReduceOp::min: return pick<Plain<T>, Min>(stores);
     case ReduceOp::max: return pick<Plain<T>, Max>(stores);
-    case ReduceOp::band: return Bits<And, sizeof(T)>::pick(stores);
-    case ReduceOp::bor: return Bits<Or, sizeof(T)>::pick(stores);
-    case ReduceOp::bxor: return Bits<Xor, sizeof(T)>::pick(stores);
+    case ReduceOp::band: return Bits<And, sizeof(T)>::kernels(stores);
+    case ReduceOp::bor: return Bits<Or, sizeof(T)>::kernels(stores);
+    case ReduceOp::bxor: return Bits<Xor, sizeof(T)>::kernels(stores);
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace
 
-CombineFn pick_integer(DataType type, ReduceOp op, Stores stores) {
+Kernels pick_integer(DataType type, ReduceOp op, Stores stores) {
   switch (type) {
     case DataType::i8: return pick_operator<std::int8_t>(op, stores);
     case DataType::u8: return pick_operator<std::uint8_t>(op, stores);
@@ -60,11 +63,11 @@ CombineFn pick_integer(DataType type, ReduceOp op, Stores stores) {
     case DataType::u32: return pick_operator<std::uint32_t>(op, stores);
     case DataType::i64: return pick_operator<std::int64_t>(op, stores);
     case DataType::u64: return pick_operator<std::uint64_t>(op, stores);
-    default: return nullptr;
+    default: return {};
   }
 }
 
-CombineFn pick_boolean(ReduceOp op, Stores stores) {
+Kernels pick_boolean(ReduceOp op, Stores stores) {
   switch (op) {
     case ReduceOp::sum:
     case ReduceOp::max:
@@ -73,7 +76,7 @@ CombineFn pick_boolean(ReduceOp op, Stores stores) {
     case ReduceOp::min:
     case ReduceOp::band: return pick<Boolean, And>(stores);
     case ReduceOp::bxor: return pick<Boolean, Xor>(stores);
-    default: return nullptr;
+    default: return {};
   }
 }
 
@@ -86,9 +89,9 @@ namespace peal::reduce {
 HWY_EXPORT(pick_integer);
 HWY_EXPORT(pick_boolean);
 
-CombineFn combine_for_integer(DataType type, ReduceOp op, Stores stores) noexcept {
+Kernels kernels_for_integer(DataType type, ReduceOp op, Stores stores) noexcept {
   return HWY_DYNAMIC_DISPATCH(pick_integer)(type, op, stores);
 }
-CombineFn combine_for_boolean(ReduceOp op, Stores stores) noexcept { return HWY_DYNAMIC_DISPATCH(pick_boolean)(op, stores); }
+Kernels kernels_for_boolean(ReduceOp op, Stores stores) noexcept { return HWY_DYNAMIC_DISPATCH(pick_boolean)(op, stores); }
 }  // namespace peal::reduce
 #endif

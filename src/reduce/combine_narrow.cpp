@@ -15,12 +15,12 @@ namespace HWY_NAMESPACE {
 namespace {
 
 template <class Narrow, class Op>
-CombineFn pick(Stores stores) {
-  return Elementwise<Narrow, Narrow, Narrow, Op>::pick(stores);
+Kernels pick(Stores stores) {
+  return Elementwise<Narrow, Narrow, Narrow, Op>::kernels(stores);
 }
 
 template <class Narrow>
-CombineFn pick_operator(ReduceOp op, Stores stores) {
+Kernels pick_operator(ReduceOp op, Stores stores) {
   switch (op) {
     case ReduceOp::sum:
     case ReduceOp::avg:
@@ -28,7 +28,7 @@ CombineFn pick_operator(ReduceOp op, Stores stores) {
     case ReduceOp::prod: return pick<Narrow, Prod>(stores);
     case ReduceOp::min: return pick<Narrow, Min>(stores);
     case ReduceOp::max: return pick<Narrow, Max>(stores);
-    default: return nullptr;
+    default: return {};
   }
 }
 
@@ -46,13 +46,13 @@ NarrowFold pick_fold(ReduceOp op, Stores stores) {
 
 }  // namespace
 
-CombineFn pick_narrow(DataType type, ReduceOp op, Stores stores) {
+Kernels pick_narrow(DataType type, ReduceOp op, Stores stores) {
   switch (type) {
     case DataType::f16: return pick_operator<Float16>(op, stores);
     case DataType::bf16: return pick_operator<Bfloat16>(op, stores);
     case DataType::f8_e4m3fn: return pick_operator<Float8<E4m3fn>>(op, stores);
     case DataType::f8_e5m2: return pick_operator<Float8<E5m2>>(op, stores);
-    default: return nullptr;
+    default: return {};
   }
 }
 
@@ -75,13 +75,13 @@ namespace peal::reduce {
 HWY_EXPORT(pick_narrow);
 HWY_EXPORT(pick_narrow_fold);
 
-CombineFn combine_for_narrow(DataType type, ReduceOp op, Stores stores) noexcept {
+Kernels kernels_for_narrow(DataType type, ReduceOp op, Stores stores) noexcept {
   return HWY_DYNAMIC_DISPATCH(pick_narrow)(type, op, stores);
 }
 
 NarrowFold narrow_fold_for(DataType type, ReduceOp op, Stores stores) noexcept {
   NarrowFold fold = HWY_DYNAMIC_DISPATCH(pick_narrow_fold)(type, op, stores);
-  fold.join = combine_for_wide(DataType::f32, op, Stores::cached);
+  fold.join = kernels_for_wide(DataType::f32, op, Stores::cached).once;
   return fold;
 }
 }  // namespace peal::reduce

@@ -15,12 +15,12 @@ namespace HWY_NAMESPACE {
 namespace {
 
 template <class T, class Op>
-CombineFn pick(Stores stores) {
-  return Elementwise<Plain<T>, Plain<T>, Plain<T>, Op>::pick(stores);
+Kernels pick(Stores stores) {
+  return Elementwise<Plain<T>, Plain<T>, Plain<T>, Op>::kernels(stores);
 }
 
 template <class T>
-CombineFn pick_operator(ReduceOp op, Stores stores) {
+Kernels pick_operator(ReduceOp op, Stores stores) {
   switch (op) {
     case ReduceOp::sum:
     case ReduceOp::avg:
@@ -28,13 +28,13 @@ CombineFn pick_operator(ReduceOp op, Stores stores) {
     case ReduceOp::prod: return pick<T, Prod>(stores);
     case ReduceOp::min: return pick<T, Min>(stores);
     case ReduceOp::max: return pick<T, Max>(stores);
-    default: return nullptr;
+    default: return {};
   }
 }
 
 }  // namespace
 
-CombineFn pick_wide(DataType type, ReduceOp op, Stores stores) {
+Kernels pick_wide(DataType type, ReduceOp op, Stores stores) {
   return type == DataType::f64 ? pick_operator<double>(op, stores) : pick_operator<float>(op, stores);
 }
 
@@ -45,6 +45,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace peal::reduce {
 HWY_EXPORT(pick_wide);
-CombineFn combine_for_wide(DataType type, ReduceOp op, Stores stores) noexcept { return HWY_DYNAMIC_DISPATCH(pick_wide)(type, op, stores); }
+Kernels kernels_for_wide(DataType type, ReduceOp op, Stores stores) noexcept { return HWY_DYNAMIC_DISPATCH(pick_wide)(type, op, stores); }
 }  // namespace peal::reduce
 #endif

@@ -46,7 +46,7 @@ struct Elementwise {
   }
 
   template <std::size_t kLanes>
-  static HWY_INLINE void few(Op op, OutLane* dst, const ALane* a, const BLane* b, std::size_t count) {
+  static HWY_INLINE void few(Op op, OutLane* dst, OutLane* also, const ALane* a, const BLane* b, std::size_t count) {
     const hn::CappedTag<C, kLanes> d;
     const typename Out::template StoreTag<decltype(d)> out;
     const std::size_t lanes = hn::Lanes(d);
@@ -54,24 +54,36 @@ struct Elementwise {
       const std::size_t last = count - lanes;
       const auto head = compute(d, op, a, b);
       const auto tail = compute(d, op, a + last, b + last);
-      store_lanes(out, head, dst);
-      store_lanes(out, tail, dst + last);
+      store(out, head, dst, also, 0);
+      store(out, tail, dst, also, last);
     } else if constexpr (kLanes > 1) {
-      few<kLanes / 2>(op, dst, a, b, count);
+      few<kLanes / 2>(op, dst, also, a, b, count);
     }
   }
 
-  static HWY_INLINE void run(Op op, void* dst_bytes, const void* a_bytes, const void* b_bytes, std::size_t count, bool streaming) {
+  template <class D>
+  static HWY_INLINE void store(D d, hn::VFromD<D> v, OutLane* dst, OutLane* also, std::size_t at) {
+    store_lanes(d, v, dst + at);
+    if (also != nullptr) store_lanes(d, v, also + at);
+  }
+
+  /// `also_bytes`: where the results are stored a second time, or null.
+  static HWY_INLINE void run(Op op, void* dst_bytes, void* also_bytes, const void* a_bytes, const void* b_bytes, std::size_t count,
+                             bool streaming) {
     auto* dst = static_cast<OutLane*>(dst_bytes);
+    auto* also = static_cast<OutLane*>(also_bytes);
     const auto* a = static_cast<const ALane*>(a_bytes);
     const auto* b = static_cast<const BLane*>(b_bytes);
-    if (count <= 2 * hn::Lanes(Wide())) return few<hn::MaxLanes(Wide())>(op, dst, a, b, count);
-    many(op, dst, a, b, count, streaming);
+    if (count <= 2 * hn::Lanes(Wide())) return few<hn::MaxLanes(Wide())>(op, dst, also, a, b, count);
+    if (also != nullptr) return many<true>(op, dst, also, a, b, count, false);
+    many<false>(op, dst, nullptr, a, b, count, streaming);
   }
 
   /// Its own function, so that a call with few elements pays for no stack frame. One loop for both kinds of stores: a branch that
-  /// always goes the same way is cheaper than compiling every loop twice.
-  static HWY_NOINLINE void many(Op op, OutLane* dst, const ALane* a, const BLane* b, std::size_t count, bool streaming) {
+  /// always goes the same way is cheaper than compiling every loop twice. kTwice, a loop of its own: into `also` too, in the caches.
+  template <bool kTwice>
+  static HWY_NOINLINE void many(Op op, OutLane* dst, OutLane* also, const ALane* a, const BLane* b, std::size_t count, bool streaming) {
+    if constexpr (!kTwice) also = nullptr;
     const Wide d;
     const WideOut out;
     const std::size_t lanes = hn::Lanes(d);
@@ -82,7 +94,7 @@ struct Elementwise {
     const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(dst) % bytes;
     // Aligning pays from a few cache lines on; it cannot be done where dst is not aligned even for its element.
     const bool align = count >= 16 * lanes && misaligned % sizeof(OutLane) == 0;
-    const bool stream = streaming && align;
+    const bool stream = !kTwice && streaming && align;
     const bool ahead = stream || count * sizeof(OutLane) > kPrefetchFrom;
     std::size_t i = align && misaligned ? (bytes - misaligned) / sizeof(OutLane) : 0;
     for (; i + 2 * lanes <= count; i += 2 * lanes) {
@@ -96,14 +108,14 @@ struct Elementwise {
         stream_lanes(out, v0, dst + i);
         stream_lanes(out, v1, dst + i + lanes);
       } else {
-        store_lanes(out, v0, dst + i);
-        store_lanes(out, v1, dst + i + lanes);
+        store(out, v0, dst, also, i);
+        store(out, v1, dst, also, i + lanes);
       }
     }
     if (stream) hwy::FlushStream();
-    if (i < last) store_lanes(out, compute(d, op, a + i, b + i), dst + i);
-    store_lanes(out, head, dst);
-    store_lanes(out, tail, dst + last);
+    if (i < last) store(out, compute(d, op, a + i, b + i), dst, also, i);
+    store(out, head, dst, also, 0);
+    store(out, tail, dst, also, last);
   }
 
   /// It may ask for lines past the end, which no CPU faults on.
@@ -113,18 +125,22 @@ struct Elementwise {
   }
 
   /// As CombineFns, for an operator without state.
-  static void combine_cached(void* dst, const void* a, const void* b, std::size_t count) { run(Op(), dst, a, b, count, false); }
+  static void combine_cached(void* dst, const void* a, const void* b, std::size_t count) { run(Op(), dst, nullptr, a, b, count, false); }
   static void combine_streaming(void* dst, const void* a, const void* b, std::size_t count) {
     if (count <= 2 * hn::Lanes(Wide())) return combine_cached(dst, a, b, count);
-    many(Op(), static_cast<OutLane*>(dst), static_cast<const ALane*>(a), static_cast<const BLane*>(b), count, true);
+    many<false>(Op(), static_cast<OutLane*>(dst), nullptr, static_cast<const ALane*>(a), static_cast<const BLane*>(b), count, true);
+  }
+  static void combine_twice(void* dst, void* also, const void* a, const void* b, std::size_t count) {
+    run(Op(), dst, also, a, b, count, false);
   }
   static CombineFn pick(Stores stores) { return stores == Stores::streaming ? &combine_streaming : &combine_cached; }
+  static Kernels kernels(Stores stores) { return {pick(stores), &combine_twice}; }
 };
 
 /// dst = op(src), for the operators of one operand.
 template <class Out, class In, class Op>
 HWY_INLINE void map(Op op, void* dst, const void* src, std::size_t count) {
-  Elementwise<Out, In, In, Op>::run(op, dst, src, src, count, false);
+  Elementwise<Out, In, In, Op>::run(op, dst, nullptr, src, src, count, false);
 }
 
 }  // namespace HWY_NAMESPACE

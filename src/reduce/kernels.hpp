@@ -6,11 +6,11 @@
 
 namespace peal::reduce {
 
-// Each knows its own types only, and answers nullptr for an operator that they do not have.
-CombineFn combine_for_wide(DataType type, ReduceOp op, Stores stores) noexcept;     // f64, f32
-CombineFn combine_for_narrow(DataType type, ReduceOp op, Stores stores) noexcept;   // f16, bf16, f8
-CombineFn combine_for_integer(DataType type, ReduceOp op, Stores stores) noexcept;  // i8 .. u64
-CombineFn combine_for_boolean(ReduceOp op, Stores stores) noexcept;
+// Each knows its own types only, and answers nothing for an operator that they do not have.
+Kernels kernels_for_wide(DataType type, ReduceOp op, Stores stores) noexcept;     // f64, f32
+Kernels kernels_for_narrow(DataType type, ReduceOp op, Stores stores) noexcept;   // f16, bf16, f8
+Kernels kernels_for_integer(DataType type, ReduceOp op, Stores stores) noexcept;  // i8 .. u64
+Kernels kernels_for_boolean(ReduceOp op, Stores stores) noexcept;
 
 /// The parts of a longer fold of f16, bf16 or f8 ("narrow"), whose partial results are f32 and which rounds once, at the end.
 struct NarrowFold {

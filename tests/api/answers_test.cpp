@@ -6,6 +6,8 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstring>
+#include <vector>
 
 #include "rank_threads.hpp"
 
@@ -95,6 +97,33 @@ TEST(Answers, ASumInPlaceIsWrittenByThePeer) {
 TEST(Answers, ASumOutOfPlaceIsWrittenByThePeer) {
   for (const std::size_t bytes : {kOneMessage, kManyMessages})
     EXPECT_EQ(stores_into_answered_blocks(bytes, false), 0) << "ranks copied their sums, of " << bytes << " bytes";
+}
+
+// Scaling, dividing and converting on the way, and blocks that are no multiple of a vector or a tile.
+TEST(Answers, ResultsOfEveryKindAreThoseOfPrivateMemory) {
+  Options options = with_transport("shm");
+  options.algorithm = "two_shot";
+  on_ranks(2, options, [](Communicator& world) {
+    constexpr std::size_t kMost = 600'000;
+    Memory memory = allocate(world, 2 * kMost);
+    std::vector<std::byte> in(kMost), out(kMost);
+    for (std::size_t i = 0; i < kMost; ++i) in[i] = static_cast<std::byte>((i * 7 + static_cast<std::size_t>(world.rank()) * 13) % 63);
+    for (const DataType type : {DataType::f64, DataType::f32, DataType::bf16, DataType::f8_e5m2, DataType::i32, DataType::u8}) {
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::avg, ReduceOp::premul_sum}) {
+        for (const std::size_t bytes : {std::size_t{40'008}, kMost}) {
+          const std::size_t count = bytes / size_of(type);
+          world.all_reduce(in.data(), out.data(), count, type, op, 3.0);
+          for (const bool in_place : {true, false}) {
+            std::byte* const result = memory.data() + (in_place ? 0 : kMost);
+            std::memcpy(memory.data(), in.data(), bytes);
+            world.all_reduce(memory.data(), result, count, type, op, 3.0);
+            EXPECT_EQ(std::memcmp(result, out.data(), bytes), 0)
+                << "type " << static_cast<int>(type) << ", op " << static_cast<int>(op) << ", " << bytes << " bytes, in place " << in_place;
+          }
+        }
+      }
+    }
+  });
 }
 
 }  // namespace

@@ -11,21 +11,51 @@ namespace {
 
 enum class Place { apart, onto_a, onto_b };
 
-/// Combines `count` random elements and compares with the reference; `slack` bytes of misalignment for dst, 2 x and 3 x for a and b.
+/// Random elements, `slack` bytes of misalignment for a result that lies apart, 2 x, 3 x and 4 x for a, b and a second result.
+struct Case {
+  std::size_t bytes;
+  GuardedBuffer a, b, apart, second;
+  std::vector<std::byte> expected;
+
+  Case(DataType type, ReduceOp op, std::size_t count, std::size_t slack, std::mt19937_64& random)
+      : bytes(count * size_of(type)),
+        a(bytes, 2 * slack),
+        b(bytes, 3 * slack),
+        apart(bytes, slack),
+        second(bytes, 4 * slack),
+        expected(bytes + 1) {
+    fill(type, a.data(), count, random);
+    fill(type, b.data(), count, random);
+    EXPECT_TRUE(combine_reference(type, op, expected.data(), a.data(), b.data(), count));
+  }
+  GuardedBuffer& at(Place place, GuardedBuffer& otherwise) { return place == Place::onto_a ? a : place == Place::onto_b ? b : otherwise; }
+  bool is_intact() { return a.is_intact() && b.is_intact() && apart.is_intact() && second.is_intact(); }
+};
+
+/// Combines `count` elements and compares with the reference.
 void check(DataType type, ReduceOp op, Stores stores, std::size_t count, std::size_t slack, Place place, std::mt19937_64& random) {
-  const std::size_t bytes = count * size_of(type);
-  GuardedBuffer a(bytes, 2 * slack), b(bytes, 3 * slack), apart(bytes, slack);
-  fill(type, a.data(), count, random);
-  fill(type, b.data(), count, random);
-  std::vector<std::byte> expected(bytes + 1);
-  ASSERT_TRUE(combine_reference(type, op, expected.data(), a.data(), b.data(), count));
+  Case now(type, op, count, slack, random);
+  auto& [bytes, a, b, apart, second, expected] = now;
   const std::vector<std::byte> a_before(a.data(), a.data() + bytes), b_before(b.data(), b.data() + bytes);
-  GuardedBuffer& dst = place == Place::apart ? apart : place == Place::onto_a ? a : b;
+  GuardedBuffer& dst = now.at(place, apart);
   combine_for(type, op, stores)(dst.data(), a.data(), b.data(), count);
   const std::size_t wrong = first_difference(type, dst.data(), expected.data(), count);
   ASSERT_EQ(wrong, count) << std::hex << load_bits(type, a_before.data(), wrong) << " with " << load_bits(type, b_before.data(), wrong)
                           << " gave " << load_bits(type, dst.data(), wrong) << ", not " << load_bits(type, expected.data(), wrong);
-  ASSERT_TRUE(a.is_intact() && b.is_intact() && apart.is_intact());
+  ASSERT_TRUE(now.is_intact());
+}
+
+/// The same into two places.
+void check_twice(DataType type, ReduceOp op, std::size_t count, std::size_t slack, Place place, Place also, std::mt19937_64& random) {
+  SCOPED_TRACE(testing::Message() << name_of(type) << ' ' << name_of(op) << " twice, count " << count << " slack " << slack << " places "
+                                  << static_cast<int>(place) << ' ' << static_cast<int>(also));
+  Case now(type, op, count, slack, random);
+  GuardedBuffer& dst = now.at(place, now.apart);
+  GuardedBuffer& second = now.at(also, now.second);
+  kernels_for(type, op).twice(dst.data(), second.data(), now.a.data(), now.b.data(), count);
+  ASSERT_EQ(first_difference(type, dst.data(), now.expected.data(), count), count);
+  ASSERT_EQ(first_difference(type, second.data(), now.expected.data(), count), count);
+  ASSERT_TRUE(now.is_intact());
 }
 
 void check_pair(DataType type, ReduceOp op) {
@@ -51,6 +81,24 @@ void check_pair(DataType type, ReduceOp op) {
   }
 }
 
+void check_pair_twice(DataType type, ReduceOp op) {
+  std::mt19937_64 random(static_cast<unsigned>(type) * 16 + static_cast<unsigned>(op));
+  const Place places[][2] = {{Place::onto_a, Place::onto_b}, {Place::onto_b, Place::onto_a}, {Place::apart, Place::apart},
+                             {Place::apart, Place::onto_a},  {Place::apart, Place::onto_b},  {Place::onto_a, Place::apart}};
+  for (std::size_t count = 0; count <= 200; ++count) {
+    const auto& [place, also] = places[count % std::size(places)];
+    check_twice(type, op, count, (count % 5) * size_of(type), place, also, random);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  for (const std::size_t count : {511, 1024, 2051}) {
+    for (const auto& [place, also] : places) {
+      check_twice(type, op, count, (count % 7) * size_of(type), place, also, random);
+      check_twice(type, op, count, 1, place, also, random);  // not even aligned for the element
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
 class CombineTest : public testing::TestWithParam<DataType> {};
 
 TEST_P(CombineTest, every_operator_matches_the_reference_on_every_instruction_set) {
@@ -58,10 +106,20 @@ TEST_P(CombineTest, every_operator_matches_the_reference_on_every_instruction_se
     for (const ReduceOp op : all_ops()) {
       if (!is_supported(GetParam(), op)) {
         EXPECT_EQ(combine_for(GetParam(), op), nullptr);
+        EXPECT_EQ(kernels_for(GetParam(), op).twice, nullptr);
         EXPECT_FALSE(combine_reference(GetParam(), op, nullptr, nullptr, nullptr, 0));
         continue;
       }
       check_pair(GetParam(), op);
+      if (HasFatalFailure()) return;
+    }
+  });
+}
+
+TEST_P(CombineTest, results_in_two_places_match_the_reference_on_every_instruction_set) {
+  on_every_instruction_set([&] {
+    for (const ReduceOp op : all_ops()) {
+      if (is_supported(GetParam(), op)) check_pair_twice(GetParam(), op);
       if (HasFatalFailure()) return;
     }
   });

@@ -36,6 +36,7 @@ struct Operands {
   // Worked out from type, op and stores by resolve(): once a kind of call, not once a call.
   reduce::CombineFn combine_cached = nullptr;
   reduce::CombineFn combine_last = nullptr;
+  reduce::CombineTwiceFn combine_twice = nullptr;
   bool scaled = false;    ///< premul_sum: raw reads of the input are multiplied
   bool averaged = false;  ///< avg: finished sums are divided
 

@@ -24,8 +24,20 @@ enum class Stores : std::uint8_t { cached, streaming };
 /// Any alignment; nothing outside the three ranges is read or written. Thread safe; no allocation.
 using CombineFn = void (*)(void* dst, const void* a, const void* b, std::size_t count);
 
-/// The kernel for this CPU; resolve it once and call it often. nullptr where is_supported(type, op) is false.
-CombineFn combine_for(DataType type, ReduceOp op, Stores stores = Stores::cached) noexcept;
+/// The same into two places in one pass: dst[i] = also[i] = a[i] op b[i]. `dst` and `also` are apart from each other; each may equal `a` or
+/// `b` exactly. Both are stored in the caches.
+using CombineTwiceFn = void (*)(void* dst, void* also, const void* a, const void* b, std::size_t count);
+
+/// The kernels of a type and an operator for this CPU; resolve them once and call them often. nullptr where is_supported(type, op) is
+/// false. `stores` is how `once` does it.
+struct Kernels {
+  CombineFn once = nullptr;
+  CombineTwiceFn twice = nullptr;
+};
+Kernels kernels_for(DataType type, ReduceOp op, Stores stores = Stores::cached) noexcept;
+inline CombineFn combine_for(DataType type, ReduceOp op, Stores stores = Stores::cached) noexcept {
+  return kernels_for(type, op, stores).once;
+}
 
 /// The order in which combine_many folds its sources.
 /// canonical: one fixed binary tree, a function of k alone: the left part gets the largest power of two strictly below k, recursively.
