@@ -134,6 +134,8 @@ bool Execution::stop_waiting(Edge& e) {
 }
 
 void Execution::give_up() {
+  copied_.clear();
+  held_.clear();
   for (Edge& e : edges_) {
     if (e.sender != nullptr) e.sender->withdraw_references();
     if (e.receiver != nullptr) e.receiver->give_up();

@@ -102,7 +102,10 @@ template <Execution::Flat kKind>
     return false;
   if constexpr (kKind == Flat::pairs) return flat_send_pair(op, *to);
   if (kKind == Flat::scaled && is_flat_raw(op)) return flat_send_scaled(op, *to);
-  if (op.bytes >= FillChoice::kLeastBytes) return send_large(op.to, flat_src(op), op.bytes, flat_tag(op));
+  if (op.bytes >= FillChoice::kLeastBytes) {
+    if (op.same_before + op.same_after == 0) return send_large(op.to, flat_src(op), op.bytes, flat_tag(op));
+    return send_once(&op - op.same_before, op.same_after == 0, op.to, flat_src(op), op.bytes, flat_tag(op));
+  }
   return to->send(flat_src(op), op.bytes, flat_tag(op));
 }
 
@@ -122,8 +125,16 @@ template <Execution::Flat kKind>
   if (from == nullptr) [[unlikely]]
     return false;
   if constexpr (kKind == Flat::pairs) return flat_recv_pair(op, *from);
+  if (may_hold(op.flags, *from) && op.bytes > 0) return flat_hold(op, *from);
   if (!from->receive(flat_dst(op), op.bytes, &arrived_.bytes, &arrived_.tag, &arrived_.has_tag)) return false;
   return accept_flat(op, arrived_.bytes, arrived_.has_tag ? &arrived_.tag : nullptr);
+}
+
+bool Execution::flat_hold(const FlatOp& op, transport::Receiver& from) {
+  const transport::Message* message = from.peek();
+  if (message == nullptr || !accept_flat(op, message->bytes, message->tag)) return false;
+  held_.push_back({flat_dst(op), message->data, &from});
+  return true;
 }
 
 // The first message of a collective's edge carries the tag of the call, the others none.
@@ -227,6 +238,8 @@ void Execution::flat_reduce(const FlatOp& op) {
       // Its own contribution is scaled where the result will lie; combine_many allows dst to be one of its sources.
       reduce::scale(operands_->type, dst, from, op.count, operands_->premul);
       from = dst;
+    } else if (!held_.empty()) {
+      from = find_held(from);
     }
     sources_[i] = from;
   }
@@ -234,6 +247,7 @@ void Execution::flat_reduce(const FlatOp& op) {
   const int divisor = operands_->averaged && (op.flags & schedule::kFinish) != 0 ? ranks_ : 1;
   reduce::combine_many(operands_->type, operands_->op, dst, sources_.data(), static_cast<int>(k), op.count, order, operands_->stores,
                        divisor);
+  if (!held_.empty()) release_held();
 }
 
 }  // namespace peal::executor

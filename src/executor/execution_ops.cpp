@@ -10,6 +10,10 @@ namespace peal::executor {
 
 using schedule::OpKind;
 
+namespace {
+constexpr std::int64_t kLongestWaitForRoomNs = 200'000;  // in which ranks that share a core take their turns
+}
+
 bool Execution::perform(const BoundOp& bound, Strand& strand) {
   if (bound.op->wire == schedule::Wire::fp32) return perform_wide(bound, strand);
   switch (bound.op->kind) {
@@ -152,14 +156,48 @@ bool Execution::send_large(std::uint32_t edge, const std::byte* data, std::size_
   return true;
 }
 
+// One of a row of sends of the same bytes, which are copied once where the channels allow it. A room that does not come free for long may
+// depend on the sends after this one: then each copies for itself.
+bool Execution::send_once(const void* row, bool is_last, std::uint32_t edge, const std::byte* data, std::size_t bytes,
+                          const transport::Tag* tag) {
+  transport::Sender& to = *edges_[edge].sender;
+  auto copied = std::find_if(copied_.begin(), copied_.end(), [&](const Copied& each) { return each.row == row; });
+  const void* const area = to.shared_area();
+  if (copied == copied_.end()) {
+    if (area == nullptr || is_last) return send_large(edge, data, bytes, tag);
+    copied = copied_.insert(copied_.end(), {row});
+  }
+  if (copied->keeper == nullptr && !is_last && area != nullptr) {
+    if (std::byte* const room = to.acquire_shared(); room != nullptr) {
+      reduce::copy(room, data, bytes, fills_[edge].stores());
+      copied->keeper = &to;
+      copied->room = room;
+    } else if (const std::int64_t now = now_ns(); copied->since_ns == 0 || now - copied->since_ns < kLongestWaitForRoomNs) {
+      if (copied->since_ns == 0) copied->since_ns = now;
+      return false;
+    }
+  }
+  const bool is_shared = copied->keeper != nullptr && area == copied->keeper->shared_area();
+  const bool went = is_shared ? to.send_shared(copied->room, bytes, tag) : send_large(edge, data, bytes, tag);
+  if (went && is_shared && copied->keeper == &to) fills_[edge].sent(bytes, tag != nullptr, now_ns());
+  if (went && is_last) {
+    if (copied->keeper != nullptr) copied->keeper->end_shared(copied->room);
+    copied_.erase(copied);
+  }
+  return went;
+}
+
 // One run of memory as one message.
 bool Execution::send_run(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag) {
   const std::uint32_t edge = edge_index(bound.peer, bound.op->channel, ranks_);
   transport::Sender& to = *edges_[edge].sender;
   if (shows_ && stays(bound, to, data, bytes)) return show(bound.peer, to, data, bytes, tag, place_for_answer(bound, strand, to));
   if (refers(bound.op->src, edges_[edge], bytes) && !is_spared(edges_[edge])) return to.send_reference(data, bytes, tag, only_sends_);
-  if (bytes >= FillChoice::kLeastBytes) return send_large(edge, data, bytes, tag);
-  return to.send(data, bytes, tag);
+  if (bytes < FillChoice::kLeastBytes) return to.send(data, bytes, tag);
+  static_assert(schedule::kLeastSharedBytes == FillChoice::kLeastBytes);
+  const schedule::SameSends same = strand.cursor.same_sends(plan_->program);
+  if (!same.has_others() || (!plan_->pieced && messages_of(bound) > 1)) return send_large(edge, data, bytes, tag);
+  return send_once(&strand, same.after == 0, edge, data, bytes, tag);
 }
 
 bool Execution::do_send(const BoundOp& bound, const Strand& strand) {
@@ -202,6 +240,14 @@ bool Execution::do_recv(const BoundOp& bound, const Strand& strand) {
   const schedule::Op& op = *bound.op;
   transport::Receiver* from = receiver(edge_index(bound.peer, op.channel, ranks_));
   if (from == nullptr) return false;
+  if (const schedule::Extent place = may_hold(op.flags, *from) ? part(op.dst, bound.chunk(op.dst), bound, strand) : schedule::Extent{};
+      place.count > 0) {
+    const transport::Message* message = from->peek();
+    if (message == nullptr) return false;
+    if (!accept(bound, strand, message->bytes, place.count * element_, message->tag)) return false;
+    held_.push_back({at(op.dst, place.offset), message->data, from});
+    return true;
+  }
   const bool is_streamed = operands_->stores == reduce::Stores::streaming && op.dst.buffer != schedule::kScratch &&
                            from->reads_shared_memory() && plan_->protocol != schedule::Protocol::direct_read;
   if (!is_streamed && (op.dst.count <= 1 || binding_->is_contiguous(op.dst.buffer))) {
@@ -353,6 +399,23 @@ void Execution::do_copy(const BoundOp& bound) {
   }
 }
 
+// Where what was to be received at `place` in scratch is to be read.
+const std::byte* Execution::find_held(const std::byte* place) {
+  for (Held& each : held_) {
+    if (each.place != place) continue;
+    each.is_read = true;
+    return each.data;
+  }
+  return place;
+}
+
+void Execution::release_held() {
+  std::erase_if(held_, [](const Held& each) {
+    if (each.is_read) each.from->release();
+    return each.is_read;
+  });
+}
+
 void Execution::do_reduce(const BoundOp& bound) {
   const schedule::Op& op = *bound.op;
   const std::size_t k = op.more_count + 1u;
@@ -371,6 +434,8 @@ void Execution::do_reduce(const BoundOp& bound) {
         // Its own contribution is scaled where the result will lie; combine_many allows dst to be one of its sources.
         reduce::scale(operands_->type, dst, from, d.count, operands_->premul);
         from = dst;
+      } else if (!held_.empty()) {
+        from = find_held(from);
       }
       sources_[j] = from;
     }
@@ -378,6 +443,7 @@ void Execution::do_reduce(const BoundOp& bound) {
       reduce::combine_many(operands_->type, operands_->op, dst, sources_.data(), static_cast<int>(k), d.count, order, operands_->stores,
                            divisor);
   }
+  if (!held_.empty()) release_held();
 }
 
 }  // namespace peal::executor

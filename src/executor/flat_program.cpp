@@ -63,7 +63,7 @@ class Unroller {
     for (std::size_t s = 0; s < program.strands(); ++s) {
       begin.push_back(static_cast<std::uint32_t>(frame_.ops.size()));
       for (schedule::StrandCursor cursor(program, s, 1); !cursor.done(); cursor.advance(program))
-        if (!add(cursor.current(program), cursor.position())) return false;
+        if (!add(cursor)) return false;
     }
     begin.push_back(static_cast<std::uint32_t>(frame_.ops.size()));
     frame_.begin = std::move(begin);
@@ -81,7 +81,7 @@ class Unroller {
     return true;
   }
 
-  bool add(const schedule::BoundOp& bound, std::uint32_t position);
+  bool add(const schedule::StrandCursor& cursor);
   bool add_sources(const schedule::BoundOp& bound, FlatOp& flat);
   std::uint32_t table_index(std::uint8_t buffer, FlatChunks chunks) const;
   void find_extents(FlatRefs& refs, const FlatOp& op) const;
@@ -93,7 +93,8 @@ class Unroller {
   FlatFrame frame_;
 };
 
-bool Unroller::add(const schedule::BoundOp& bound, std::uint32_t position) {
+bool Unroller::add(const schedule::StrandCursor& cursor) {
+  const schedule::BoundOp bound = cursor.current(plan_.program);
   const schedule::Op& op = *bound.op;
   FlatOp flat;
   FlatRefs refs;
@@ -103,6 +104,12 @@ bool Unroller::add(const schedule::BoundOp& bound, std::uint32_t position) {
   flat.kind = op.kind;
   flat.flags = op.flags;
   flat.event = op.event;
+  if (op.kind == OpKind::send) {
+    const schedule::SameSends same = cursor.same_sends(plan_.program);
+    if (std::max(same.before, same.after) >= static_cast<std::int32_t>(FlatProgram::kMostOps)) return false;
+    flat.same_before = static_cast<std::uint8_t>(same.before);
+    flat.same_after = static_cast<std::uint8_t>(same.after);
+  }
   const std::int32_t target = op.kind == OpKind::send ? bound.peer : bound.peer2;
   if (schedule::receives(op.kind)) flat.from = edge_index(bound.peer, op.channel, plan_.program.ranks);
   if (schedule::sends(op.kind)) flat.to = edge_index(target, op.channel, plan_.program.ranks);
@@ -116,7 +123,7 @@ bool Unroller::add(const schedule::BoundOp& bound, std::uint32_t position) {
   find_extents(refs, flat);
   frame_.ops.push_back(flat);
   frame_.refs.push_back(refs);
-  frame_.origins.push_back({position, {bound.iteration[0], bound.iteration[1]}});
+  frame_.origins.push_back({cursor.position(), {bound.iteration[0], bound.iteration[1]}});
   return frame_.ops.size() <= FlatProgram::kMostOps;
 }
 

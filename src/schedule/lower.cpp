@@ -1,14 +1,10 @@
 #include <algorithm>
-#include <cstring>
+#include <cstdlib>
 #include <schedule/schedule.hpp>
 
 namespace peal::schedule {
 
 namespace {
-
-bool same_ref(const Ref& a, const Ref& b) {
-  return a.buffer == b.buffer && a.count == b.count && a.first == b.first && a.step[0] == b.step[0] && a.step[1] == b.step[1];
-}
 
 // What travels, and where sums that are not finished lie. Contributions are read where they are; only a finished sum is rounded.
 void settle_wire(Op& op, bool wide_partials) {
@@ -35,7 +31,7 @@ Op fused(const Op& first, const Op& second) {
 bool can_fuse(const Op& first, const Op& second) {
   if (second.kind != OpKind::send) return false;
   if (first.kind != OpKind::recv && first.kind != OpKind::recv_reduce) return false;
-  return same_ref(first.dst, second.src) && first.channel == second.channel && first.peer_step == second.peer_step &&
+  return first.dst == second.src && first.channel == second.channel && first.peer_step == second.peer_step &&
          first.modulus == second.modulus && sent_wire(fused(first, second)) == second.wire;
 }
 
@@ -58,6 +54,26 @@ std::vector<Op> fuse_strand(const std::vector<Op>& ops) {
     }
   }
   return out;
+}
+
+bool reads_scratch(const Op& op) { return op.kind != OpKind::reduce && op.src.count > 0 && op.src.buffer == kScratch; }
+
+// A round of receives, one from each of several ranks, into scratch that nobody reads but the reduction behind it.
+void hold_addends(Program& program) {
+  if (std::any_of(program.ops.begin(), program.ops.end(), reads_scratch)) return;
+  for (std::size_t s = 0; s < program.strands(); ++s) {
+    const std::uint32_t end = program.strand_begin[s + 1];
+    for (std::uint32_t i = program.strand_begin[s]; i + 2 < end; ++i) {
+      const Op& round = program.ops[i];
+      Op& op = program.ops[i + 1];
+      const bool is_round = round.kind == OpKind::loop && round.operand < program.ranks && op.kind == OpKind::recv &&
+                            std::abs(op.peer_step) == 1 && program.ops[i + 2].kind == OpKind::end_loop;
+      if (!is_round || op.wire != Wire::element || op.dst.buffer != kScratch || op.dst.count != 1) continue;
+      std::uint32_t next = i + 3;
+      while (next < end && program.ops[next].kind == OpKind::wait) ++next;
+      if (next < end && program.ops[next].kind == OpKind::reduce && program.ops[next].dst.count == 1) op.flags |= kHeld;
+    }
+  }
 }
 
 // By how much each event grows in one walk: local signals counted through loops; signals of peers by the highest threshold waited for.
@@ -117,6 +133,7 @@ Program lower(const RankSchedule& strands, std::int32_t rank, std::int32_t ranks
     program.channels = std::max<std::int32_t>(program.channels, op.channel + 1);
   }
   count_events(program);
+  if (fuse) hold_addends(program);
   if (wide_partials) drop_unread_partials(program);
   return program;
 }

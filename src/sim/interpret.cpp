@@ -189,12 +189,14 @@ void World::issued(Index index) {
   const std::vector<std::uint32_t>* side = nullptr;
   if (s.in != kNobody) {
     const Channel& in = channels_[s.in];
-    work = tuning::receive_work(in.cost, op.kind, op.flags, s.bytes);
+    work = tuning::receive_work(in.cost, op.kind, plan_.flags_of(op), s.bytes);
     if (in.cost.is_memory) side = in.cost.is_read_in_place ? &in.wire : &in.read_side;
   }
   if (s.out != kNobody && channels_[s.out].cost.is_memory) {
     const Channel& out = channels_[s.out];
-    work += tuning::send_work(out.cost, plan_.sent_of(op, s.bytes));
+    const bool is_alone = op.kind != OpKind::send || !plan_.is_one_message_an_op();
+    const schedule::SameSends same = is_alone ? schedule::SameSends{} : s.cursor.same_sends(ranks_[at(s.rank)].program);
+    work += tuning::send_work(out.cost, same, plan_.sent_of(op, s.bytes), s.has_copied);
     if (side == nullptr) side = out.cost.is_written_in_place ? &out.wire : &out.write_side;
   }
   if (work <= 0) return worked(index);

@@ -39,7 +39,8 @@ struct Strand {
   double whole = 0;  // bytes of the op
   double bytes = 0;  // of this slice
   std::int64_t slices = 0;
-  std::int64_t slice = 0;  // 0 and not begun: the op is looked at afresh
+  bool has_copied = false;  // what a row of sends of the same bytes takes to several ranks
+  std::int64_t slice = 0;   // 0 and not begun: the op is looked at afresh
   double began = 0;
   double turn = 0;     // what it waits for its core to come round to it
   Index in = kNobody;  // channels of the op at hand

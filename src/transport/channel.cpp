@@ -9,6 +9,8 @@ void Sender::publish_from(const std::byte* data, std::size_t bytes, const Tag* t
 }
 
 bool Sender::send_reference(const std::byte*, std::size_t, const Tag*, bool) { return false; }
+bool Sender::send_shared(const std::byte*, std::size_t, const Tag*) { return false; }
+void Sender::end_shared(const std::byte*) {}
 bool Sender::can_show(const std::byte*, std::size_t) { return false; }
 bool Sender::show(const std::byte*, std::size_t, const Tag*, std::byte*) { return false; }
 

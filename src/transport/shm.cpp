@@ -66,6 +66,7 @@ Result<std::unique_ptr<ShmTransport>> ShmTransport::open(SharedSegment& segment,
 ShmTransport::~ShmTransport() {
   for (const auto& end : senders_)
     if (end != nullptr && end->area_ != nullptr) end->area_->forget(end->credit_line_);
+  if (borrowing_.pool != nullptr) borrowing_.pool->to_several().forget(&card(rank_));
   if (borrowing_.pool != nullptr) borrowing_.pool->leave();
   card(rank_).identity.is_filled.store(0, std::memory_order_release);
 }
@@ -73,6 +74,7 @@ ShmTransport::~ShmTransport() {
 void ShmTransport::rest_now() {
   for (ShmSender* end : with_data_) end->rest();
   with_data_.clear();
+  rest_shared();
 }
 
 ShmCard& ShmTransport::card(int rank) const { return *reinterpret_cast<ShmCard*>(segment_.data() + layout_.card_offset(rank)); }
@@ -141,8 +143,11 @@ ShmReceiver* ShmTransport::open_receiver(int peer, int channel) {
   end->line_mask_ = static_cast<std::uint64_t>(layout_.lines) - 1;
   end->slot_bytes_ = layout_.slot_bytes;
   end->data_ = segment_.data() + layout_.data_offset(peer, rank_, channel);
-  if (borrowing_.pool != nullptr && channel == 0)
-    end->lent_data_ = borrowing_.pool->from(borrowing_.numbers[static_cast<std::size_t>(peer)]);
+  if (borrowing_.pool != nullptr) {
+    const int number = borrowing_.numbers[static_cast<std::size_t>(peer)];
+    if (channel == 0) end->lent_data_ = borrowing_.pool->from(number);
+    end->shared_data_ = borrowing_.pool->to_several_from(number);
+  }
   end->peer_bell_ = &card(peer).bell;
   end->owner_ = this;
   end->peer_ = peer;
@@ -194,7 +199,8 @@ bool ShmSender::allocate_own() {
 }
 
 void ShmSender::rest() {
-  if (first_slot_ != 0) area_->give_back(sent_);
+  const ShmSlotPool::Sent sent[] = {{credit_line_, sent_}};
+  if (first_slot_ != 0) area_->give_back(sent);
   data_ = nullptr;
 }
 

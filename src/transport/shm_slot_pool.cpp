@@ -9,23 +9,22 @@ ShmSlotPool::ShmSlotPool(std::shared_ptr<SharedSegment> segment, std::size_t off
   // Address space without memory behind it for the most part: nothing for a core dump to walk through.
   ::madvise(segment_->data() + offset, bytes_for(ranks), MADV_DONTDUMP);
   for (int peer = 0; peer < ranks; ++peer) {
-    if (peer == rank) continue;
     to(peer).segment_ = segment_.get();
     to(peer).offset_ = offset_of(rank, peer);
   }
 }
 
-Result<std::byte*> ShmSlotPool::Area::lend(const ShmCredit* credit, const std::shared_ptr<const void>& owner, std::size_t bytes,
+Result<std::byte*> ShmSlotPool::Area::lend(const void* borrower, const std::shared_ptr<const void>& owner, std::size_t bytes,
                                            bool* is_passing) {
   *is_passing = false;
   if (is_lent_.exchange(true, std::memory_order_acquire)) return nullptr;
-  if (credit_ != credit) {
+  if (borrower_ != borrower) {
     if (!is_drained()) {
       *is_passing = true;
       is_lent_.store(false, std::memory_order_release);
       return nullptr;
     }
-    credit_ = credit;
+    borrower_ = borrower;
     owner_ = owner;
   }
   std::byte* data = segment_->data() + offset_;
@@ -39,15 +38,16 @@ Result<std::byte*> ShmSlotPool::Area::lend(const ShmCredit* credit, const std::s
   return data;
 }
 
-void ShmSlotPool::Area::give_back(std::uint64_t sent) {
-  sent_ = sent;
+void ShmSlotPool::Area::give_back(std::span<const Sent> sent) {
+  sent_.assign(sent.begin(), sent.end());
   is_lent_.store(false, std::memory_order_release);
 }
 
-void ShmSlotPool::Area::forget(const ShmCredit* credit) {
+void ShmSlotPool::Area::forget(const void* borrower) {
   if (is_lent_.exchange(true, std::memory_order_acquire)) return;  // another one's, or lost
-  if (credit_ == credit && is_drained()) {
-    credit_ = nullptr;
+  if (borrower_ == borrower && is_drained()) {
+    borrower_ = nullptr;
+    sent_.clear();
     owner_.reset();
   }
   is_lent_.store(false, std::memory_order_release);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <tuning/message_cost.hpp>
+#include <utility>
 
 namespace peal::tuning {
 
@@ -37,7 +38,8 @@ double receive_work(const MessageCost& cost, OpKind kind, std::uint8_t flags, do
     const double combine = time_at(bytes, cost.reduce) + (cost.is_read_in_place ? time_at(bytes, cost.copy) : 0);
     return cost.is_on_core ? combine : std::max(0.0, combine - wire_time(cost, bytes));
   }
-  if (cost.is_written_in_place || !is_stored) return 0;
+  const bool is_held = (flags & schedule::kHeld) != 0 && cost.is_memory && !cost.is_read_in_place;
+  if (cost.is_written_in_place || !is_stored || is_held) return 0;
   const double copy = time_at(bytes, cost.copy);
   return cost.is_on_core ? copy : std::max(0.0, copy - wire_time(cost, bytes));
 }
@@ -45,6 +47,12 @@ double receive_work(const MessageCost& cost, OpKind kind, std::uint8_t flags, do
 double send_work(const MessageCost& cost, double bytes) {
   if (!cost.is_on_core || cost.is_read_in_place) return 0;
   return time_at(bytes, cost.copy);
+}
+
+double send_work(const MessageCost& cost, const schedule::SameSends& same, double bytes, bool& has_copied) {
+  if (same.before == 0) has_copied = false;
+  const bool may_share = cost.is_memory && !cost.is_written_in_place && same.has_others() && bytes >= schedule::kLeastSharedBytes;
+  return may_share && std::exchange(has_copied, true) ? 0 : send_work(cost, bytes);
 }
 
 double local_work(const MessageCost& cost, OpKind kind, int more, double bytes) {

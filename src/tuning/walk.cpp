@@ -181,9 +181,9 @@ Stamp Walk::cross_wires(const Channel& c, int from, const Stamp& start, double b
   return left;
 }
 
-/// Bytes leave `from`; returns when `from` is done with them.
-Stamp Walk::send_out(Channel& c, int from, int to, Stamp start, double bytes) {
-  const Stamp copied = start.plus(kCopy, send_work(c.cost, bytes));
+/// Bytes leave `from`, who works on them for so long; returns when `from` is done with them.
+Stamp Walk::send_out(Channel& c, int from, int to, Stamp start, double bytes, double work) {
+  const Stamp copied = start.plus(kCopy, work);
   sent_[c.level][at(from)] += bytes;
   Stamp left = copied;
   if (!c.cost.is_memory) left = later(cross(c, from, to, start, bytes), copied);
@@ -207,8 +207,15 @@ Stamp Walk::do_messages(int index, const BoundOp& bound, Stamp when, double byte
   const int to = op.kind == OpKind::send ? bound.peer : bound.peer2;
   Channel* out = schedule::sends(op.kind) ? &channel(rank, to, op.channel) : nullptr;
   when = when.plus(kOverhead, std::max(in != nullptr ? in->cost.per_op : 0, out != nullptr ? out->cost.per_op : 0));
-  if (in != nullptr) when = when.plus(schedule::reduces(op.kind) ? kReduce : kCopy, receive_work(in->cost, op.kind, op.flags, bytes));
-  if (out != nullptr) when = send_out(*out, rank, to, when, plan_.sent_of(op, bytes));
+  if (in != nullptr)
+    when = when.plus(schedule::reduces(op.kind) ? kReduce : kCopy, receive_work(in->cost, op.kind, plan_.flags_of(op), bytes));
+  if (out != nullptr) {
+    const double sent = plan_.sent_of(op, bytes);
+    Strand& s = strands_[at(index)];
+    const bool is_alone = op.kind != OpKind::send || !plan_.is_one_message_an_op();
+    const schedule::SameSends same = is_alone ? schedule::SameSends{} : s.cursor.same_sends(programs_[at(rank)]);
+    when = send_out(*out, rank, to, when, sent, send_work(out->cost, same, sent, s.has_copied));
+  }
   if (in != nullptr) note_free(*in, when);
   hold_core(rank, when);
   return when;

@@ -59,6 +59,7 @@ struct Strand {
   schedule::StrandCursor cursor;
   Stamp ready;
   std::int64_t slice = 0;
+  bool has_copied = false;  // what a row of sends of the same bytes takes to several ranks
   bool is_queued = false;
   bool is_in_line = false;  // for its core
 };
@@ -112,7 +113,7 @@ class Walk {
   Stamp start_of(int strand, const BoundOp& bound);
   Stamp do_messages(int strand, const BoundOp& bound, Stamp at, double bytes);
   Stamp do_local(int strand, const BoundOp& bound, Stamp at, double bytes);
-  Stamp send_out(Channel& c, int from, int to, Stamp at, double bytes);
+  Stamp send_out(Channel& c, int from, int to, Stamp at, double bytes, double work);
   Stamp cross(const Channel& c, int from, int to, const Stamp& start, double bytes);
   Stamp cross_wires(const Channel& c, int from, const Stamp& start, double bytes);
   void note_free(Channel& c, const Stamp& at);

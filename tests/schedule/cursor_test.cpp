@@ -85,5 +85,42 @@ TEST(Lowering, FusesAReceiveWithTheSendOfItsResultOnly) {
   EXPECT_EQ(program.ops[1].kind, OpKind::recv);
 }
 
+TEST(StrandCursor, KnowsWhichSendsTakeTheSameBytes) {
+  RankBuilder builder;
+  StrandBuilder strand = builder.strand("test");
+  strand.send(1, input(0));
+  strand.send(2, input(0));
+  strand.send(3, input(1));
+  strand.loop(3, [&] { strand.send(1, input(1)).peer_step = 1; });
+  strand.loop(2, [&] { strand.send(1, input(0).by(1)).peer_step = 1; });
+  StrandBuilder other = builder.strand("other");
+  other.send(1, input(0).by(1));
+  const Program program = lower(builder.take(), 0, 4, true);
+  std::vector<std::pair<int, int>> same;
+  for (std::size_t s = 0; s < program.strands(); ++s) {
+    for (StrandCursor cursor(program, s, 1); !cursor.done(); cursor.advance(program)) {
+      const SameSends sends = cursor.same_sends(program);
+      same.emplace_back(sends.before, sends.after);
+    }
+  }
+  const std::vector<std::pair<int, int>> expected = {{0, 1}, {1, 0}, {0, 0}, {0, 2}, {1, 1}, {2, 0}, {0, 0}, {0, 0}, {0, 0}};
+  EXPECT_EQ(same, expected);
+}
+
+TEST(Lowering, LeavesContributionsWhereTheyCameOnlyIfOneReductionReadsThem) {
+  const auto is_held = [](bool is_read_again, bool fuse) {
+    RankBuilder builder;
+    StrandBuilder strand = builder.strand("test");
+    strand.loop(2, [&] { strand.recv(1, scratch(0).by(1)).peer_step = 1; });
+    const std::vector<Source> sources = {{input(0), -1}, {scratch(0), -1}, {scratch(1), -1}};
+    strand.reduce(output(0), sources, true);
+    if (is_read_again) strand.send(1, scratch(0));
+    return (lower(builder.take(), 0, 3, fuse).ops[1].flags & kHeld) != 0;
+  };
+  EXPECT_TRUE(is_held(false, true));
+  EXPECT_FALSE(is_held(true, true));
+  EXPECT_FALSE(is_held(false, false)) << "programs as they were built";
+}
+
 }  // namespace
 }  // namespace peal::schedule

@@ -142,6 +142,21 @@ TEST(Environment, MessagesBetweenRanksOfOneCoreAreCopiedFaster) {
   EXPECT_DOUBLE_EQ(cost(2, 3).reduce, environment.same_core_gain * cost(0, 2).reduce);
 }
 
+TEST(Prediction, WhatGoesToSeveralRanksIsCopiedOnce) {
+  const Environment environment = host(8, 8).environment;
+  const auto copying = [&](std::uint64_t bytes) {
+    Call call;
+    call.collective = Collective::broadcast;
+    call.bytes = {bytes};
+    call.is_in_place = true;
+    const auto plan = make_plan(environment, **schedule::find_algorithm(Collective::broadcast, "direct"), schedule::Protocol::staged, call);
+    return predict(environment, *plan).breakdown.copy;
+  };
+  const double rate = environment.offer(schedule::Protocol::staged)->constants[0].copy.gigabytes();
+  EXPECT_NEAR(copying(schedule::kLeastSharedBytes), 2 * schedule::kLeastSharedBytes / rate, 1) << "once in, once out";
+  EXPECT_NEAR(copying(schedule::kLeastSharedBytes / 2), 8 * schedule::kLeastSharedBytes / 2 / rate, 1) << "a copy for each";
+}
+
 TEST(Environment, OffersOnlyWhatTheTransportsCarry) {
   EnvironmentOptions options;
   options.protocols = {schedule::Protocol::staged};

@@ -99,6 +99,20 @@ class Execution {
     std::byte* place;  // in the peer's memory
     std::size_t bytes;
   };
+  /// Bytes that a row of sends takes to several peers.
+  struct Copied {
+    const void* row;
+    transport::Sender* keeper = nullptr;  // null: they are not stored once
+    const std::byte* room = nullptr;
+    std::int64_t since_ns = 0;  // when there was no room first; 0: there was
+  };
+  /// A message that the next reduction reads where it came.
+  struct Held {
+    const std::byte* place;  ///< in scratch, where it would have been received
+    const std::byte* data;
+    transport::Receiver* from;
+    bool is_read = false;
+  };
   struct Readiness;
   using BoundOp = schedule::BoundOp;
   using Ref = schedule::Ref;
@@ -134,6 +148,7 @@ class Execution {
   template <Flat kKind>
   bool flat_send(const FlatOp& op);
   bool flat_send_pair(const FlatOp& op, transport::Sender& to);
+  bool flat_hold(const FlatOp& op, transport::Receiver& from);
   bool flat_recv_pair(const FlatOp& op, transport::Receiver& from);
   bool flat_send_scaled(const FlatOp& op, transport::Sender& to);
   template <Flat kKind>
@@ -178,6 +193,13 @@ class Execution {
   bool do_recv_and_send(const BoundOp& bound, const Strand& strand);
   void do_copy(const BoundOp& bound);
   void do_reduce(const BoundOp& bound);
+  /// Slots hold copies, and an op of a plan in pieces receives one message: it may stay in its slot.
+  bool may_hold(std::uint8_t flags, const transport::Receiver& from) const {
+    return (flags & schedule::kHeld) != 0 && plan_->pieced && plan_->protocol == schedule::Protocol::staged && !shows_ &&
+           from.reads_shared_memory();
+  }
+  const std::byte* find_held(const std::byte* place);
+  void release_held();
   void finish_op(std::size_t index, Strand& strand, const BoundOp& bound);
   bool settle_end();
   bool stop_waiting(Edge& e);
@@ -224,6 +246,7 @@ class Execution {
   bool send_run(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
   bool is_spared(Edge& e);
   bool send_large(std::uint32_t edge, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
+  bool send_once(const void* row, bool is_last, std::uint32_t edge, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
 
   transport::Transport* transport_;
   int rank_;
@@ -258,6 +281,8 @@ class Execution {
   bool done_ = true;
   bool failed_ = false;
   Failure failure_;
+  std::vector<Copied> copied_;   // each in the middle of its row; empty between calls
+  std::vector<Held> held_;       // in the order in which they came; empty between calls
   std::vector<Answer> answers_;  // of this call
   std::size_t next_answer_ = 0;  // the first that may go back
   std::vector<const void*> sources_;

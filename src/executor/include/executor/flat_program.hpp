@@ -15,8 +15,8 @@ namespace peal::executor {
 /// point to point it is every one.
 inline constexpr std::uint8_t kTaggedSent = 64;
 inline constexpr std::uint8_t kTaggedReceived = 128;
-static_assert(((kTaggedSent | kTaggedReceived) &
-               (schedule::kFinish | schedule::kCanonical | schedule::kStore | schedule::kRemoteSrc | schedule::kRemoteDst)) == 0);
+static_assert(((kTaggedSent | kTaggedReceived) & (schedule::kFinish | schedule::kCanonical | schedule::kStore | schedule::kRemoteSrc |
+                                                  schedule::kRemoteDst | schedule::kHeld)) == 0);
 
 struct FlatOp {
   schedule::OpKind kind = schedule::OpKind::copy;
@@ -24,6 +24,8 @@ struct FlatOp {
   std::uint8_t dst_buffer = 0;
   std::uint8_t src_buffer = 0;
   std::uint16_t event = 0;
+  std::uint8_t same_before = 0;  ///< send: so many sends of the same bytes stand directly before it
+  std::uint8_t same_after = 0;
   std::uint32_t from = 0;      ///< edge_index() of what it receives on
   std::uint32_t to = 0;        ///< of what it sends on
   std::int32_t threshold = 0;  ///< wait

@@ -35,6 +35,13 @@ struct BoundOp {
   }
 };
 
+/// Sends that follow one another in a strand, each of the same bytes in the element's own type: how many stand before one and after it.
+struct SameSends {
+  std::int32_t before = 0;
+  std::int32_t after = 0;
+  bool has_others() const { return before + after > 0; }
+};
+
 /// One strand's place in a program. Plain state; copying it is a checkpoint.
 class StrandCursor {
  public:
@@ -68,6 +75,25 @@ class StrandCursor {
   void advance(const Program& program) {
     ++at_;
     settle(program);
+  }
+
+  /// Of the send at hand.
+  SameSends same_sends(const Program& program) const {
+    const Op& op = program.ops[at_];
+    SameSends same;
+    if (op.kind != OpKind::send || op.src.count == 0 || op.wire != Wire::element) return same;
+    const bool is_alone_in_loop = depth_ > 0 && program.ops[at_ - 1].kind == OpKind::loop && program.ops[at_ + 1].kind == OpKind::end_loop;
+    if (is_alone_in_loop) {
+      if (op.src.step[0] != 0) return same;
+      const std::int32_t i = iteration_[depth_ - 1];
+      return {i, program.ops[at_ - 1].operand - 1 - i};
+    }
+    const auto is_same = [&](const Op& other) {
+      return other.kind == OpKind::send && other.src == op.src && other.modulus == op.modulus && other.wire == op.wire;
+    };
+    for (std::uint32_t i = at_; i > begin_ && is_same(program.ops[i - 1]); --i) ++same.before;
+    for (std::uint32_t i = at_ + 1; i < end_ && is_same(program.ops[i]); ++i) ++same.after;
+    return same;
   }
 
   std::uint32_t position() const { return at_; }

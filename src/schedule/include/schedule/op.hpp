@@ -50,6 +50,7 @@ struct Ref {
   std::uint16_t count = 0;  ///< 0: no operand
   std::int32_t first = 0;
   std::int32_t step[2] = {0, 0};
+  bool operator==(const Ref&) const = default;
 };
 static_assert(sizeof(Ref) == 16);
 
@@ -65,6 +66,7 @@ enum OpFlag : std::uint8_t {
   kStore = 4,       ///< fused ops: also store into dst
   kRemoteSrc = 8,   ///< copy: src lies in `peer`'s registered buffer
   kRemoteDst = 16,  ///< copy: dst lies in `peer`'s registered buffer
+  kHeld = 32,  ///< recv, written by lowering only: read by the next reduce of its strand alone, so it may stay where it came until then
 };
 
 /// What travels: the element type itself, or fp32 partial sums of a float of 16 or 8 bits. Builders say `addend` of what its receiver

@@ -36,6 +36,9 @@ inline constexpr std::uint64_t kWholeSocketMessageBytes = 32 * 1024;
 inline constexpr std::uint64_t kSlotMessageBytes = 256 * 1024;
 inline constexpr std::uint64_t kRelayedSocketMessageBytes = 128 * 1024;
 inline constexpr std::uint64_t kSocketMessageBytes = 512 * 1024;
+/// Messages through slots of shared memory that go to several ranks are stored once from here on; below, a copy costs less than the longer
+/// way.
+inline constexpr std::uint64_t kLeastSharedBytes = 8 * 1024;
 /// Transfers that are read in the sender's memory where they may be: shorter ones are copied twice in less time than a system call takes,
 /// longer ones too, in several slots (bench/RESULTS.md).
 inline constexpr std::uint64_t kLeastReferencedBytes = 64 * 1024;

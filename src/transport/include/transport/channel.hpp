@@ -71,6 +71,17 @@ class Sender {
   /// be shown too, where the receiver may write until is_drained() (Message::answer); it may be `data` itself.
   virtual bool show(const std::byte* data, std::size_t bytes, const Tag* tag, std::byte* answer = nullptr);
 
+  /// One copy for several receivers: channels of one rank with the same shared_area(), unless null, can carry a message that is stored
+  /// once. acquire_shared() gives room for message_bytes(), to be filled and then sent by send_shared() on any of them, or nullptr while
+  /// there is none: a schedule must not wait for that, because it may be the next message of another channel that frees it. The room is
+  /// kept until end_shared(), and its bytes until all that it was sent to have received them. It takes no slot of a channel. To a receiver
+  /// it is a message like any other.
+  virtual const void* shared_area() { return nullptr; }
+  virtual std::byte* acquire_shared() { return nullptr; }
+  /// False while the channel has no room.
+  virtual bool send_shared(const std::byte* room, std::size_t bytes, const Tag* tag);
+  virtual void end_shared(const std::byte* room);
+
   /// File descriptor on which to poll for POLLOUT while not ready, or -1 (shared memory).
   virtual int poll_descriptor() const { return -1; }
 };

@@ -65,7 +65,22 @@ class ShmTransport final : public Transport {
   friend class ShmSender;
   friend class ShmReceiver;
   ShmTransport(SharedSegment& segment, const ShmLayout& layout, int rank, ShmBorrowing borrowing);
+  /// Of this rank's messages to several others.
+  struct SharedSlot {
+    struct Reading {
+      ShmSender* end;
+      std::uint64_t messages;  // so many have gone on its ring with this one
+    };
+    bool is_held = false;  // until end_shared
+    std::vector<Reading> readings;
+  };
   void rest_now();
+  bool find_shared_data();
+  std::byte* acquire_shared();
+  SharedSlot& shared_slot(const std::byte* room) { return shared_slots_[shared_number(room)]; }
+  std::size_t shared_number(const std::byte* room) const { return static_cast<std::size_t>(room - shared_data_) / layout_.slot_bytes; }
+  static bool is_released(SharedSlot& slot);
+  void rest_shared();
   bool has_segments() {
     const std::uint64_t version = segments_ == nullptr ? 0 : segments_->version();
     if (version != seen_segments_) [[unlikely]]
@@ -105,7 +120,10 @@ class ShmTransport final : public Transport {
   int rank_;
   Status health_;
   ShmBorrowing borrowing_;
-  std::vector<ShmSender*> with_data_;                // ends that have found memory since the last rest
+  std::vector<ShmSender*> with_data_;  // ends that have found memory since the last rest
+  std::byte* shared_data_ = nullptr;   // null: not at hand
+  SharedSlot shared_slots_[kMaxShmSlots];
+  int next_shared_ = 0;
   std::uint64_t nonce_ = 0;                          // read by the other ranks for a trial
   std::vector<std::unique_ptr<ShmSender>> senders_;  // by channel and peer, of the channels that are used
   std::vector<std::unique_ptr<ShmReceiver>> receivers_;

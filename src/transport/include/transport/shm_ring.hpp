@@ -24,7 +24,7 @@ inline constexpr std::size_t kInlineBytes = kBodyBytes - kTagBytes;
 inline constexpr std::size_t kInlineBytesUntagged = kBodyBytes;
 
 namespace shm {
-enum Kind : std::uint8_t { in_line = 0, in_slot = 1, by_reference = 2, shown = 3, shown_to_answer = 4 };
+enum Kind : std::uint8_t { in_line = 0, in_slot = 1, by_reference = 2, shown = 3, shown_to_answer = 4, in_shared_slot = 5 };
 /// A message that lies in its sender's own memory, and how far it has come: it stands in the second of its descriptor's cache lines, where
 /// the one who polls for the sequence does not look. Both ends claim parts of it, copy them, and count them as finished.
 struct Reference {
@@ -140,6 +140,11 @@ class ShmSender final : public Sender {
   bool copy_references() override;
   void withdraw_references() override;
 
+  const void* shared_area() override;
+  std::byte* acquire_shared() override;
+  bool send_shared(const std::byte* room, std::size_t bytes, const Tag* tag) override;
+  void end_shared(const std::byte* room) override;
+
   bool can_show(const std::byte* data, std::size_t bytes) override;
   bool show(const std::byte* data, std::size_t bytes, const Tag* tag, std::byte* answer = nullptr) override;
 
@@ -160,6 +165,11 @@ class ShmSender final : public Sender {
   bool has_line() const { return sent_ - credit_ <= line_mask_; }
   bool has_slot() const { return slot_owner_[next_slot_] <= credit_; }
   void refresh_credit() { credit_ = credit_line_->released.load(std::memory_order_acquire); }
+  bool has_released(std::uint64_t messages) {
+    if (credit_ < messages) refresh_credit();
+    is_waited_ = is_waited_ || credit_ < messages;
+    return credit_ >= messages;
+  }
 
   bool wait_line() {
     if (has_line()) [[likely]]
@@ -328,6 +338,8 @@ class ShmReceiver final : public Receiver {
       message_.data = line.body + payload;
     } else if (line.kind == shm::in_slot) {
       open_slot(line);
+    } else if (line.kind == shm::in_shared_slot) {
+      message_.data = shared_data_ + line.slot * slot_bytes_;
     } else if (line.kind == shm::shown || line.kind == shm::shown_to_answer) {
       if (!find_shown(line.body + payload, line.kind == shm::shown_to_answer)) return nullptr;
     } else {
@@ -376,8 +388,9 @@ class ShmReceiver final : public Receiver {
   bool is_waited_ = false;  // the last peek found nothing
   Message message_;
   Tag tag_;
-  const std::byte* data_ = nullptr;       // the peer's own slots
-  const std::byte* lent_data_ = nullptr;  // and those that it borrows: slot kMaxShmSlots and so on
+  const std::byte* data_ = nullptr;         // the peer's own slots
+  const std::byte* lent_data_ = nullptr;    // and those that it borrows: slot kMaxShmSlots and so on
+  const std::byte* shared_data_ = nullptr;  // those that several ranks read
   std::size_t slot_bytes_ = 0;
   bool has_proof_ = false;             // that the peer's memory can be read, or cannot
   shm::Reference* fetched_ = nullptr;  // being read at the moment

@@ -6,6 +6,7 @@
 //   wire, device (GPUs):                the bytes cross; copying and reducing go on beside them and cost only what they are slower.
 #pragma once
 
+#include <schedule/cursor.hpp>
 #include <schedule/op.hpp>
 #include <tuning/environment.hpp>
 
@@ -40,6 +41,9 @@ inline double time_at(double bytes, double rate) { return rate > 0 ? bytes / rat
 double receive_work(const MessageCost& cost, schedule::OpKind kind, std::uint8_t flags, double bytes);
 /// Nanoseconds of a core to send `bytes`.
 double send_work(const MessageCost& cost, double bytes);
+/// The same for one of a row of sends of the same bytes (schedule::SameSends): what goes through slots is copied by the first that can.
+/// `has_copied` is the strand's, kept from send to send.
+double send_work(const MessageCost& cost, const schedule::SameSends& same, double bytes, bool& has_copied);
 /// A local copy, or a reduce over `more` further sources.
 double local_work(const MessageCost& cost, schedule::OpKind kind, int more, double bytes);
 /// Nanoseconds that `bytes` occupy the way between two ranks alone (0 for memory).
