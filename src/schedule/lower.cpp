@@ -58,6 +58,33 @@ std::vector<Op> fuse_strand(const std::vector<Op>& ops) {
 
 bool reads_scratch(const Op& op) { return op.kind != OpKind::reduce && op.src.count > 0 && op.src.buffer == kScratch; }
 
+// Calls f(ref) for every source of a reduction.
+template <class F>
+void each_source(const Program& program, const Op& reduce, F&& f) {
+  f(reduce.src);
+  for (std::uint32_t i = 0; i < reduce.more_count; ++i) f(program.sources[reduce.more + i].ref);
+}
+
+// True when `reduce` reads each chunk that the round of receives brings, and no other reduction does.
+bool reads_all_alone(const Program& program, const Op& round, const Op& receive, const Op& reduce) {
+  const std::int32_t first = receive.dst.first;
+  const std::int32_t step = receive.dst.step[0];
+  std::vector<bool> is_read(static_cast<std::size_t>(round.operand), false);
+  bool is_alone = receive.modulus == 0 && step > 0 && receive.dst.step[1] == 0;
+  for (const Op& op : program.ops) {
+    if (op.kind != OpKind::reduce) continue;
+    each_source(program, op, [&](const Ref& ref) {
+      if (ref.buffer != kScratch) return;
+      if (ref.count != 1 || ref.step[0] != 0 || ref.step[1] != 0) is_alone = false;
+      const std::int32_t steps = is_alone ? (ref.first - first) / step : 0;
+      if (!is_alone || ref.first < first || (ref.first - first) % step != 0 || steps >= round.operand) return;
+      if (&op != &reduce || is_read[static_cast<std::size_t>(steps)]) is_alone = false;
+      is_read[static_cast<std::size_t>(steps)] = true;
+    });
+  }
+  return is_alone && std::find(is_read.begin(), is_read.end(), false) == is_read.end();
+}
+
 // A round of receives, one from each of several ranks, into scratch that nobody reads but the reduction behind it.
 void hold_addends(Program& program) {
   if (std::any_of(program.ops.begin(), program.ops.end(), reads_scratch)) return;
@@ -71,7 +98,8 @@ void hold_addends(Program& program) {
       if (!is_round || op.wire != Wire::element || op.dst.buffer != kScratch || op.dst.count != 1) continue;
       std::uint32_t next = i + 3;
       while (next < end && program.ops[next].kind == OpKind::wait) ++next;
-      if (next < end && program.ops[next].kind == OpKind::reduce && program.ops[next].dst.count == 1) op.flags |= kHeld;
+      if (next == end || program.ops[next].kind != OpKind::reduce || program.ops[next].dst.count != 1) continue;
+      if (reads_all_alone(program, round, op, program.ops[next])) op.flags |= kHeld;
     }
   }
 }

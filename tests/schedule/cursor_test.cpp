@@ -1,8 +1,10 @@
 // The cursor walks loops, pieces and empty strands; lowering fuses what may be fused.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <schedule/builder.hpp>
 #include <schedule/cursor.hpp>
+#include <schedule/registry.hpp>
 #include <vector>
 
 namespace peal::schedule {
@@ -107,18 +109,34 @@ TEST(StrandCursor, KnowsWhichSendsTakeTheSameBytes) {
   EXPECT_EQ(same, expected);
 }
 
+TEST(Lowering, LeavesContributionsWhereTheyCameInDirectReductions) {
+  for (const auto& [collective, name] : {std::pair{Collective::all_reduce, "one_shot"},
+                                         {Collective::all_reduce, "two_shot"},
+                                         {Collective::reduce_scatter, "direct"},
+                                         {Collective::reduce, "direct"}}) {
+    Request request;
+    request.collective = collective;
+    request.ranks = 5;
+    const Schedule schedule = *make_schedule(**find_algorithm(collective, name), request);
+    const Program program = program_for(schedule, 0);
+    EXPECT_TRUE(std::any_of(program.ops.begin(), program.ops.end(), [](const Op& op) { return (op.flags & kHeld) != 0; })) << name;
+  }
+}
+
 TEST(Lowering, LeavesContributionsWhereTheyCameOnlyIfOneReductionReadsThem) {
-  const auto is_held = [](bool is_read_again, bool fuse) {
+  const auto is_held = [](bool is_read_again, bool fuse, int read_chunk = 1) {
     RankBuilder builder;
     StrandBuilder strand = builder.strand("test");
     strand.loop(2, [&] { strand.recv(1, scratch(0).by(1)).peer_step = 1; });
-    const std::vector<Source> sources = {{input(0), -1}, {scratch(0), -1}, {scratch(1), -1}};
+    const std::vector<Source> sources = {{input(0), -1}, {scratch(0), -1}, {scratch(read_chunk), -1}};
     strand.reduce(output(0), sources, true);
     if (is_read_again) strand.send(1, scratch(0));
     return (lower(builder.take(), 0, 3, fuse).ops[1].flags & kHeld) != 0;
   };
   EXPECT_TRUE(is_held(false, true));
   EXPECT_FALSE(is_held(true, true));
+  EXPECT_FALSE(is_held(false, true, 2)) << "one of the contributions is not read";
+  EXPECT_FALSE(is_held(false, true, 0)) << "one of them is read twice";
   EXPECT_FALSE(is_held(false, false)) << "programs as they were built";
 }
 
