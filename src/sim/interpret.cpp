@@ -194,8 +194,7 @@ void World::issued(Index index) {
   }
   if (s.out != kNobody && channels_[s.out].cost.is_memory) {
     const Channel& out = channels_[s.out];
-    const bool is_alone = op.kind != OpKind::send || !plan_.is_one_message_an_op();
-    const schedule::SameSends same = is_alone ? schedule::SameSends{} : s.cursor.same_sends(ranks_[at(s.rank)].program);
+    const schedule::SameSends same = plan_.is_one_message_an_op() ? s.cursor.same_sends(ranks_[at(s.rank)].program) : schedule::SameSends{};
     work += tuning::send_work(out.cost, same, plan_.sent_of(op, s.bytes), s.has_copied);
     if (side == nullptr) side = out.cost.is_written_in_place ? &out.wire : &out.write_side;
   }

@@ -56,11 +56,12 @@ bool ShmSender::send_shared(const std::byte* room, std::size_t bytes, const Tag*
   if (!wait_line()) return false;
   ShmLine& line = lines_[sent_ & line_mask_];
   put_tag(line, tag);
-  owner_->shared_slot(room).readings.push_back({this, sent_ + 1});
-  commit(line, shm::in_shared_slot, bytes, static_cast<std::uint32_t>(owner_->shared_number(room)));
+  const std::size_t number = owner_->shared_number(room);
+  owner_->shared_slots_[number].readings.push_back({this, sent_ + 1});
+  commit(line, shm::in_shared_slot, bytes, static_cast<std::uint32_t>(number));
   return true;
 }
 
-void ShmSender::end_shared(const std::byte* room) { owner_->shared_slot(room).is_held = false; }
+void ShmSender::end_shared(const std::byte* room) { owner_->shared_slots_[owner_->shared_number(room)].is_held = false; }
 
 }  // namespace peal::transport

@@ -212,8 +212,7 @@ Stamp Walk::do_messages(int index, const BoundOp& bound, Stamp when, double byte
   if (out != nullptr) {
     const double sent = plan_.sent_of(op, bytes);
     Strand& s = strands_[at(index)];
-    const bool is_alone = op.kind != OpKind::send || !plan_.is_one_message_an_op();
-    const schedule::SameSends same = is_alone ? schedule::SameSends{} : s.cursor.same_sends(programs_[at(rank)]);
+    const schedule::SameSends same = plan_.is_one_message_an_op() ? s.cursor.same_sends(programs_[at(rank)]) : schedule::SameSends{};
     when = send_out(*out, rank, to, when, sent, send_work(out->cost, same, sent, s.has_copied));
   }
   if (in != nullptr) note_free(*in, when);

@@ -77,7 +77,7 @@ class StrandCursor {
     settle(program);
   }
 
-  /// Of the send at hand.
+  /// Of the op at hand; none where it is no send.
   SameSends same_sends(const Program& program) const {
     const Op& op = program.ops[at_];
     SameSends same;

@@ -77,7 +77,6 @@ class ShmTransport final : public Transport {
   void rest_now();
   bool find_shared_data();
   std::byte* acquire_shared();
-  SharedSlot& shared_slot(const std::byte* room) { return shared_slots_[shared_number(room)]; }
   std::size_t shared_number(const std::byte* room) const { return static_cast<std::size_t>(room - shared_data_) / layout_.slot_bytes; }
   static bool is_released(SharedSlot& slot);
   void rest_shared();
