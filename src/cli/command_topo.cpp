@@ -2,6 +2,8 @@
 #include <CLI/CLI.hpp>
 #include <cli/cluster_words.hpp>
 #include <cli/commands.hpp>
+#include <cli/measure_ranks.hpp>
+#include <discovery/discover.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <topology/describe.hpp>
@@ -13,7 +15,7 @@ namespace {
 
 struct TopoWords {
   ClusterWords cluster;
-  bool matrix = false, links = false;
+  bool matrix = false, links = false, measure = false;
   std::string svg, form, json;
 };
 
@@ -25,8 +27,31 @@ Result<std::string> exported(const topology::Graph& graph, const std::string& fo
   return fail(ErrorCode::invalid_argument, "there is no export form \"{}\"; type dot or yaml", form);
 }
 
+/// This host with measured figures.
+Result<topology::Cluster> measured_host(const TopoWords& words) {
+  if (!words.cluster.machine.empty() || !words.cluster.file.empty())
+    return fail(ErrorCode::invalid_argument, "--measure measures this host; leave out --machine and --file");
+  PEAL_ASSIGN(const discovery::HostMeasurements measured, discovery::measure_host());
+  PEAL_ASSIGN(topology::Graph host, discovery::discover_host({}, &measured));
+  if (words.cluster.nodes > 1) return topology::build_cluster(std::move(host), words.cluster.nodes);
+  return topology::Cluster(std::move(host));
+}
+
+/// Under a launcher: all ranks call it, rank 0 writes.
+Result<int> show_pairs(const TopoWords& words, const bootstrap::Job& job) {
+  PEAL_ASSIGN(const std::optional<RankMeasurements> found, measure_ranks(job));
+  if (!found) return 0;
+  if (words.json != "-") PEAL_TRY(write_output("-", rank_measurements_text(*found)));
+  if (!words.json.empty()) PEAL_TRY(write_output(words.json, rank_measurements_json(*found)));
+  return 0;
+}
+
 Result<int> show(const TopoWords& words) {
-  PEAL_ASSIGN(const topology::Cluster cluster, cluster_of(words.cluster));
+  if (words.measure) {
+    PEAL_ASSIGN(const bootstrap::Job job, bootstrap::job_from_environment());
+    if (job.size > 1) return show_pairs(words, job);
+  }
+  PEAL_ASSIGN(const topology::Cluster cluster, words.measure ? measured_host(words) : cluster_of(words.cluster));
   PEAL_ASSIGN(const topology::Graph graph, cluster.graph(1 << 16));
   bool said = false;
   if (!words.svg.empty()) {
@@ -71,6 +96,8 @@ void add_topo(CLI::App& app, Action& action) {
   add_cluster_options(*command, words->cluster);
   command->add_flag("--matrix", words->matrix, "Path classes between devices, as nvidia-smi topo -m prints them");
   command->add_flag("--links", words->links, "One line a link: kind, count, GB/s, latency, source");
+  command->add_flag("--measure", words->measure,
+                    "Measure cores, memory and loopback of this host; under peal run: every pair of ranks, and which hosts share a rack");
   command->add_option("--svg", words->svg, "Draw a node into a file");
   command->add_option("--export", words->form, "Print as dot or yaml");
   command->add_option("--json", words->json, "Write devices and links as JSON to a file, or - for standard output");
