@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <base/clock.hpp>
+#include <cli/bench.hpp>
 #include <cli/measure_ranks.hpp>
 #include <comm/core.hpp>
 #include <ctime>
@@ -11,7 +12,7 @@ namespace peal::cli {
 namespace {
 
 constexpr std::uint64_t kSmall = 8, kLarge = 1 << 20;
-constexpr int kRounds = 7, kSmallTrips = 60, kLargeTrips = 4;
+constexpr int kRounds = 24, kSmallTrips = 20, kLargeTrips = 1;
 
 class Pairs {
  public:
@@ -50,7 +51,7 @@ class Pairs {
     return core_.run_group({transfer});
   }
 
-  /// Median over rounds, the first of which warms up.
+  /// Lower quartile of rounds, the first of which warms up: others' work on the machine only ever makes a round longer.
   Result<double> trip(int peer, bool begins, std::uint64_t bytes, int trips) {
     std::vector<double> rounds;
     for (int round = 0; round <= kRounds; ++round) {
@@ -61,8 +62,8 @@ class Pairs {
       }
       if (round > 0) rounds.push_back(static_cast<double>(now_ns() - begin) / (2 * trips));
     }
-    std::nth_element(rounds.begin(), rounds.begin() + kRounds / 2, rounds.end());
-    return rounds[kRounds / 2];
+    std::nth_element(rounds.begin(), rounds.begin() + kRounds / 4, rounds.end());
+    return rounds[kRounds / 4];
   }
 
   comm::Core& core_;
@@ -154,7 +155,9 @@ Result<std::optional<RankMeasurements>> measure_ranks(const bootstrap::Job& job)
   if (job.size > kMostMeasuredRanks)
     return fail(ErrorCode::invalid_argument, "{} ranks make too many pairs to be measured in turn; start one rank a host, at most {}",
                 job.size, kMostMeasuredRanks);
-  PEAL_ASSIGN(const std::shared_ptr<comm::Core> core, comm::Core::world(job, {}));
+  comm::CoreOptions options;
+  PEAL_ASSIGN(options.transport, transport_of({}));
+  PEAL_ASSIGN(const std::shared_ptr<comm::Core> core, comm::Core::world(job, options));
   PEAL_ASSIGN(const std::vector<double> mine, Pairs(*core).measure());
   std::vector<double> all(mine.size() * static_cast<std::size_t>(core->size()));
   comm::Call gather{Collective::all_gather};
