@@ -148,6 +148,37 @@ Result<std::vector<int>> ends_of(YamlFields& fields, std::string_view key, const
   return ends;
 }
 
+/// Which ends of a link's two lists are wired to each other.
+Result<std::vector<std::pair<int, int>>> pairs_of(const std::string& join, const std::vector<int>& a, const std::vector<int>& b,
+                                                  std::size_t most, const std::string& where) {
+  const bool is_each = join == "each" || join == "mesh";
+  if (!is_each && join != "pair" && join != "group") {
+    return fail(ErrorCode::corrupt,
+                "{}: join is '{}': write each (all with all), pair (first with first), group (equal shares of a with each of b) or mesh "
+                "(every two of a)",
+                where, join);
+  }
+  if (join == "pair" && a.size() != b.size())
+    return fail(ErrorCode::corrupt, "{}: join: pair needs as many ids in a ({}) as in b ({})", where, a.size(), b.size());
+  if (join == "group" && a.size() % b.size() != 0)
+    return fail(ErrorCode::corrupt, "{}: join: group needs equal shares, {} ids in a over {} in b leave some over", where, a.size(),
+                b.size());
+  if (join == "mesh" && a != b)
+    return fail(ErrorCode::corrupt, "{}: join: mesh wires the ids of a to each other: write the same in b", where);
+  const std::size_t count = join == "each" ? a.size() * b.size() : join == "mesh" ? a.size() * (a.size() - 1) / 2 : a.size();
+  if (count > most) {
+    return fail(ErrorCode::corrupt, "{}: more than {} links: describe one node and repeat it with `nodes:`", where, kMostLinks);
+  }
+  std::vector<std::pair<int, int>> pairs;
+  pairs.reserve(count);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (join == "pair") pairs.emplace_back(a[i], b[i]);
+    if (join == "group") pairs.emplace_back(a[i], b[i / (a.size() / b.size())]);
+    for (std::size_t k = join == "mesh" ? i + 1 : 0; is_each && k < b.size(); ++k) pairs.emplace_back(a[i], b[k]);
+  }
+  return pairs;
+}
+
 Status read_link(const YamlNode& node, const std::string& file, Graph& graph) {
   PEAL_ASSIGN(YamlFields fields, YamlFields::of(node, file, "link"));
   PEAL_ASSIGN(const std::vector<int> a, ends_of(fields, "a", graph));
@@ -165,22 +196,14 @@ Status read_link(const YamlNode& node, const std::string& file, Graph& graph) {
   PEAL_ASSIGN(link.usable_source, fields.text("usable_source", link.source));
   PEAL_ASSIGN(const std::string join, fields.text("join", "each"));
   PEAL_TRY(fields.finish());
-  if (join != "each" && join != "pair")
-    return fail(ErrorCode::corrupt, "{}: join is '{}': write each (all with all) or pair (first with first)", fields.where(), join);
-  if (join == "pair" && a.size() != b.size()) {
-    return fail(ErrorCode::corrupt, "{}: join: pair needs as many ids in a ({}) as in b ({})", fields.where(), a.size(), b.size());
-  }
   link.bandwidth = Bandwidth::gigabytes(line);
   link.usable = Bandwidth::gigabytes(usable);
   link.latency = {latency};
-  const std::size_t count = join == "pair" ? a.size() : a.size() * b.size();
-  if (static_cast<std::size_t>(graph.link_count()) + count > kMostLinks) {
-    return fail(ErrorCode::corrupt, "{}: more than {} links: describe one node and repeat it with `nodes:`", fields.where(), kMostLinks);
-  }
-  for (std::size_t i = 0; i < count; ++i) {
+  PEAL_ASSIGN(const auto pairs, pairs_of(join, a, b, static_cast<std::size_t>(kMostLinks - graph.link_count()), fields.where()));
+  for (const auto& [from, to] : pairs) {
     Link one = link;
-    one.a = join == "pair" ? a[i] : a[i / b.size()];
-    one.b = join == "pair" ? b[i] : b[i % b.size()];
+    one.a = from;
+    one.b = to;
     if (auto added = graph.add_link(std::move(one)); !added)
       return fail(ErrorCode::corrupt, "{}: {}", fields.where(), added.error().message);
   }

@@ -6,7 +6,8 @@
 //   devices:                 # or a machine spelled out; "gpu[0-7]" stands for eight ids
 //     - {id: "gpu[0-1]", kind: gpu, name: RTX 4090}
 //     - {id: cpu0, kind: cpu}
-//   links:                   # join: each (default: every a with every b) or pair (first with first ...)
+//   links:                   # join: each (default: every a with every b), pair (first with first), group (equal shares of a with each
+//                            # of b: the first half of a with the first of two) or mesh (every two of a; b says the same)
 //     - {a: "gpu[0-1]", b: cpu0, kind: pcie, GBps: 31.5, source: PCIe 4.0 x16}
 //   ranks: gpu               # optional: the kind of device that ranks are placed on
 //   nodes: 2                 # optional: so many copies, joined by those of their NICs that have a port and a rail
