@@ -42,6 +42,7 @@ const char* colour_of(LinkKind kind) {
   switch (kind) {
     case LinkKind::nvlink:
     case LinkKind::c2c:
+    case LinkKind::hccs:
     case LinkKind::xgmi: return "#76b900";
     case LinkKind::pcie: return "#2f6fbf";
     case LinkKind::sys: return "#78909c";

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint32_t bit(LinkKind kind) { return 1u << static_cast<unsigned>(kind); }
 constexpr std::uint32_t bit(DeviceKind kind) { return 1u << static_cast<unsigned>(kind); }
 
-constexpr std::uint32_t kGpuLinks = bit(LinkKind::nvlink) | bit(LinkKind::c2c) | bit(LinkKind::xgmi);
+constexpr std::uint32_t kGpuLinks = bit(LinkKind::nvlink) | bit(LinkKind::c2c) | bit(LinkKind::xgmi) | bit(LinkKind::hccs);
 constexpr std::uint32_t kMemoryLinks = bit(LinkKind::shm) | bit(LinkKind::memory);
 constexpr std::uint32_t kNetworkLinks = bit(LinkKind::infiniband) | bit(LinkKind::ethernet);
 constexpr std::uint32_t kInsideLinks = kGpuLinks | kMemoryLinks | bit(LinkKind::pcie) | bit(LinkKind::sys);

@@ -1,6 +1,7 @@
 // Our own YAML form of machines and clusters; the form itself is described in topology/machine.hpp.
 #include <charconv>
 #include <filesystem>
+#include <topology/link_catalogue.hpp>
 #include <topology/machine.hpp>
 
 #include "yaml_tree.hpp"
@@ -51,7 +52,7 @@ Result<std::vector<std::string>> expand(const std::string& pattern, const std::s
 template <class Kind>
 tl::unexpected<Failure> unknown_kind(const std::string& where, std::string_view word) {
   std::vector<std::string_view> names;
-  for (int k = 0; k < 10; ++k) names.push_back(name_of(static_cast<Kind>(k)));
+  for (int k = 0; !name_of(static_cast<Kind>(k)).empty(); ++k) names.push_back(name_of(static_cast<Kind>(k)));
   return fail(ErrorCode::corrupt, "{}: '{}' is no kind; known are {}", where, word, fmt::join(names, ", "));
 }
 
@@ -61,31 +62,75 @@ Result<DeviceKind> read_device_kind(YamlFields& fields) {
   return unknown_kind<DeviceKind>(fields.where(*fields.find("kind")), word);
 }
 
-Result<LinkKind> read_link_kind(YamlFields& fields) {
+/// What a link and a port say alike. A generation of data/links that `of:` names fills in what is not written beside it.
+struct Wire {
+  LinkKind kind = LinkKind::pcie;
+  Bandwidth bandwidth;
+  Bandwidth usable;
+  Nanoseconds latency;
+  std::string scope;
+  std::string source;
+  std::string usable_source;  ///< empty: nothing better than the line rate is known
+  std::string latency_source;
+};
+
+/// The generation that `of:` names, or null.
+Result<const LinkGeneration*> read_generation(YamlFields& fields) {
+  if (!fields.has("of")) return nullptr;
+  PEAL_ASSIGN(const std::string name, fields.text("of"));
+  auto found = link_generation(name);
+  if (!found) return fail(found.error().code, "{}: {}", fields.where(*fields.find("of")), found.error().message);
+  return *found;
+}
+
+Result<LinkKind> read_link_kind(YamlFields& fields, const LinkGeneration* of) {
+  if (of != nullptr && !fields.has("kind")) return of->kind;
   PEAL_ASSIGN(const std::string word, fields.text("kind"));
   if (const auto kind = link_kind_of(word)) return *kind;
   return unknown_kind<LinkKind>(fields.where(*fields.find("kind")), word);
 }
 
+/// Who said the line rate: the file's own source says how it is wired, and where `of:` gives the rate its source is named too.
+Result<std::string> read_line_source(YamlFields& fields, const LinkGeneration* of) {
+  PEAL_ASSIGN(const std::string own, fields.text("source", ""));
+  if (of == nullptr || fields.has("GBps")) return own.empty() ? fmt::format("declared in {}", fields.where()) : own;
+  return own.empty() ? of->origin() : fmt::format("{}; {}", own, of->origin());
+}
+
+Result<Wire> read_wire(YamlFields& fields) {
+  PEAL_ASSIGN(const LinkGeneration* of, read_generation(fields));
+  Wire wire;
+  PEAL_ASSIGN(wire.kind, read_link_kind(fields, of));
+  const bool has_line = of == nullptr || fields.has("GBps");
+  const bool has_usable = of == nullptr || fields.has("usable_GBps") || of->usable_source.empty();
+  wire.bandwidth = has_line ? Bandwidth{} : of->bandwidth;
+  if (has_line) {
+    PEAL_ASSIGN(const double line, fields.number("GBps", 1e-6, kMostGBps));
+    wire.bandwidth = Bandwidth::gigabytes(line);
+  }
+  // A wire that is declared slower than its generation cannot carry what the generation carries.
+  wire.usable = has_usable ? wire.bandwidth : std::min(of->usable, wire.bandwidth);
+  if (fields.has("usable_GBps")) {
+    PEAL_ASSIGN(const double usable, fields.number("usable_GBps", 1e-6, kMostGBps));
+    wire.usable = Bandwidth::gigabytes(usable);
+  }
+  PEAL_ASSIGN(wire.latency.value, fields.number("latency_ns", 0, kMostNanoseconds, of == nullptr ? 0 : of->latency.value));
+  PEAL_ASSIGN(wire.scope, fields.text("scope", of == nullptr ? std::string() : of->scope));
+  PEAL_ASSIGN(wire.source, read_line_source(fields, of));
+  PEAL_ASSIGN(wire.usable_source, fields.text("usable_source", has_usable ? std::string() : of->usable_source));
+  PEAL_ASSIGN(wire.latency_source,
+              fields.text("latency_source", of == nullptr || fields.has("latency_ns") ? std::string() : of->latency_source));
+  return wire;
+}
+
 Result<Port> read_port(const YamlNode& node, const std::string& file) {
   PEAL_ASSIGN(YamlFields fields, YamlFields::of(node, file, "port"));
-  Port port;
-  PEAL_ASSIGN(port.kind, read_link_kind(fields));
-  if (!is_network(port.kind)) return fail(ErrorCode::corrupt, "{}: a port is infiniband or ethernet", fields.where());
-  PEAL_ASSIGN(const double line, fields.number("GBps", 1e-6, kMostGBps));
-  PEAL_ASSIGN(const double usable, fields.number("usable_GBps", 1e-6, kMostGBps, line));
-  PEAL_ASSIGN(const double latency, fields.number("latency_ns", 0, kMostNanoseconds, 0));
-  PEAL_ASSIGN(port.scope, fields.text("scope", ""));
-  PEAL_ASSIGN(port.source, fields.text("source", fmt::format("declared in {}", fields.where())));
-  for (std::string_view key : {"usable_source", "latency_source"}) {
-    PEAL_ASSIGN(const std::string source, fields.text(key, ""));
-    if (!source.empty()) port.source += fmt::format("; {}: {}", key.substr(0, key.find('_')), source);
-  }
+  PEAL_ASSIGN(Wire wire, read_wire(fields));
   PEAL_TRY(fields.finish());
-  port.bandwidth = Bandwidth::gigabytes(line);
-  port.usable = Bandwidth::gigabytes(usable);
-  port.latency = {latency};
-  return port;
+  if (!is_network(wire.kind)) return fail(ErrorCode::corrupt, "{}: a port is infiniband or ethernet", fields.where());
+  if (!wire.usable_source.empty()) wire.source += "; usable: " + wire.usable_source;
+  if (!wire.latency_source.empty()) wire.source += "; latency: " + wire.latency_source;
+  return Port{wire.kind, wire.bandwidth, wire.usable, wire.latency, std::move(wire.scope), std::move(wire.source)};
 }
 
 Status read_attributes(const YamlNode& node, const std::string& file, const std::string& source, Device& device) {
@@ -184,21 +229,19 @@ Status read_link(const YamlNode& node, const std::string& file, Graph& graph) {
   PEAL_ASSIGN(const std::vector<int> a, ends_of(fields, "a", graph));
   PEAL_ASSIGN(const std::vector<int> b, ends_of(fields, "b", graph));
   Link link;
-  PEAL_ASSIGN(link.kind, read_link_kind(fields));
-  PEAL_ASSIGN(const double line, fields.number("GBps", 1e-6, kMostGBps));
-  PEAL_ASSIGN(const double usable, fields.number("usable_GBps", 1e-6, kMostGBps, line));
-  PEAL_ASSIGN(const double latency, fields.number("latency_ns", 0, kMostNanoseconds, 0));
+  PEAL_ASSIGN(Wire wire, read_wire(fields));
   PEAL_ASSIGN(link.count, fields.integer("count", 1, 1'000'000, 1));
   PEAL_ASSIGN(link.is_shared, fields.flag("shared", false));
-  PEAL_ASSIGN(link.scope, fields.text("scope", ""));
   PEAL_ASSIGN(link.host_bridge, fields.integer("host_bridge", -1, kMostDevices, -1));
-  PEAL_ASSIGN(link.source, fields.text("source", fmt::format("declared in {}", fields.where())));
-  PEAL_ASSIGN(link.usable_source, fields.text("usable_source", link.source));
   PEAL_ASSIGN(const std::string join, fields.text("join", "each"));
   PEAL_TRY(fields.finish());
-  link.bandwidth = Bandwidth::gigabytes(line);
-  link.usable = Bandwidth::gigabytes(usable);
-  link.latency = {latency};
+  link.kind = wire.kind;
+  link.bandwidth = wire.bandwidth;
+  link.usable = wire.usable;
+  link.latency = wire.latency;
+  link.scope = std::move(wire.scope);
+  link.source = std::move(wire.source);
+  link.usable_source = wire.usable_source.empty() ? link.source : std::move(wire.usable_source);
   PEAL_ASSIGN(const auto pairs, pairs_of(join, a, b, static_cast<std::size_t>(kMostLinks - graph.link_count()), fields.where()));
   for (const auto& [from, to] : pairs) {
     Link one = link;

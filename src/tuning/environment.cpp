@@ -230,6 +230,7 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
     const bool polls_sockets = environment.is_by_sockets(0) || environment.is_by_sockets(1);
     environment.core_switch = polls_sockets ? defaults.core_switch_polling : defaults.core_switch;
     environment.same_core_gain = defaults.same_core_gain;
+    environment.fetch_share = defaults.fetch_share;
   }
   offer_protocols(environment, options);
   if (environment.is_host) {

@@ -27,10 +27,10 @@ enum class DeviceKind : std::uint8_t {
   loopback,  ///< the network stack of a host talking to itself
 };
 
-enum class LinkKind : std::uint8_t { nvlink, c2c, xgmi, pcie, sys, shm, memory, loopback, infiniband, ethernet };
+enum class LinkKind : std::uint8_t { nvlink, c2c, xgmi, pcie, sys, shm, memory, loopback, infiniband, ethernet, hccs };
 
-std::string_view name_of(DeviceKind kind) noexcept;  ///< "pcie_switch"
-std::string_view name_of(LinkKind kind) noexcept;    ///< "nvlink"
+std::string_view name_of(DeviceKind kind) noexcept;  ///< "pcie_switch"; empty past the last kind
+std::string_view name_of(LinkKind kind) noexcept;    ///< "nvlink"; likewise
 std::optional<DeviceKind> device_kind_of(std::string_view text) noexcept;
 std::optional<LinkKind> link_kind_of(std::string_view text) noexcept;
 bool is_network(LinkKind kind) noexcept;  ///< infiniband, ethernet

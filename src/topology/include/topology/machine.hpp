@@ -9,6 +9,7 @@
 //   links:                   # join: each (default: every a with every b), pair (first with first), group (equal shares of a with each
 //                            # of b: the first half of a with the first of two) or mesh (every two of a; b says the same)
 //     - {a: "gpu[0-1]", b: cpu0, kind: pcie, GBps: 31.5, source: PCIe 4.0 x16}
+//     - {a: gpu0, b: gpu1, of: nvlink-3, count: 4}     # or by its generation (link_catalogue.hpp); what is written beside `of:` wins
 //   ranks: gpu               # optional: the kind of device that ranks are placed on
 //   nodes: 2                 # optional: so many copies, joined by those of their NICs that have a port and a rail
 //
