@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <topology/describe.hpp>
 #include <topology/machine.hpp>
+#include <tuning/placement.hpp>
+#include <tuning/ring_report.hpp>
 
 namespace peal::cli {
 
@@ -13,7 +15,8 @@ namespace {
 
 struct TopoWords {
   ClusterWords cluster;
-  bool matrix = false, links = false;
+  bool matrix = false, links = false, rings = false;
+  int ranks = 0;
   std::string svg, form, json;
 };
 
@@ -25,8 +28,20 @@ Result<std::string> exported(const topology::Graph& graph, const std::string& fo
   return fail(ErrorCode::invalid_argument, "there is no export form \"{}\"; type dot or yaml", form);
 }
 
+Result<int> show_rings(const topology::Cluster& cluster, const TopoWords& words) {
+  const int ranks = words.ranks > 0 ? words.ranks : cluster.ranks();
+  if (ranks > cluster.ranks()) return fail(ErrorCode::invalid_argument, "--ranks {}: there are places for {} only", ranks, cluster.ranks());
+  const std::vector<int> devices = tuning::spread(cluster, ranks);
+  const topology::Resources resources(cluster);
+  PEAL_ASSIGN(const tuning::RingReport report, tuning::report_rings(resources, devices));
+  if (!words.json.empty()) PEAL_TRY(write_output(words.json, tuning::rings_json(resources, devices, report) + "\n"));
+  if (words.json != "-") PEAL_TRY(write_output("-", tuning::describe_rings(resources, devices, report)));
+  return 0;
+}
+
 Result<int> show(const TopoWords& words) {
   PEAL_ASSIGN(const topology::Cluster cluster, cluster_of(words.cluster));
+  if (words.rings) return show_rings(cluster, words);
   PEAL_ASSIGN(const topology::Graph graph, cluster.graph(1 << 16));
   bool said = false;
   if (!words.svg.empty()) {
@@ -71,6 +86,9 @@ void add_topo(CLI::App& app, Action& action) {
   add_cluster_options(*command, words->cluster);
   command->add_flag("--matrix", words->matrix, "Path classes between devices, as nvidia-smi topo -m prints them");
   command->add_flag("--links", words->links, "One line a link: kind, count, GB/s, latency, source");
+  command->add_flag("--rings", words->rings, "The rings that ranks take, what they carry, and the most that any rings could");
+  command->add_option("--ranks", words->ranks, "With --rings: so many ranks (default: one on every device that takes one)")
+      ->check(CLI::Range(2, 1'000'000));
   command->add_option("--svg", words->svg, "Draw a node into a file");
   command->add_option("--export", words->form, "Print as dot or yaml");
   command->add_option("--json", words->json, "Write devices and links as JSON to a file, or - for standard output");
