@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::array<std::string_view, 10> kDeviceNames = {"gpu", "cpu",      "package",     "core",       "memory",
                                                            "nic", "nvswitch", "pcie_switch", "net_switch", "loopback"};
-constexpr std::array<std::string_view, 11> kLinkNames = {"nvlink", "c2c",      "xgmi",       "pcie",     "sys", "shm",
-                                                         "memory", "loopback", "infiniband", "ethernet", "hccs"};
+constexpr std::array<std::string_view, 11> kLinkNames = {"nvlink", "c2c",    "xgmi",     "hccs",       "pcie",    "sys",
+                                                         "shm",    "memory", "loopback", "infiniband", "ethernet"};
 
 /// Constants that belong to a kind of link unless the data says otherwise.
 std::string_view default_scope(LinkKind kind) {
