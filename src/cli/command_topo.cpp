@@ -1,10 +1,14 @@
 // peal topo and peal machines: how machines are wired.
+#include <algorithm>
+#include <array>
+#include <base/names.hpp>
 #include <CLI/CLI.hpp>
 #include <cli/cluster_words.hpp>
 #include <cli/commands.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <topology/describe.hpp>
+#include <topology/export.hpp>
 #include <topology/machine.hpp>
 #include <tuning/placement.hpp>
 #include <tuning/ring_report.hpp>
@@ -13,19 +17,41 @@ namespace peal::cli {
 
 namespace {
 
+constexpr int kMostSpelledOut = 1 << 17;  // devices
+
 struct TopoWords {
   ClusterWords cluster;
   bool matrix = false, links = false, rings = false;
-  int ranks = 0;
   std::string svg, form, json;
+  int ranks = 0;
 };
 
-Result<std::string> exported(const topology::Graph& graph, const std::string& form) {
-  if (form == "dot") return topology::export_dot(graph);
-  if (form == "yaml") return topology::export_yaml(graph);
-  if (form == "nccl-xml" || form == "gres" || form == "slurm-topology")
-    return fail(ErrorCode::unsupported, "this build cannot export {} yet; it can export dot and yaml", form);
-  return fail(ErrorCode::invalid_argument, "there is no export form \"{}\"; type dot or yaml", form);
+constexpr std::array<std::string_view, 9> kForms = {
+    "nccl-xml", "gres", "slurm-topology", "slurm-topology-block", "slurm-topology-yaml", "sbatch", "nvlink-status", "dot", "yaml"};
+
+Result<std::string> exported(const topology::Cluster& cluster, const TopoWords& words) {
+  using topology::SlurmForm;
+  // The script asks how many machines there are, never for each of them.
+  if (words.form == "sbatch") return topology::export_sbatch(cluster, words.ranks > 0 ? words.ranks : cluster.ranks());
+  PEAL_ASSIGN(const topology::Graph graph, cluster.graph(kMostSpelledOut));
+  if (words.form == "nccl-xml") return topology::export_nccl_topology(graph);
+  if (words.form == "gres") return topology::export_slurm_gres(graph);
+  if (words.form == "slurm-topology") return topology::export_slurm_topology(graph, SlurmForm::tree);
+  if (words.form == "slurm-topology-block") return topology::export_slurm_topology(graph, SlurmForm::block);
+  if (words.form == "slurm-topology-yaml") return topology::export_slurm_topology_yaml(graph);
+  if (words.form == "nvlink-status") return topology::export_nvlink_status(graph);
+  if (words.form == "dot") return topology::export_dot(graph);
+  return topology::export_yaml(graph);
+}
+
+Status check_form(const TopoWords& words) {
+  if (words.ranks < 0) return fail(ErrorCode::invalid_argument, "--ranks {} is no number of ranks; give 1 or more", words.ranks);
+  if (words.ranks > 0 && words.form != "sbatch" && !words.rings)
+    return fail(ErrorCode::invalid_argument, "--ranks says how large a job is: give it with --export sbatch or --rings");
+  if (words.form.empty() || std::find(kForms.begin(), kForms.end(), words.form) != kForms.end()) return {};
+  const std::string_view near = nearest(words.form, kForms.data(), kForms.size());
+  return fail(ErrorCode::invalid_argument, "there is no export form \"{}\"{}; type one of {}", words.form,
+              near.empty() ? std::string() : fmt::format(", did you mean {}?", near), fmt::join(kForms, ", "));
 }
 
 Result<int> show_rings(const topology::Cluster& cluster, const TopoWords& words) {
@@ -40,22 +66,24 @@ Result<int> show_rings(const topology::Cluster& cluster, const TopoWords& words)
 }
 
 Result<int> show(const TopoWords& words) {
+  PEAL_TRY(check_form(words));
   PEAL_ASSIGN(const topology::Cluster cluster, cluster_of(words.cluster));
   if (words.rings) return show_rings(cluster, words);
-  PEAL_ASSIGN(const topology::Graph graph, cluster.graph(1 << 16));
   bool said = false;
+  if (!words.form.empty()) {
+    PEAL_ASSIGN(const std::string text, exported(cluster, words));
+    PEAL_TRY(write_output("-", text));
+    said = true;
+    if (words.svg.empty() && words.json.empty() && !words.matrix && !words.links) return 0;
+  }
+  PEAL_ASSIGN(const topology::Graph graph, cluster.graph(kMostSpelledOut));
   if (!words.svg.empty()) {
-    PEAL_TRY(write_output(words.svg, topology::draw_svg(graph)));
-    said = words.svg == "-";
+    PEAL_TRY(write_output(words.svg, graph.node_count() > 1 ? topology::draw_fabric_svg(graph) : topology::draw_svg(graph)));
+    said = said || words.svg == "-";
   }
   if (!words.json.empty()) {
     PEAL_TRY(write_output(words.json, topology::describe_json(graph) + "\n"));
     said = said || words.json == "-";
-  }
-  if (!words.form.empty()) {
-    PEAL_ASSIGN(const std::string text, exported(graph, words.form));
-    PEAL_TRY(write_output("-", text));
-    said = true;
   }
   if (words.matrix) PEAL_TRY(write_output("-", topology::describe_matrix(graph)));
   if (words.links) PEAL_TRY(write_output("-", topology::describe_links(graph)));
@@ -82,15 +110,25 @@ void add_topo(CLI::App& app, Action& action) {
   auto words = std::make_shared<TopoWords>();
   CLI::App* command = app.add_subcommand("topo",
                                          "Show how this host, a machine of the catalogue or a described cluster is wired.\n"
-                                         "Example: peal topo --machine dgx-h100 --matrix");
+                                         "Example: peal topo --machine dgx-h100 --matrix\n"
+                                         "Others:  peal topo --machine dgx-h100 --nodes 32 --svg fabric.svg\n"
+                                         "         peal topo --machine dgx-a100 --export nccl-xml > topology.xml\n"
+                                         "         peal topo --machine dgx-a100 --nodes 4 --export sbatch --ranks 32 > job.sh");
   add_cluster_options(*command, words->cluster);
   command->add_flag("--matrix", words->matrix, "Path classes between devices, as nvidia-smi topo -m prints them");
   command->add_flag("--links", words->links, "One line a link: kind, count, GB/s, latency, source");
   command->add_flag("--rings", words->rings, "The rings that ranks take, what they carry, and the most that any rings could");
-  command->add_option("--ranks", words->ranks, "With --rings: so many ranks (default: one on every device that takes one)")
-      ->check(CLI::Range(2, 1'000'000));
-  command->add_option("--svg", words->svg, "Draw a node into a file");
-  command->add_option("--export", words->form, "Print as dot or yaml");
+  command->add_option("--svg", words->svg, "Draw into a file, or - for standard output: one machine, or a cluster and its fabric");
+  command->add_option("--export", words->form,
+                      "Print in a form of other tools:\n"
+                      "nccl-xml: NCCL's topology (NCCL_TOPO_FILE)\n"
+                      "gres: Slurm's gres.conf of one machine\n"
+                      "slurm-topology, slurm-topology-block: topology.conf as a tree, as blocks\n"
+                      "slurm-topology-yaml: topology.yaml with both\n"
+                      "sbatch: a batch script for a job of --ranks\n"
+                      "nvlink-status: as nvidia-smi nvlink --status prints it\n"
+                      "dot: Graphviz; yaml: Peal's own form");
+  command->add_option("--ranks", words->ranks, "Ranks of --rings, or of the job of --export sbatch (default: all of the cluster)");
   command->add_option("--json", words->json, "Write devices and links as JSON to a file, or - for standard output");
   command->callback([words, &action] { action = [words] { return show(*words); }; });
 }
