@@ -13,7 +13,7 @@
 #include <topology/export.hpp>
 
 #include "cpu_identity.hpp"
-#include "nccl_tree.hpp"
+#include "export_tree.hpp"
 
 namespace peal::topology {
 namespace {

@@ -1,4 +1,4 @@
-#include "nccl_tree.hpp"
+#include "export_tree.hpp"
 
 #include <fmt/format.h>
 
