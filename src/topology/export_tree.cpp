@@ -9,7 +9,9 @@
 namespace peal::topology {
 namespace {
 
-bool is_gpu_link(LinkKind kind) { return kind == LinkKind::nvlink || kind == LinkKind::c2c || kind == LinkKind::xgmi || kind == LinkKind::hccs; }
+bool is_gpu_link(LinkKind kind) {
+  return kind == LinkKind::nvlink || kind == LinkKind::c2c || kind == LinkKind::xgmi || kind == LinkKind::hccs;
+}
 
 bool hangs_below_cpus(DeviceKind kind) { return kind == DeviceKind::gpu || kind == DeviceKind::nic || kind == DeviceKind::pcie_switch; }
 
