@@ -4,8 +4,10 @@
 #include <map>
 #include <topology/constants.hpp>
 
+#include "attributes.hpp"
 #include "cores.hpp"
-#include "system_files.hpp"
+#include "kernel.hpp"
+#include "report.hpp"
 
 namespace peal::discovery {
 namespace {
@@ -59,6 +61,7 @@ class HostBuilder {
       Device device{
           .id = fmt::format("numa{}", fact.os_index), .kind = DeviceKind::cpu, .name = model_, .numa = fact.os_index, .source = "hwloc"};
       if (fact.memory_bytes > 0) device.attributes.push_back({"memory_bytes", std::to_string(fact.memory_bytes), "hwloc"});
+      add_host_attributes(roots_, device.attributes);
       PEAL_ASSIGN(const int index, graph_.add_device(std::move(device)));
       domains_.push_back(index);
       by_package[fact.package].push_back(index);
@@ -125,15 +128,18 @@ class HostBuilder {
     // A virtual device has no PCIe link: its bytes are copied by a core of the hypervisor.
     const Bandwidth rate = place.gigabytes > 0 ? Bandwidth::gigabytes(place.gigabytes) : defaults_.core_copy;
     const std::string source =
-        place.gigabytes > 0 ? place.source : "assumed: no PCIe link speed in sysfs (virtual device), taken for one core's copy rate";
+        place.gigabytes > 0 ? place.source : "assumed: no PCIe link speed in /sys (virtual device), taken for one core's copy rate";
+    const std::string place_source =
+        place.chain.empty() ? std::string() : fmt::format("read from the path of {}", place.chain.back().folder);
     int below = device;
     for (auto it = place.switches.rbegin(); it != place.switches.rend(); ++it) {
       const std::string id = "pcie-" + *it;
       const int known = graph_.find(id);
       int above = known;
       if (known < 0) {
-        PEAL_ASSIGN(above, graph_.add_device(
-                               {.id = id, .kind = DeviceKind::pcie_switch, .name = "PCIe switch", .numa = place.numa, .source = "sysfs"}));
+        PEAL_ASSIGN(above,
+                    graph_.add_device(
+                        {.id = id, .kind = DeviceKind::pcie_switch, .name = "PCIe switch", .numa = place.numa, .source = place_source}));
       }
       PEAL_TRY(join(below, above, LinkKind::pcie, rate, {}, source));
       below = above;
@@ -144,19 +150,26 @@ class HostBuilder {
 
   Status add_gpus() {
     const std::vector<GpuFact> gpus = find_gpus(roots_);
+    const std::vector<vendor::NvmlGpu> reports = gpus.empty() ? std::vector<vendor::NvmlGpu>() : ask_nvml(roots_);
     for (std::size_t i = 0; i < gpus.size(); ++i) {
       Device device{.id = fmt::format("gpu{}", i),
                     .kind = DeviceKind::gpu,
                     .name = gpus[i].name,
                     .numa = gpus[i].place.numa,
-                    .source = "sysfs PCI class"};
-      device.attributes.push_back({"pci", gpus[i].place.address, "sysfs"});
+                    .source = fmt::format("read from {}/bus/pci/devices/*/class", roots_.sys)};
+      add_pci_attributes(gpus[i].place, device.attributes);
+      for (const vendor::NvmlGpu& report : reports) {
+        if (report.pci != gpus[i].place.address) continue;
+        if (!report.name.empty()) device.name = report.name;
+        add_nvml_attributes(report, device.attributes);
+      }
       PEAL_ASSIGN(const int index, graph_.add_device(std::move(device)));
       PEAL_TRY(hang(index, gpus[i].place));
     }
     if (!gpus.empty())
-      graph_.add_warning(fmt::format(
-          "{} GPUs found by their PCI class; NVLink between them is not looked up yet, ranks are placed on cores", gpus.size()));
+      graph_.add_warning(fmt::format("{} found by PCI class; {}, and ranks are placed on cores", count_text(gpus.size(), "GPU"),
+                                     reports.empty() ? "without NVML nobody says whether NVLinks join them"
+                                                     : "their NVLinks stand in their attributes, not among the links"));
     return {};
   }
 
@@ -167,17 +180,17 @@ class HostBuilder {
                     .kind = DeviceKind::nic,
                     .name = nic.is_infiniband ? "InfiniBand" : "Ethernet",
                     .numa = nic.place.numa,
-                    .source = "sysfs"};
-      if (!nic.place.address.empty()) device.attributes.push_back({"pci", nic.place.address, "sysfs"});
-      device.attributes.push_back({"state", nic.is_up ? "up" : "down", "sysfs"});
+                    .source = fmt::format("read from {}", nic.folder)};
+      add_pci_attributes(nic.place, device.attributes);
+      add_nic_attributes(nic, device.attributes);
       topology::Port port{.kind = nic.is_infiniband ? LinkKind::infiniband : LinkKind::ethernet};
       port.bandwidth = nic.gigabytes > 0 ? Bandwidth::gigabytes(nic.gigabytes) : defaults_.unknown_nic;
-      port.source = nic.gigabytes > 0 ? nic.source : fmt::format("assumed: {} does not say", nic.source);
+      port.source = nic.gigabytes > 0 ? nic.source : fmt::format("assumed: not {}, which does not say", nic.source);
       device.port = std::move(port);
       if (nic.is_up) device.rail = rail++;
       if (nic.is_up && nic.gigabytes <= 0) {
         graph_.add_warning(
-            fmt::format("{}: the system does not say its speed ({} is -1 or unreadable, usual in virtual machines): {:g} GB/s assumed",
+            fmt::format("{}: the system does not say its speed ({}: -1 or unreadable, usual in virtual machines): {:g} GB/s assumed",
                         nic.name, nic.source, defaults_.unknown_nic.gigabytes()));
       }
       PEAL_ASSIGN(const int index, graph_.add_device(std::move(device)));
@@ -194,7 +207,9 @@ class HostBuilder {
                       "or far ({:g} ns), near is assumed",
                       defaults_.near_exchange.value, defaults_.far_exchange.value));
     }
-    const double quota = cpu_quota(roots_);
+    if (const std::string sign = container_sign(roots_); !sign.empty())
+      graph_.add_warning(fmt::format("this is a container ({}): limits of the host around it are not seen", sign));
+    const double quota = cpu_quota(roots_).cpus;
     if (quota > 0 && quota < static_cast<double>(facts_.cores.size())) {
       graph_.add_warning(fmt::format("the control group grants {:g} CPUs' time for {} cores: ranks beyond that wait for each other", quota,
                                      facts_.cores.size()));

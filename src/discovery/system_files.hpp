@@ -1,50 +1,55 @@
-// What /sys and /proc say about PCI devices and network interfaces, as plain facts. Missing files are missing facts, never errors.
+// Small files of /sys and /proc. Missing files are missing facts, never errors; whatever they hold, no more than 64 KiB of it is read.
 #pragma once
 
-#include <discovery/discover.hpp>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace peal::discovery {
 
-/// First line of a small file without the newline; nothing when it cannot be read.
+/// First line of a small file without the newline; nothing when it cannot be read or is empty.
 std::optional<std::string> read_line(const std::string& path);
+/// All of a small file, binary or not; nothing when it cannot be read.
+std::optional<std::string> read_text(const std::string& path);
+/// Lines of a small file; none when it cannot be read.
+std::vector<std::string> read_lines(const std::string& path);
+/// The number that a small file begins with.
+std::optional<double> read_number(const std::string& path);
 
-/// Where a device hangs in the PCI tree.
-struct PciPlace {
-  std::string address;                ///< "0000:17:00.0", empty for a device that is on no PCI bus
-  std::string root;                   ///< "pci0000:00", the host bridge
-  std::vector<std::string> switches;  ///< upstream ports of the switches from the host bridge down
-  int numa = -1;
-  double gigabytes = 0;  ///< of the negotiated link, each way; 0 when the system does not say
-  std::string source;    ///< of `gigabytes`
+/// While it lives, the files and folders that this thread asks for are noted.
+class Notes {
+ public:
+  Notes();
+  ~Notes();
+  Notes(const Notes&) = delete;
+  Notes& operator=(const Notes&) = delete;
+  const std::set<std::string>& paths() const { return paths_; }
+  /// Called by the functions of this header, and by those that look at a path in another way.
+  static void add(const std::string& path);
+
+ private:
+  std::set<std::string> paths_;
 };
 
-struct NicFact {
-  std::string name;  ///< "eth0", "mlx5_0"
-  bool is_infiniband = false;
-  bool is_up = false;
-  double gigabytes = 0;  ///< line rate, each way; 0 when the system does not say
-  std::string source;
-  PciPlace place;
+/// Names in a folder, sorted; none when it cannot be read.
+std::vector<std::string> entries_of(const std::string& folder);
+
+/// "0-3,8" as the kernel writes sets of processors and domains, ascending; what is not understood ends the list, at most 8192.
+std::vector<int> parse_list(std::string_view text);
+/// {0, 1, 2, 8} -> "0-2,8".
+std::string list_text(const std::vector<int>& numbers);
+
+/// "1 GPU", "2 GPUs", "no GPU".
+std::string count_text(std::size_t count, std::string_view noun);
+
+/// What a counter of the kernel stands at.
+struct Counter {
+  std::string name;  ///< "symbol_error"
+  unsigned long long value = 0;
 };
-
-struct GpuFact {
-  std::string name;
-  PciPlace place;
-};
-
-/// One direction of a PCIe link in GB/s, line rate after encoding: "16.0 GT/s PCIe", "16" -> 31.5; 0 when the text is not understood.
-double pcie_gigabytes(const std::string& speed, const std::string& width);
-
-std::vector<NicFact> find_nics(const Roots& roots);
-std::vector<GpuFact> find_gpus(const Roots& roots);
-
-/// Value of a key of /proc/cpuinfo ("model name"), first processor.
-std::string cpuinfo_value(const Roots& roots, const std::string& key);
-bool is_virtual_machine(const Roots& roots);
-/// CPUs' worth of time that the control group grants, 0 when it sets no limit.
-double cpu_quota(const Roots& roots);
+/// "symbol_error 12, link_downed 1"; empty for none.
+std::string counters_text(const std::vector<Counter>& counters);
 
 }  // namespace peal::discovery

@@ -187,6 +187,8 @@ std::string describe_json(const Graph& graph) {
                         {"source", d.port->source}};
     }
     for (const Attribute& a : d.attributes) device["attributes"][a.key] = a.value;
+    for (const Attribute& a : d.attributes)
+      if (!a.source.empty()) device["attribute_sources"][a.key] = a.source;
     device["source"] = d.source;
     root["devices"].push_back(std::move(device));
   }

@@ -1,58 +1,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <discovery/discover.hpp>
-#include <filesystem>
-#include <fstream>
 #include <topology/resources.hpp>
+
+#include "tree.hpp"
 
 namespace peal::discovery {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using topology::DeviceKind;
 using topology::Graph;
 using topology::PathClass;
 using topology::Via;
-
-/// A small tree like /sys and /proc, gone at the end of the test.
-class Tree {
- public:
-  Tree() {
-    std::string name = (fs::temp_directory_path() / "peal-discovery-XXXXXX").string();
-    root_ = ::mkdtemp(name.data());
-    fs::create_directories(root_ / "sys");
-    fs::create_directories(root_ / "proc/sys/kernel");
-    write("proc/cpuinfo", "processor\t: 0\nmodel name\t: Test CPU 9000\nflags\t\t: fpu sse2\n\nprocessor\t: 1\nflags\t: hypervisor\n");
-    write("proc/sys/kernel/osrelease", "6.1.0-test\n");
-  }
-  ~Tree() { fs::remove_all(root_); }
-  Tree(const Tree&) = delete;
-  Tree& operator=(const Tree&) = delete;
-
-  void write(const std::string& path, const std::string& text) {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
-  void link(const std::string& path, const std::string& target) {
-    fs::create_directories((root_ / path).parent_path());
-    fs::create_directory_symlink(root_ / target, root_ / path);
-  }
-  /// An Ethernet interface whose device is `device` below sys/devices.
-  void nic(const std::string& name, const std::string& device, const std::string& speed, const std::string& state = "up") {
-    fs::create_directories(root_ / "sys/devices" / device);
-    link("sys/class/net/" + name + "/device", "sys/devices/" + device);
-    write("sys/class/net/" + name + "/type", "1\n");
-    write("sys/class/net/" + name + "/speed", speed + "\n");
-    write("sys/class/net/" + name + "/operstate", state + "\n");
-  }
-  Roots roots(const std::string& machine) const { return {(root_ / "sys").string(), (root_ / "proc").string(), machine}; }
-
- private:
-  fs::path root_;
-};
 
 Graph discover(const Roots& roots) {
   auto graph = discover_host(roots);
@@ -187,7 +147,7 @@ TEST(Discover, GpusAreListedButRanksStayOnCores) {
   ASSERT_EQ(g.devices_of(DeviceKind::gpu).size(), 1u);
   EXPECT_NEAR(g.total_of(g.find("gpu0"), topology::LinkKind::pcie).gigabytes(), 63, 0.1);
   EXPECT_EQ(g.compute_devices(), g.devices_of(DeviceKind::core));
-  EXPECT_THAT(all_warnings(g), HasSubstr("1 GPUs found"));
+  EXPECT_THAT(all_warnings(g), HasSubstr("1 GPU found"));
 }
 
 TEST(Discover, VirtualMachinesAndQuotasAreSaid) {
@@ -197,6 +157,91 @@ TEST(Discover, VirtualMachinesAndQuotasAreSaid) {
   const std::string text = all_warnings(discover(tree.roots("core:4 pu:1")));
   EXPECT_THAT(text, HasSubstr("virtual machine"));
   EXPECT_THAT(text, HasSubstr("1.5 CPUs"));
+}
+
+/// The attribute's value; its source must name `file`.
+std::string attribute(const topology::Device& device, const char* key, const char* file) {
+  for (const auto& a : device.attributes) {
+    if (a.key != key) continue;
+    EXPECT_THAT(a.source, HasSubstr(file)) << key;
+    return a.value;
+  }
+  return "none";
+}
+
+TEST(Discover, PcieFactsStandInAttributesWithTheirFiles) {
+  Tree tree;
+  const std::string port = "pci0000:16/0000:16:01.0", gpu = port + "/0000:17:00.0";
+  tree.pcie(port, "16.0", "8", "32.0", "16");
+  tree.pcie(gpu, "16.0", "8", "16.0", "16");
+  tree.write("sys/devices/" + gpu + "/class", "0x030200\n");
+  tree.write("sys/devices/" + gpu + "/vendor", "0x10de\n");
+  tree.write("sys/devices/" + gpu + "/device", "0x20b0\n");
+  tree.write("sys/devices/" + gpu + "/aer_dev_correctable", "RxErr 4\nBadTLP 0\nTOTAL_ERR_COR 4\n");
+  tree.link("sys/bus/pci/devices/0000:17:00.0", "sys/devices/" + gpu);
+  const Graph g = discover(tree.roots("core:2 pu:1"));
+  const auto& device = g.device(g.find("gpu0"));
+  EXPECT_EQ(attribute(device, "pcie_width", "0000:17:00.0/current_link_width"), "8");
+  EXPECT_EQ(attribute(device, "pcie_width_capable", "0000:17:00.0/max_link_width"), "16");
+  EXPECT_EQ(attribute(device, "pcie_width_port", "0000:16:01.0/max_link_width"), "16");
+  EXPECT_EQ(attribute(device, "pcie_speed", "0000:17:00.0/current_link_speed"), "16");
+  EXPECT_EQ(attribute(device, "pcie_speed_port", "0000:16:01.0/max_link_speed"), "32");
+  EXPECT_EQ(attribute(device, "pcie_errors", "aer_dev"), "RxErr 4");
+  EXPECT_EQ(attribute(device, "model", "vendor"), "0x10de:0x20b0");
+}
+
+TEST(Discover, InterfacesSayMtuDuplexAndCarrierWithTheirFiles) {
+  Tree tree;
+  tree.nic("eth0", "pci0000:00/0000:00:02.0", "25000");
+  tree.write("sys/class/net/eth0/mtu", "9000\n");
+  tree.write("sys/class/net/eth0/duplex", "full\n");
+  tree.write("sys/class/net/eth0/carrier", "1\n");
+  tree.write("sys/class/net/eth0/statistics/rx_crc_errors", "5\n");
+  const Graph g = discover(tree.roots("core:2 pu:1"));
+  const auto& device = g.device(g.find("eth0"));
+  EXPECT_EQ(attribute(device, "mtu", "net/eth0/mtu"), "9000");
+  EXPECT_EQ(attribute(device, "duplex", "net/eth0/duplex"), "full");
+  EXPECT_EQ(attribute(device, "carrier", "net/eth0/carrier"), "1");
+  EXPECT_EQ(attribute(device, "errors", "net/eth0/statistics"), "rx_crc_errors 5");
+  EXPECT_EQ(attribute(device, "pcie_width", ""), "none");  // the system does not say
+}
+
+TEST(Discover, SecondInfiniBandPortsAreListedOnceTheyAreActive) {
+  Tree tree;
+  for (const char* port : {"1", "2", "3"}) {
+    const std::string folder = std::string("sys/class/infiniband/mlx5_0/ports/") + port + "/";
+    tree.write(folder + "link_layer", "InfiniBand\n");
+    tree.write(folder + "state", *port == '3' ? "1: DOWN\n" : "4: ACTIVE\n");
+    tree.write(folder + "phys_state", *port == '3' ? "2: Polling\n" : "5: LinkUp\n");
+    tree.write(folder + "rate", "400 Gb/sec (4X NDR)\n");
+  }
+  const Graph g = discover(tree.roots("core:2 pu:1"));
+  EXPECT_GE(g.find("mlx5_0"), 0);
+  ASSERT_GE(g.find("mlx5_0:2"), 0);
+  EXPECT_EQ(g.find("mlx5_0:3"), -1);
+  EXPECT_EQ(attribute(g.device(g.find("mlx5_0:2")), "ib_physical", "ports/2/phys_state"), "LinkUp");
+}
+
+TEST(Discover, ContainersAndNestedQuotasAreSaid) {
+  Tree tree;
+  tree.write("proc/self/cgroup", "0::/docker/4711/job\n");
+  tree.write("sys/fs/cgroup/docker/4711/cpu.max", "250000 100000\n");
+  tree.write("sys/fs/cgroup/docker/4711/job/cpu.max", "max 100000\n");
+  const Graph g = discover(tree.roots("core:4 pu:1"));
+  EXPECT_THAT(all_warnings(g), HasSubstr("2.5 CPUs"));
+  EXPECT_THAT(all_warnings(g), HasSubstr("container (the control group /docker/4711/job"));
+  EXPECT_EQ(attribute(g.device(g.find("numa0")), "cpu_quota", "docker/4711/cpu.max"), "2.5");
+  EXPECT_EQ(attribute(g.device(g.find("numa0")), "container", "self/cgroup"), "yes");
+}
+
+TEST(Discover, QuotasOfTheFirstVersionAreSaid) {
+  Tree tree;
+  tree.write("proc/self/cgroup", "4:memory:/a\n3:cpu,cpuacct:/a/../b\n2:cpu,cpuacct:/a\n");
+  tree.write("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "50000\n");
+  tree.write("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "100000\n");
+  tree.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
+  tree.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+  EXPECT_THAT(all_warnings(discover(tree.roots("core:4 pu:1"))), HasSubstr("0.5 CPUs"));
 }
 
 TEST(Discover, EmptyRootsAndBadTextsAreNoCrash) {

@@ -1,8 +1,29 @@
-// This host as a graph, found with hwloc, /sys and /proc. Every fact carries who said it: "hwloc", a file of /sys, "assumed: ...".
+// This host as a graph, found with hwloc, /sys, /proc and NVML. Every fact carries who said it: "hwloc", "read from FILE", "NVML",
+// "measured ...", or "assumed: ..." where the system does not say.
+//
+// Attributes of devices (each with its source):
+//   pci                                     PCI address, "0000:17:00.0" (GPUs, NICs)
+//   pcie_width, pcie_speed                  lanes and GT/s of the link as negotiated ("8", "16")
+//   pcie_width_capable, pcie_speed_capable  what the device itself could do
+//   pcie_width_port, pcie_speed_port        what the port above it could do; absent at the top and in most virtual machines
+//   pcie_errors                             corrected and other errors that AER has counted, "BadTLP 3, RxErr 1"; absent for none
+//   model                                   PCI ids or the adapter's type; equal for devices of one kind
+//   state                                   NICs: "up", "down"; InfiniBand's own words in ib_state and ib_physical
+//   mtu, duplex, carrier                    Ethernet, where the interface says so
+//   errors                                  counters of the port or wire that are not zero, "symbol_error 12"; absent for none
+//   nvlinks, nvlinks_active, nvlink_peers   NVML: links that the GPU has, those that are up, and addresses at their other ends
+//   cpus                                    cores: processors as the system numbers them
+//   memory_bytes                            NUMA domains
+//   virtual_machine, container, cpu_quota   NUMA domains: what shows that others decide about this host; absent where nothing does
+//   capacity_source                         who said the device's capacity
 #pragma once
 
 #include <string>
 #include <topology/graph.hpp>
+
+namespace peal::vendor {
+struct NvmlTable;
+}
 
 namespace peal::discovery {
 
@@ -10,7 +31,8 @@ namespace peal::discovery {
 struct Roots {
   std::string sys = "/sys";
   std::string proc = "/proc";
-  std::string hwloc_synthetic = {};  ///< hwloc's synthetic text ("numa:2 core:4 pu:1"); empty: this host
+  std::string hwloc_synthetic = {};         ///< hwloc's synthetic text ("numa:2 core:4 pu:1"); empty: this host
+  const vendor::NvmlTable* nvml = nullptr;  ///< null: this host's library where `sys` is /sys, else none. Not owned
 };
 
 /// Cores, caches, NUMA domains, NICs, PCIe GPUs, with the links that shared memory, loopback and sockets use.
