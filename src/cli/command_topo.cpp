@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <topology/describe.hpp>
+#include <topology/fabrics.hpp>
 #include <topology/machine.hpp>
 
 namespace peal::cli {
@@ -25,9 +26,20 @@ Result<std::string> exported(const topology::Graph& graph, const std::string& fo
   return fail(ErrorCode::invalid_argument, "there is no export form \"{}\"; type dot or yaml", form);
 }
 
+constexpr int kMostSpelledOut = 1 << 16;
+
+Result<int> show_large(const topology::Graph& machine, const std::string& fabric) {
+  PEAL_TRY(write_output("-", topology::describe_text(machine) + fabric));
+  return 0;
+}
+
 Result<int> show(const TopoWords& words) {
   PEAL_ASSIGN(const topology::Cluster cluster, cluster_of(words.cluster));
-  PEAL_ASSIGN(const topology::Graph graph, cluster.graph(1 << 16));
+  const std::string fabric = topology::describe_fabric(cluster);
+  const bool is_plain = !words.matrix && !words.links && words.svg.empty() && words.json.empty() && words.form.empty();
+  // A large cluster is described by one of its machines.
+  if (is_plain && cluster.device_count() > kMostSpelledOut) return show_large(cluster.machine(), fabric);
+  PEAL_ASSIGN(const topology::Graph graph, cluster.graph(kMostSpelledOut));
   bool said = false;
   if (!words.svg.empty()) {
     PEAL_TRY(write_output(words.svg, topology::draw_svg(graph)));
@@ -44,7 +56,7 @@ Result<int> show(const TopoWords& words) {
   }
   if (words.matrix) PEAL_TRY(write_output("-", topology::describe_matrix(graph)));
   if (words.links) PEAL_TRY(write_output("-", topology::describe_links(graph)));
-  if (!words.matrix && !words.links && !said) PEAL_TRY(write_output("-", topology::describe_text(graph)));
+  if (!words.matrix && !words.links && !said) PEAL_TRY(write_output("-", topology::describe_text(graph) + fabric));
   return 0;
 }
 
