@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <topology/describe.hpp>
 #include <topology/export.hpp>
+#include <topology/fabrics.hpp>
 #include <topology/machine.hpp>
 #include <tuning/placement.hpp>
 #include <tuning/ring_report.hpp>
@@ -65,10 +66,19 @@ Result<int> show_rings(const topology::Cluster& cluster, const TopoWords& words)
   return 0;
 }
 
+Result<int> show_large(const topology::Graph& machine, const std::string& fabric) {
+  PEAL_TRY(write_output("-", topology::describe_text(machine) + fabric));
+  return 0;
+}
+
 Result<int> show(const TopoWords& words) {
   PEAL_TRY(check_form(words));
   PEAL_ASSIGN(const topology::Cluster cluster, cluster_of(words.cluster));
   if (words.rings) return show_rings(cluster, words);
+  const std::string fabric = topology::describe_fabric(cluster);
+  const bool is_plain = !words.matrix && !words.links && words.svg.empty() && words.json.empty() && words.form.empty();
+  // A large cluster is described by one of its machines.
+  if (is_plain && cluster.device_count() > kMostSpelledOut) return show_large(cluster.machine(), fabric);
   bool said = false;
   if (!words.form.empty()) {
     PEAL_ASSIGN(const std::string text, exported(cluster, words));
@@ -87,7 +97,7 @@ Result<int> show(const TopoWords& words) {
   }
   if (words.matrix) PEAL_TRY(write_output("-", topology::describe_matrix(graph)));
   if (words.links) PEAL_TRY(write_output("-", topology::describe_links(graph)));
-  if (!words.matrix && !words.links && !said) PEAL_TRY(write_output("-", topology::describe_text(graph)));
+  if (!words.matrix && !words.links && !said) PEAL_TRY(write_output("-", topology::describe_text(graph) + fabric));
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <topology/link_catalogue.hpp>
 #include <topology/machine.hpp>
 
+#include "read_fabric.hpp"
 #include "yaml_tree.hpp"
 
 namespace peal::topology {
@@ -13,7 +14,6 @@ constexpr int kMostDevices = 100'000;
 constexpr int kMostLinks = 1'000'000;
 constexpr double kMostGBps = 1e6;
 constexpr double kMostNanoseconds = 1e12;
-constexpr double kDefaultSwitchNs = 200;
 
 bool read_index(std::string_view text, int& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -253,59 +253,24 @@ Status read_link(const YamlNode& node, const std::string& file, Graph& graph) {
   return {};
 }
 
-struct FabricText {
-  double switch_ns = kDefaultSwitchNs;
-  std::string source = "assumed: 200 ns a switch, nothing blocks";
-};
-
-Result<FabricText> read_fabric(YamlFields& top, const std::string& file) {
-  FabricText fabric;
-  const YamlNode* node = top.find("fabric");
-  if (node == nullptr) return fabric;
-  PEAL_ASSIGN(YamlFields fields, YamlFields::of(*node, file, "fabric"));
-  PEAL_ASSIGN(const std::string kind, fields.text("kind", "ideal"));
-  if (kind != "ideal") return fail(ErrorCode::unsupported, "{}: fabric '{}' is not known; known is ideal", fields.where(), kind);
-  PEAL_ASSIGN(fabric.switch_ns, fields.number("switch_latency_ns", 0, kMostNanoseconds, kDefaultSwitchNs));
-  PEAL_ASSIGN(fabric.source, fields.text("source", fmt::format("declared in {}", fields.where())));
-  PEAL_TRY(fields.finish());
-  return fabric;
-}
-
-Result<Cluster> join_nodes(Graph machine, int nodes, const FabricText& text, const std::string& where) {
-  if (nodes == 1) return Cluster(std::move(machine));
-  if (machine.node_count() > 1)
-    return fail(ErrorCode::corrupt, "{}: devices name several nodes already, so `nodes: {}` cannot repeat them: drop one", where, nodes);
-  IdealFabricSpec spec;
-  spec.nodes = nodes;
-  spec.switch_latency = {text.switch_ns};
-  spec.source = text.source;
-  for (const Device& d : machine.devices()) {
-    if (d.kind != DeviceKind::nic || d.rail < 0 || !d.port) continue;
-    spec.ports.push_back(*d.port);
-    spec.rails.push_back(d.rail);
-  }
-  if (spec.ports.empty()) {
-    return fail(ErrorCode::invalid_argument,
-                "{}: {} nodes cannot be joined, the machine has no NIC for it: give one a `port:` and a `rail:`", where, nodes);
-  }
-  auto fabric = make_ideal_fabric(std::move(spec));
-  return Cluster(std::move(machine), nodes, std::move(fabric));
-}
-
 }  // namespace
 
-Result<Cluster> build_cluster(Graph machine, int nodes) {
+Result<Cluster> build_cluster(Graph machine, int nodes, std::string_view fabric) {
+  PEAL_ASSIGN(const FabricText text, fabric.empty() ? FabricText{} : fabric_of_words(fabric));
   if (nodes < 1 || nodes > kMostLinks)
     return fail(ErrorCode::invalid_argument, "{} nodes: a number from 1 to {} is needed", nodes, kMostLinks);
   const std::string title = machine.title;
-  return join_nodes(std::move(machine), nodes, {}, title);
+  return join_nodes(std::move(machine), nodes, text, title);
 }
 
 Result<Cluster> read_cluster_text(std::string_view text, const std::string& name) {
   PEAL_ASSIGN(const YamlNode root, parse_yaml(text, name));
   PEAL_ASSIGN(YamlFields top, YamlFields::of(root, name, "cluster file"));
   PEAL_ASSIGN(const int nodes, top.integer("nodes", 1, kMostLinks, 1));
-  PEAL_ASSIGN(const FabricText fabric, read_fabric(top, name));
+  FabricText fabric;
+  if (const YamlNode* node = top.find("fabric")) {
+    PEAL_ASSIGN(fabric, read_fabric(*node, name));
+  }
   PEAL_TRY(top.text("name", ""));
   PEAL_ASSIGN(const std::string title, top.text("title", ""));
   PEAL_ASSIGN(const std::string ranks, top.text("ranks", ""));

@@ -99,8 +99,11 @@ class TreeBuilder final : public YAML::EventHandler {
   std::size_t count_ = 0;
 };
 
+/// Words of a command line are one line 0, which is not shown.
+std::string place(const std::string& name, int line) { return line > 0 ? fmt::format("{}:{}", name, line) : name; }
+
 tl::unexpected<Failure> corrupt(const std::string& name, int line, std::string_view why) {
-  return fail(ErrorCode::corrupt, "{}:{}: {}", name, line, why);
+  return fail(ErrorCode::corrupt, "{}: {}", place(name, line), why);
 }
 
 }  // namespace
@@ -144,7 +147,7 @@ Result<YamlFields> YamlFields::of(const YamlNode& node, const std::string& file,
   return YamlFields(node, file, what);
 }
 
-std::string YamlFields::where(const YamlNode& node) const { return fmt::format("{}:{}", *file_, node.line); }
+std::string YamlFields::where(const YamlNode& node) const { return place(*file_, node.line); }
 
 const YamlNode* YamlFields::find(std::string_view key) {
   known_.emplace(key);

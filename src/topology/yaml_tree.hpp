@@ -16,7 +16,7 @@ struct YamlField;
 struct YamlNode {
   enum class Kind : std::uint8_t { scalar, list, map };
   Kind kind = Kind::scalar;
-  int line = 0;  ///< from 1
+  int line = 0;  ///< from 1; 0: words of a command line
   std::string text;
   std::vector<YamlNode> items;
   std::vector<YamlField> fields;  ///< in order; keys are unique
