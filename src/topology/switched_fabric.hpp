@@ -73,6 +73,7 @@ class SwitchedFabric : public Fabric {
   std::string_view name() const override { return name_of(spec_.kind); }
   int storage_nodes() const override { return static_cast<int>(seats_.storage_nodes); }
   int storage_ports() const override { return static_cast<int>(seats_.storage_ports); }
+  std::uint32_t rack_of(int node) const override { return static_cast<std::uint32_t>(seats_.edge_of({node, 0})); }
   std::size_t resource_count() const override { return first_storage_ + 2 * seats_.all_storage_ports(); }
   std::string resource_name(std::size_t index) const override;
   Bandwidth resource_capacity(std::size_t index) const override;

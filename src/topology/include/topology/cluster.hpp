@@ -28,6 +28,9 @@ class Fabric {
   /// Storage nodes that hang on the fabric beside the machines.
   virtual int storage_nodes() const { return 0; }
   virtual int storage_ports() const { return 0; }  ///< of each
+  /// The switch that a node hangs on, by the first of its ports. Numbers that lie side by side are joined below the others: who visits
+  /// nodes in their order crosses each way up once.
+  virtual std::uint32_t rack_of([[maybe_unused]] int node) const { return 0; }
   /// Shared resources inside the fabric (not the ports of the NICs): number, name and capacity of each.
   virtual std::size_t resource_count() const = 0;
   virtual std::string resource_name(std::size_t index) const = 0;
