@@ -10,15 +10,17 @@ namespace {
 
 /// 15.75, 25, 900: four digits are more than any source has.
 std::string number(double value) { return std::abs(value) >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value); }
+/// A rate on the wire or a measurement, as it was printed: 25.78125, 371.02.
+std::string exact(double value) { return fmt::format("{:.8g}", value); }
 std::string number(Bandwidth rate) { return number(rate.gigabytes()); }
 std::string number_or_blank(double value) { return value > 0 ? number(value) : std::string(); }
+std::string exact_or_blank(double value) { return value > 0 ? exact(value) : std::string(); }
 
 /// Rows under a header, columns as wide as their widest cell; figures to the right, words to the left.
 class Table {
  public:
   explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  bool is_empty() const { return rows_.size() == 1; }
 
   std::string text() const {
     std::vector<std::size_t> widths(rows_.front().size());
@@ -27,7 +29,7 @@ class Table {
       for (std::size_t c = 0; c < widths.size(); ++c) {
         const std::string& cell = rows_[r][c];
         widths[c] = std::max(widths[c], cell.size());
-        if (r > 0 && !cell.empty() && (cell.front() < '0' || cell.front() > '9')) is_figure[c] = 0;
+        if (r > 0 && cell.find_first_not_of("0123456789.") != std::string::npos) is_figure[c] = 0;
       }
     std::string out;
     for (const auto& row : rows_) {
@@ -47,7 +49,7 @@ class Table {
 std::string words_of(const LinkFact& fact) {
   std::string out;
   if (fact.has_value) {
-    out = fact.low == fact.high ? number(fact.low) : fmt::format("{} to {}", number(fact.low), number(fact.high));
+    out = fact.low == fact.high ? exact(fact.low) : fmt::format("{} to {}", exact(fact.low), exact(fact.high));
     if (!fact.unit.empty()) out += " " + fact.unit;
   }
   if (fact.text.empty()) return out;
@@ -103,7 +105,7 @@ class Printer {
     for (const LinkGeneration& first : all_.links) {
       if (first.family != "pcie" || std::find(seen.begin(), seen.end(), first.generation) != seen.end()) continue;
       seen.push_back(first.generation);
-      std::vector<std::string> row = {first.generation, number(first.lane_gbps), first.modulation, first.coding};
+      std::vector<std::string> row = {first.generation, exact(first.lane_gbps), first.modulation, first.coding};
       const LinkGeneration* widest = &first;
       for (const int width : {1, 4, 8, 16}) {
         const auto it = std::find_if(all_.links.begin(), all_.links.end(),
@@ -116,7 +118,7 @@ class Printer {
       row.push_back(notes({&first.source, &first.usable_source}));
       table.add(std::move(row));
     }
-    return section("PCI Express (GB/s = lane Gb/s x lanes x coding / 8)", table) + frames("pcie") + facts("pcie");
+    return section("PCI Express (GB/s = lane Gb/s x lanes x coding / 8)", table) + more("pcie");
   }
 
   /// Lane to link to device: every step of the multiplication is a column.
@@ -130,14 +132,14 @@ class Printer {
       for (const LinkUse& use : l.uses) {
         const double each = l.bandwidth.gigabytes() * use.links;
         table.add({l.name, use.note.empty() ? use.device : fmt::format("{} ({})", use.device, use.note), l.modulation,
-                   number_or_blank(l.lane_gbps), lanes, number(l.bandwidth), std::to_string(use.links), number(each), number(2 * each),
+                   exact_or_blank(l.lane_gbps), lanes, number(l.bandwidth), std::to_string(use.links), number(each), number(2 * each),
                    number_or_blank(use.both.gigabytes()), usable, notes({&l.source, &use.source, &l.usable_source})});
       }
       if (l.uses.empty())
-        table.add({l.name, l.title, l.modulation, number_or_blank(l.lane_gbps), lanes, number(l.bandwidth), "", "", "", "", usable,
+        table.add({l.name, l.title, l.modulation, exact_or_blank(l.lane_gbps), lanes, number(l.bandwidth), "", "", "", "", usable,
                    notes({&l.source, &l.usable_source})});
     }
-    return section(title, table) + frames(family) + facts(family);
+    return section(title, table) + more(family);
   }
 
   std::string switches() {
@@ -148,25 +150,25 @@ class Printer {
       table.add({s.name, std::to_string(s.ports), number(s.port), number(each), number(2 * each), number_or_blank(s.both.gigabytes()),
                  s.reduction, s.multicast, s.in_box, note(s.source)});
     }
-    return section("NVSwitch", table) + facts("nvswitch");
+    return section("NVSwitch", table) + more("nvswitch");
   }
 
   std::string plain(const std::string& title, const std::string& family) {
     Table table({"of:", "modulation", "lane Gb/s", "x lanes", "x coding", "/ 8 = GB/s", "usable", "sources"});
     for (const LinkGeneration& l : all_.links) {
       if (l.family != family) continue;
-      table.add({l.name, l.modulation, number_or_blank(l.lane_gbps), l.lanes > 0 ? std::to_string(l.lanes) : std::string(), l.coding,
+      table.add({l.name, l.modulation, exact_or_blank(l.lane_gbps), l.lanes > 0 ? std::to_string(l.lanes) : std::string(), l.coding,
                  number(l.bandwidth), l.usable_source.empty() ? std::string() : number(l.usable), notes({&l.source, &l.usable_source})});
     }
-    return section(title, table) + frames(family) + facts(family);
+    return section(title, table) + more(family);
   }
 
   std::string memories() {
     Table table({"memory", "of", "Gb/s a pin", "x bits", "/ 8 = GB/s", "published", "GB", "sources"});
     for (const MemoryGeneration& m : all_.memories)
-      table.add({m.title, m.device, number_or_blank(m.pin_gbps), m.bits > 0 ? std::to_string(m.bits) : std::string(), number(m.bandwidth),
+      table.add({m.title, m.device, exact_or_blank(m.pin_gbps), m.bits > 0 ? std::to_string(m.bits) : std::string(), number(m.bandwidth),
                  number_or_blank(m.published.gigabytes()), number_or_blank(m.capacity_gb), note(m.source)});
-    return section("Memory", table) + facts("memory");
+    return section("Memory", table) + more("memory");
   }
 
   std::string frames(const std::string& family) {
@@ -181,6 +183,13 @@ class Printer {
                          note(f.source));
     }
     return out.empty() ? out : "  share of data in a packet\n" + indent(out);
+  }
+
+  /// What belongs to a family besides its table. In this order, so that notes are numbered as they are read.
+  std::string more(const std::string& family) {
+    std::string out = frames(family);
+    out += facts(family);
+    return out;
   }
 
   std::string facts(const std::string& topic) {
@@ -214,30 +223,32 @@ class Printer {
         if (const auto it = cells.find({r, c}); it != cells.end()) row[c] = it->second;
       table.add(std::move(row));
     }
-    return section(title, table, true);
+    return section(title, table);
   }
 
-  static std::string section(const std::string& title, const Table& table, bool keeps_blank = false) {
-    if (table.is_empty() && !keeps_blank) return fmt::format("\n{}\n", title);
-    return fmt::format("\n{}\n{}", title, table.text());
-  }
+  static std::string section(const std::string& title, const Table& table) { return fmt::format("
+{}
+{}", title, table.text()); }
 
   static std::string indent(const std::string& lines) {
-    std::string out = "  ";
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-      out += lines[i];
-      if (lines[i] == '\n' && i + 1 < lines.size()) out += "  ";
-    }
-    return out;
+      std::string out = "  ";
+      for (std::size_t i = 0; i < lines.size(); ++i) {
+        out += lines[i];
+        if (lines[i] == '\n' && i + 1 < lines.size()) out += "  ";
+      }
+      return out;
   }
 
   const LinkCatalogue& all_;
   std::vector<std::string> sources_;
   std::map<std::string, std::size_t> numbers_;
-};
+  };
 
 }  // namespace
 
-std::string link_tables(const LinkCatalogue& catalogue, bool with_sources) { return Printer(catalogue).print(with_sources); }
+std::string
+link_tables(const LinkCatalogue& catalogue, bool with_sources) {
+  return Printer(catalogue).print(with_sources);
+}
 
 }  // namespace peal::topology
