@@ -22,6 +22,8 @@ class Table {
   explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
 
+  bool is_empty() const { return rows_.size() == 1; }
+
   std::string text() const {
     std::vector<std::size_t> widths(rows_.front().size());
     std::vector<char> is_figure(widths.size(), 1);
@@ -226,7 +228,9 @@ class Printer {
     return section(title, table);
   }
 
-  static std::string section(const std::string& title, const Table& table) { return fmt::format("
+  static std::string section(const std::string& title, const Table& table) {
+    if (table.is_empty()) return {};
+    return fmt::format("
 {}
 {}", title, table.text()); }
 
