@@ -10,6 +10,7 @@
 #include <topology/describe.hpp>
 #include <topology/export.hpp>
 #include <topology/fabrics.hpp>
+#include <topology/link_tables.hpp>
 #include <topology/machine.hpp>
 #include <tuning/placement.hpp>
 #include <tuning/ring_report.hpp>
@@ -114,6 +115,21 @@ Result<int> list(const std::string& json) {
   return 0;
 }
 
+struct MachinesWords {
+  bool links = false, sources = false;
+  std::string json;
+};
+
+Result<int> list_links(const MachinesWords& words) {
+  PEAL_ASSIGN(const topology::LinkCatalogue* catalogue, topology::link_catalogue());
+  if (words.json.empty()) {
+    PEAL_TRY(write_output("-", topology::link_tables(*catalogue, words.sources)));
+  } else {
+    PEAL_TRY(write_output(words.json, topology::link_tables_json(*catalogue)));
+  }
+  return 0;
+}
+
 }  // namespace
 
 void add_topo(CLI::App& app, Action& action) {
@@ -144,10 +160,14 @@ void add_topo(CLI::App& app, Action& action) {
 }
 
 void add_machines(CLI::App& app, Action& action) {
-  auto json = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("machines", "List the machines of the catalogue.\nExample: peal machines");
-  command->add_option("--json", *json, "Write the list as JSON to a file, or - for standard output");
-  command->callback([json, &action] { action = [json] { return list(*json); }; });
+  auto words = std::make_shared<MachinesWords>();
+  CLI::App* command = app.add_subcommand("machines",
+                                         "List the machines of the catalogue, or the generations of links.\n"
+                                         "Example: peal machines --links");
+  CLI::Option* links = command->add_flag("--links", words->links, "Links by generation: PCIe, NVLink, switches, memory, networks");
+  command->add_flag("--sources", words->sources, "With --links: where each figure comes from")->needs(links);
+  command->add_option("--json", words->json, "Write the list as JSON to a file, or - for standard output");
+  command->callback([words, &action] { action = [words] { return words->links ? list_links(*words) : list(words->json); }; });
 }
 
 }  // namespace peal::cli

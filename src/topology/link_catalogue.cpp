@@ -208,6 +208,37 @@ Result<MemoryGeneration> read_memory(const YamlNode& node, const std::string& fi
   return memory;
 }
 
+Result<int> read_bytes(const YamlNode& node, const std::string& where) {
+  int bytes = 0;
+  const char* end = node.text.data() + node.text.size();
+  const auto [stop, error] = std::from_chars(node.text.data(), end, bytes);
+  if (error != std::errc{} || stop != end || bytes < 1 || bytes > 1 << 24)
+    return fail(ErrorCode::corrupt, "{}: '{}' is no number of bytes from 1 to 16777216", where, node.text);
+  return bytes;
+}
+
+Result<FrameOverhead> read_frame(const YamlNode& node, const std::string& file, const std::string& family) {
+  PEAL_ASSIGN(YamlFields fields, YamlFields::of(node, file, "frame"));
+  FrameOverhead frame{.family = family};
+  PEAL_ASSIGN(frame.name, read_name(fields));
+  PEAL_ASSIGN(frame.title, fields.text("title"));
+  const YamlNode* parts = fields.find("parts");
+  PEAL_ASSIGN(const YamlNode* payloads, fields.list("payloads"));
+  PEAL_ASSIGN(frame.source, fields.text("source"));
+  PEAL_TRY(fields.finish());
+  if (parts == nullptr || parts->kind != YamlNode::Kind::map || parts->fields.empty() || parts->fields.size() > 32)
+    return fail(ErrorCode::corrupt, "{}: a frame needs its parts, such as `parts: {{header: 16, check: 4}}`", fields.where());
+  for (const auto& [part, value] : parts->fields) {
+    PEAL_ASSIGN(const int bytes, read_bytes(value, fields.where(value)));
+    frame.parts.emplace_back(part, bytes);
+  }
+  for (std::size_t i = 0; payloads != nullptr && i < payloads->items.size() && i < 32; ++i) {
+    PEAL_ASSIGN(const int bytes, read_bytes(payloads->items[i], fields.where(payloads->items[i])));
+    frame.payloads.push_back(bytes);
+  }
+  return frame;
+}
+
 /// `value: 12`, or `value: [9.6, 13.2]` for a range.
 Status read_value(const YamlNode& node, const std::string& where, LinkFact& fact) {
   const bool is_range = node.kind == YamlNode::Kind::list && node.items.size() == 2;
@@ -240,6 +271,16 @@ Result<LinkFact> read_fact(const YamlNode& node, const std::string& file, const 
   return fact;
 }
 
+/// Calls `read` for the records of a list that may be absent.
+template <class Read>
+Status each_of(const YamlNode* list, const std::string& name, Read read) {
+  if (list == nullptr) return {};
+  if (list->items.size() > kMostRecords)
+    return fail(ErrorCode::corrupt, "{}:{}: more than {} records: split the file", name, list->line, kMostRecords);
+  for (const YamlNode& node : list->items) PEAL_TRY(read(node));
+  return {};
+}
+
 /// Refuses a name that is there already: `of:` must mean one thing.
 Status refuse_doubles(const LinkCatalogue& all, const std::string& name) {
   std::set<std::string_view> seen;
@@ -255,6 +296,7 @@ Status append(LinkCatalogue& all, LinkCatalogue&& more, const std::string& name)
   move(more.links, all.links);
   move(more.switches, all.switches);
   move(more.memories, all.memories);
+  move(more.frames, all.frames);
   move(more.facts, all.facts);
   return refuse_doubles(all, name);
 }
@@ -297,6 +339,12 @@ std::string LinkGeneration::origin() const {
   return parts.empty() ? fmt::format("{} ({})", title, source) : fmt::format("{}: {} ({})", title, parts, source);
 }
 
+int FrameOverhead::bytes() const {
+  int sum = 0;
+  for (const auto& [part, bytes] : parts) sum += bytes;
+  return sum;
+}
+
 Result<LinkCatalogue> read_links_text(std::string_view text, const std::string& name) {
   PEAL_ASSIGN(const YamlNode root, parse_yaml(text, name));
   PEAL_ASSIGN(YamlFields top, YamlFields::of(root, name, "file of links"));
@@ -304,26 +352,31 @@ Result<LinkCatalogue> read_links_text(std::string_view text, const std::string& 
   PEAL_ASSIGN(const YamlNode* links, top.list("links"));
   PEAL_ASSIGN(const YamlNode* switches, top.list("switches"));
   PEAL_ASSIGN(const YamlNode* memories, top.list("memories"));
+  PEAL_ASSIGN(const YamlNode* frames, top.list("frames"));
   PEAL_ASSIGN(const YamlNode* facts, top.list("facts"));
   PEAL_TRY(top.finish());
   LinkCatalogue read;
-  for (const YamlNode* list : {links, switches, memories, facts})
-    if (list != nullptr && list->items.size() > kMostRecords)
-      return fail(ErrorCode::corrupt, "{}: more than {} records: split the file", top.where(*list), kMostRecords);
-  if (links != nullptr)
-    for (const YamlNode& node : links->items) PEAL_TRY(read_link(node, name, family, read));
-  for (const YamlNode& node : switches != nullptr ? switches->items : std::vector<YamlNode>()) {
+  PEAL_TRY(each_of(links, name, [&](const YamlNode& node) { return read_link(node, name, family, read); }));
+  PEAL_TRY(each_of(switches, name, [&](const YamlNode& node) -> Status {
     PEAL_ASSIGN(SwitchGeneration chip, read_switch(node, name, family));
     read.switches.push_back(std::move(chip));
-  }
-  for (const YamlNode& node : memories != nullptr ? memories->items : std::vector<YamlNode>()) {
+    return {};
+  }));
+  PEAL_TRY(each_of(memories, name, [&](const YamlNode& node) -> Status {
     PEAL_ASSIGN(MemoryGeneration memory, read_memory(node, name));
     read.memories.push_back(std::move(memory));
-  }
-  for (const YamlNode& node : facts != nullptr ? facts->items : std::vector<YamlNode>()) {
+    return {};
+  }));
+  PEAL_TRY(each_of(frames, name, [&](const YamlNode& node) -> Status {
+    PEAL_ASSIGN(FrameOverhead frame, read_frame(node, name, family));
+    read.frames.push_back(std::move(frame));
+    return {};
+  }));
+  PEAL_TRY(each_of(facts, name, [&](const YamlNode& node) -> Status {
     PEAL_ASSIGN(LinkFact fact, read_fact(node, name, family));
     read.facts.push_back(std::move(fact));
-  }
+    return {};
+  }));
   PEAL_TRY(refuse_doubles(read, name));
   return read;
 }

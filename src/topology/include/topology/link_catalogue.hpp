@@ -9,7 +9,7 @@
 //       usable: {GBps: 20, source: "..."}                                    # optional; so is latency: {ns: 300, source: "..."}
 //       uses:
 //         - {device: A100, links: 12, both_GBps: 600, source: "..."}
-//   switches: ...   memories: ...   facts: ...
+//   switches: ...   memories: ...   frames: ...   facts: ...
 //
 // Rates are of one link and one direction unless said. `coding` is the share of the lane's bits that is left for data: "128/130", or a
 // product "256/257 x 514/544". `widths: [1, 16]` stands for one generation a width ("pcie-5-x1", "pcie-5-x16"), computed from the lane.
@@ -85,6 +85,20 @@ struct MemoryGeneration {
   std::string source;
 };
 
+/// What a packet carries besides its data.
+struct FrameOverhead {
+  std::string name;    ///< "tlp-64"
+  std::string family;  ///< "pcie"
+  std::string title;
+  std::vector<std::pair<std::string, int>> parts;  ///< bytes of each part: {"header", 16}
+  std::vector<int> payloads;                       ///< bytes of data for which the share is shown
+  std::string source;
+
+  int bytes() const;  ///< sum of the parts
+  /// Share of the line rate that is left for data in packets of `payload` bytes.
+  double share(int payload) const { return static_cast<double>(payload) / (payload + bytes()); }
+};
+
 /// One figure or sentence about something, for the tables of `peal machines --links`.
 struct LinkFact {
   std::string topic;  ///< "pcie", "comparison", "outlook"
@@ -102,6 +116,7 @@ struct LinkCatalogue {
   std::vector<LinkGeneration> links;
   std::vector<SwitchGeneration> switches;
   std::vector<MemoryGeneration> memories;
+  std::vector<FrameOverhead> frames;
   std::vector<LinkFact> facts;
 };
 
