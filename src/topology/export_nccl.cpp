@@ -246,18 +246,18 @@ class Export {
     if (up < 0) return {"", "0"};
     const Link& link = graph_.link(up);
     const double line = link.total().gigabytes();
-    for (int width : kWidths)
-      for (const Speed& s : kSpeeds)
-        if (std::abs(s.line_GBps * width / line - 1) < 0.02) return {s.text, std::to_string(width)};
+    const auto nearest = [](const auto& off) {
+      std::pair<double, std::pair<std::string, std::string>> best = {INFINITY, {}};
+      for (int width : kWidths)
+        for (const Speed& s : kSpeeds)
+          if (const double o = std::abs(std::log(off(s, width))); o < best.first - 1e-3) best = {o, {s.text, std::to_string(width)}};
+      return best;
+    };
+    const auto exact = nearest([&](const Speed& s, int width) { return s.line_GBps * width / line; });
+    if (exact.first < 0.02) return exact.second;
     // No generation has this rate: the one that NCCL would take for what software gets of it.
-    std::pair<double, std::pair<std::string, std::string>> best = {INFINITY, {}};
-    for (int width : kWidths)
-      for (const Speed& s : kSpeeds) {
-        const double off = std::abs(std::log(s.nccl * width / 80.0 / link.usable_total().gigabytes()));
-        if (off < best.first - 1e-9) best = {off, {s.text, std::to_string(width)}};
-      }
     odd_links_.insert(device(d).id);
-    return best.second;
+    return nearest([&](const Speed& s, int width) { return s.nccl * width / 80.0 / link.usable_total().gigabytes(); }).second;
   }
 
   Element gpu_element(int d) {
@@ -391,7 +391,8 @@ class Export {
     }
     if (!rest.empty()) notes_.insert(fmt::format("left out, having no word in this form: {}", some_of(rest)));
     if (graph_.node_count() > static_cast<int>(tree_.machines.size()) && !tree_.machines.empty())
-      notes_.insert(fmt::format("machine {} of {}; NCCL joins the others by their nets", tree_.machines.front(), graph_.node_count()));
+      notes_.insert(
+          fmt::format("the first {} of {} machines; NCCL joins the others by their nets", tree_.machines.size(), graph_.node_count()));
   }
 
   /// A comment may not hold two hyphens in a row.

@@ -12,6 +12,7 @@ namespace peal::topology {
 namespace {
 
 constexpr std::size_t kMostDigits = 9;
+constexpr std::size_t kLongestLine = 100;
 
 std::size_t first_of_last_digits(std::string_view text) { return text.find_last_not_of("0123456789") + 1; }
 
@@ -51,6 +52,13 @@ std::string slurm_name(std::string_view text) {
   std::string out;
   for (char c : text) out += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.' ? c : '_';
   return out.empty() ? "_" : out;
+}
+
+std::string one_line(std::string_view text) {
+  std::string out(text.substr(0, kLongestLine));
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
+  return out;
 }
 
 std::vector<std::string> machine_names(const Graph& graph) {

@@ -29,4 +29,7 @@ std::string fold_names(std::vector<std::string> names);
 /// A name that Slurm takes: letters, digits, - _ and .; others become '_'.
 std::string slurm_name(std::string_view text);
 
+/// Text for a comment: what would end the line becomes a blank, and at most 100 bytes are kept.
+std::string one_line(std::string_view text);
+
 }  // namespace peal::topology
