@@ -71,8 +71,8 @@ class Exports(harness.ToolCase):
             if not before.gpus:
                 continue
             done = self.peal("topo", "--file", path, "--export", "nccl-xml")
-            if done.code != 0 and path.parent == FIXTURES and "nothing is described" in done.err + "nothing is described":
-                self.skipTest("this tool does not read NCCL's XML yet")
+            if "a cluster file is a mapping" in done.err:
+                self.skipTest("this tool does not read NCCL's XML")
             with self.subTest(file=path.name):
                 once = self.assert_right(done).out
                 self.assertEqual(checker.load(once).summary(), before.summary())
@@ -114,7 +114,7 @@ class Exports(harness.ToolCase):
     def test_each_form_says_why_it_refuses(self):
         cluster = ("topo", "--machine", "mi300x-8")
         for words, reason in (((*cluster, "--export", "nvlink-status"), "no NVLink"), ((*cluster, "--export", "slurm-topology"), "--nodes"),
-                              ((*cluster, "--export", "sbatch", "--ranks", 9), "8 in all"), ((*cluster, "--export", "gers"), "did you mean gres"),
+                              ((*cluster, "--export", "sbatch", "--ranks", 9), "8 in all"), ((*cluster, "--export", "gre"), "did you mean gres"),
                               ((*cluster, "--ranks", 4), "--export sbatch")):
             done = self.peal(*words)
             self.assertEqual(done.code, 2, done)
