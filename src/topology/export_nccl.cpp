@@ -1,4 +1,4 @@
-// NCCL's topology XML, from the tree of nccl_tree.hpp:
+// NCCL's topology XML, from the tree of nccl_plan.hpp:
 //
 //     system > cpu > pci (switch) > pci > gpu > nvlink, xgmi, c2c
 //                                 > pci > nic > net
@@ -13,7 +13,7 @@
 #include <topology/export.hpp>
 
 #include "cpu_identity.hpp"
-#include "nccl_tree.hpp"
+#include "nccl_plan.hpp"
 
 namespace peal::topology {
 namespace {
@@ -74,7 +74,7 @@ std::string some_of(const std::set<std::string>& ids) {
 
 class Export {
  public:
-  explicit Export(const Graph& graph) : graph_(graph), tree_(plan_nccl_tree(graph)) {
+  explicit Export(const Graph& graph) : graph_(graph), tree_(plan_nccl(graph)) {
     for (int d : graph.compute_devices())
       if (is_gpu(d) && tree_.host_of(device(d).node) >= 0) ranks_.emplace(d, static_cast<int>(ranks_.size()));
     for (int d = 0; d < graph.device_count(); ++d) {
@@ -91,10 +91,10 @@ class Export {
       return fail(ErrorCode::invalid_argument, "{} has no GPU, and NCCL's topology is one of GPUs: name a machine with GPUs", title());
     Element system{.name = "system", .attributes = {{"version", is_amd_ ? "2" : "1"}}};
     for (int cpu : tree_.cpus) system.children.push_back(cpu_element(cpu));
-    if (children_.contains(NcclTree::kNoCpu)) {
+    if (children_.contains(NcclPlan::kNoCpu)) {
       notes_.insert("made up: one CPU above everything, as the description has none");
       Element cpu{.name = "cpu", .attributes = {{"numaid", "-1"}}};
-      add_children(NcclTree::kNoCpu, cpu);
+      add_children(NcclPlan::kNoCpu, cpu);
       system.children.push_back(std::move(cpu));
     }
     note_what_is_left_out();
@@ -404,7 +404,7 @@ class Export {
   }
 
   const Graph& graph_;
-  NcclTree tree_;
+  NcclPlan tree_;
   std::map<int, int> ranks_;  // by device
   std::map<int, std::vector<int>> children_;
   std::map<int, std::set<int>> numas_;    // given out, by machine

@@ -18,7 +18,7 @@ std::size_t first_of_last_digits(std::string_view text) { return text.find_last_
 
 }  // namespace
 
-std::optional<int> whole_number(std::string_view text) {
+std::optional<int> number_in(std::string_view text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
@@ -45,7 +45,7 @@ int numa_of_cpu(const Graph& graph, int cpu, int index) {
   if (d.numa >= 0) return d.numa;
   const std::size_t digits = first_of_last_digits(d.id);
   if (digits == d.id.size() || d.id.size() - digits > kMostDigits) return index;
-  return whole_number(std::string_view(d.id).substr(digits)).value_or(index);
+  return number_in(std::string_view(d.id).substr(digits)).value_or(index);
 }
 
 std::string slurm_name(std::string_view text) {

@@ -11,7 +11,7 @@
 namespace peal::topology {
 
 /// "12" -> 12; nothing for anything else.
-std::optional<int> whole_number(std::string_view text);
+std::optional<int> number_in(std::string_view text);
 
 /// "0000:07:00.0" before "0000:0a:00.0" before "0001:01:00.0": by the hexadecimal fields.
 bool is_bus_before(std::string_view a, std::string_view b);

@@ -60,6 +60,8 @@ class Exports(harness.ToolCase):
         self.assertGreater(compared, 200)
 
     def test_what_nccl_reads_survives_reading_and_writing(self):
+        if "a cluster file is a mapping" in self.peal("topo", "--file", FIXTURES / "rccl_xgmi.xml").err:
+            self.skipTest("this tool does not read NCCL's XML")
         files = sorted(FIXTURES.glob("*.xml")) + sorted(REAL_FILES.glob("**/*.xml"))
         same = 0
         for path in files:
@@ -71,8 +73,6 @@ class Exports(harness.ToolCase):
             if not before.gpus:
                 continue
             done = self.peal("topo", "--file", path, "--export", "nccl-xml")
-            if "a cluster file is a mapping" in done.err:
-                self.skipTest("this tool does not read NCCL's XML")
             with self.subTest(file=path.name):
                 once = self.assert_right(done).out
                 self.assertEqual(checker.load(once).summary(), before.summary())
