@@ -31,7 +31,7 @@ constexpr double kLeft = 190;  // room for the words beside the rows
 constexpr double kSlot = 112;
 constexpr double kBoxHeight = 56;
 constexpr double kMostColumns = 26;
-constexpr std::size_t kMostWires = 60;
+constexpr int kMostWires = 40;  // between two rows
 
 struct Wire {
   int from = -1;
@@ -57,7 +57,7 @@ class Drawing {
       keep_ = keep;
       place_everything();
       collect_wires();
-      if (columns_ <= kMostColumns && wires_.size() <= kMostWires) break;
+      if (columns_ <= kMostColumns && most_wires_ <= kMostWires) break;
     }
     set_rows();
     SvgPage page;
@@ -233,7 +233,7 @@ class Drawing {
     for (int d : members) tiers[tier_.at(d)].push_back(d);
     for (const auto& [t, list] : tiers) {
       const int size = static_cast<int>(list.size());
-      const int places = std::min(size, std::max(keep_, std::min(8, static_cast<int>(width))));
+      const int places = std::min(size, std::max(keep_, std::min(4, static_cast<int>(width))));
       const double wide = std::max(width, static_cast<double>(places));
       for (int i = 0; i < places; ++i) {
         const bool is_rest = i == places - 1 && size > places;
@@ -266,8 +266,12 @@ class Drawing {
       sum += graph_.link(l).total().gigabytes();
       wires += graph_.link(l).count;
     }
-    box.lines = {box.is_folded ? fmt::format("x {} more", members.size()) : short_id(members.front()), fmt::format("{} ports used", wires),
-                 fmt::format("{} GB/s", rounded(sum))};
+    // "group3/router2" is two lines: what it is called in its group, and the group.
+    const std::string id = short_id(members.front());
+    const std::size_t slash = id.rfind('/');
+    const bool has_group = slash != std::string::npos && !box.is_folded;
+    box.lines = {box.is_folded ? fmt::format("x {} more", members.size()) : id.substr(has_group ? slash + 1 : 0),
+                 fmt::format("{}{} ports", has_group ? id.substr(0, slash) + ", " : "", wires), fmt::format("{} GB/s", rounded(sum))};
     box.title = fmt::format("{}{}: {}", short_id(members.front()), box.is_folded ? " to " + short_id(members.back()) : "", first.name);
     for (int d : members) switch_box_[static_cast<std::size_t>(d)] = static_cast<int>(boxes_.size());
     push(std::move(box), row);
@@ -369,7 +373,11 @@ class Drawing {
       look.title = fmt::format("{} - {}: {} x{}, {:g} GB/s each way, {}", graph_.device(l.a).id, graph_.device(l.b).id, name_of(l.kind),
                                l.count, l.total().gigabytes(), l.source);
     }
+    std::map<std::pair<int, int>, int> drawn;
+    most_wires_ = 0;
     for (Wire& w : wires_) {
+      const auto row = [&](int box) { return rows_[static_cast<std::size_t>(box)]; };
+      most_wires_ = std::max(most_wires_, ++drawn[std::minmax(row(w.from), row(w.to))]);
       if (w.look.links == 1) continue;
       w.look.title += fmt::format("; {} links here, {:g} GB/s together", w.look.links, w.look.total.gigabytes());
       if (!w.look.is_folded) w.look.widest = w.look.total;  // the wires of one machine to one switch act as one
@@ -420,7 +428,7 @@ class Drawing {
   // ---- words ----
 
   std::string name_of_row(int row) const {
-    if (row < 0) return "shared by machines";
+    if (row < 0) return "shared switches";
     if (row == 0) return "machines";
     constexpr std::array<std::string_view, 3> kNames = {"leaf", "spine", "core"};
     return top_tier_ < 3 ? fmt::format("{} switches", kNames[static_cast<std::size_t>(row - 1)]) : fmt::format("switches, tier {}", row);
@@ -491,6 +499,7 @@ class Drawing {
   std::map<std::pair<int, int>, std::pair<long, double>> sums_;  // wires and GB/s between rows
   int top_tier_ = 0;
   int keep_ = 8;
+  int most_wires_ = 0;
   double columns_ = 0;
   double top_ = 0;
   double hanging_ = 0;

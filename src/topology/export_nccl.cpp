@@ -1,4 +1,4 @@
-// NCCL's topology XML, from the tree of nccl_tree.hpp:
+// NCCL's topology XML, from the tree of nccl_plan.hpp:
 //
 //     system > cpu > pci (switch) > pci > gpu > nvlink, xgmi, c2c
 //                                 > pci > nic > net
@@ -13,7 +13,7 @@
 #include <topology/export.hpp>
 
 #include "cpu_identity.hpp"
-#include "export_tree.hpp"
+#include "nccl_plan.hpp"
 
 namespace peal::topology {
 namespace {
@@ -74,7 +74,7 @@ std::string some_of(const std::set<std::string>& ids) {
 
 class Export {
  public:
-  explicit Export(const Graph& graph) : graph_(graph), tree_(plan_nccl_tree(graph)) {
+  explicit Export(const Graph& graph) : graph_(graph), tree_(plan_nccl(graph)) {
     for (int d : graph.compute_devices())
       if (is_gpu(d) && tree_.host_of(device(d).node) >= 0) ranks_.emplace(d, static_cast<int>(ranks_.size()));
     for (int d = 0; d < graph.device_count(); ++d) {
@@ -91,10 +91,10 @@ class Export {
       return fail(ErrorCode::invalid_argument, "{} has no GPU, and NCCL's topology is one of GPUs: name a machine with GPUs", title());
     Element system{.name = "system", .attributes = {{"version", is_amd_ ? "2" : "1"}}};
     for (int cpu : tree_.cpus) system.children.push_back(cpu_element(cpu));
-    if (children_.contains(NcclTree::kNoCpu)) {
+    if (children_.contains(NcclPlan::kNoCpu)) {
       notes_.insert("made up: one CPU above everything, as the description has none");
       Element cpu{.name = "cpu", .attributes = {{"numaid", "-1"}}};
-      add_children(NcclTree::kNoCpu, cpu);
+      add_children(NcclPlan::kNoCpu, cpu);
       system.children.push_back(std::move(cpu));
     }
     note_what_is_left_out();
@@ -246,18 +246,18 @@ class Export {
     if (up < 0) return {"", "0"};
     const Link& link = graph_.link(up);
     const double line = link.total().gigabytes();
-    for (int width : kWidths)
-      for (const Speed& s : kSpeeds)
-        if (std::abs(s.line_GBps * width / line - 1) < 0.02) return {s.text, std::to_string(width)};
+    const auto nearest = [](const auto& off) {
+      std::pair<double, std::pair<std::string, std::string>> best = {INFINITY, {}};
+      for (int width : kWidths)
+        for (const Speed& s : kSpeeds)
+          if (const double o = std::abs(std::log(off(s, width))); o < best.first - 1e-3) best = {o, {s.text, std::to_string(width)}};
+      return best;
+    };
+    const auto exact = nearest([&](const Speed& s, int width) { return s.line_GBps * width / line; });
+    if (exact.first < 0.02) return exact.second;
     // No generation has this rate: the one that NCCL would take for what software gets of it.
-    std::pair<double, std::pair<std::string, std::string>> best = {INFINITY, {}};
-    for (int width : kWidths)
-      for (const Speed& s : kSpeeds) {
-        const double off = std::abs(std::log(s.nccl * width / 80.0 / link.usable_total().gigabytes()));
-        if (off < best.first - 1e-9) best = {off, {s.text, std::to_string(width)}};
-      }
     odd_links_.insert(device(d).id);
-    return best.second;
+    return nearest([&](const Speed& s, int width) { return s.nccl * width / 80.0 / link.usable_total().gigabytes(); }).second;
   }
 
   Element gpu_element(int d) {
@@ -391,7 +391,8 @@ class Export {
     }
     if (!rest.empty()) notes_.insert(fmt::format("left out, having no word in this form: {}", some_of(rest)));
     if (graph_.node_count() > static_cast<int>(tree_.machines.size()) && !tree_.machines.empty())
-      notes_.insert(fmt::format("machine {} of {}; NCCL joins the others by their nets", tree_.machines.front(), graph_.node_count()));
+      notes_.insert(
+          fmt::format("the first {} of {} machines; NCCL joins the others by their nets", tree_.machines.size(), graph_.node_count()));
   }
 
   /// A comment may not hold two hyphens in a row.
@@ -403,7 +404,7 @@ class Export {
   }
 
   const Graph& graph_;
-  NcclTree tree_;
+  NcclPlan tree_;
   std::map<int, int> ranks_;  // by device
   std::map<int, std::vector<int>> children_;
   std::map<int, std::set<int>> numas_;    // given out, by machine

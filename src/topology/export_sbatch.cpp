@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <topology/export.hpp>
 
+#include "slurm_tree.hpp"
+#include "slurm_words.hpp"
+
 namespace peal::topology {
 namespace {
 
@@ -20,9 +23,8 @@ std::optional<Split> split_evenly(int ranks, int nodes, int most_per_node) {
 
 /// Machines that one NVLink domain holds, 1 where it ends at the machine.
 int nodes_per_nvlink_domain(const Graph& machine) {
-  for (const Link& l : machine.links())
-    if (l.kind == LinkKind::nvlink && machine.device(l.a).node != machine.device(l.b).node) return machine.node_count();
-  return 1;
+  const std::vector<SlurmBlock> domains = plan_slurm_blocks(machine, {});
+  return domains.empty() ? 1 : static_cast<int>(domains.front().machines.size());
 }
 
 constexpr std::string_view kBody = R"(
@@ -90,8 +92,8 @@ Result<std::string> export_sbatch(const Cluster& cluster, int ranks) {
                 below + per_node <= cluster.ranks() ? fmt::format("{} or {}", below, below + per_node) : fmt::format("{}", below));
   }
   const bool has_gpus = !cluster.machine().devices_of(DeviceKind::gpu).empty();
-  std::string out = fmt::format("#!/bin/bash\n# {} ranks on {} x {}, {} {} each. Written by peal.\n#SBATCH --job-name=peal-{}\n", ranks,
-                                split->nodes, title, split->per_node, has_gpus ? "GPUs" : "cores", ranks);
+  std::string out = fmt::format("#!/bin/bash\n# {} ranks on {} machines, {} {} each: {}\n# Written by peal.\n#SBATCH --job-name=peal-{}\n",
+                                ranks, split->nodes, split->per_node, has_gpus ? "GPUs" : "cores", one_line(title), ranks);
   out += fmt::format("#SBATCH --nodes={}\n#SBATCH --ntasks-per-node=1    # one launcher a machine, which starts its {} ranks\n",
                      split->nodes, split->per_node);
   if (has_gpus) out += fmt::format("#SBATCH --gpus-per-node={}\n", split->per_node);
@@ -99,9 +101,7 @@ Result<std::string> export_sbatch(const Cluster& cluster, int ranks) {
   if (domain > 1 && split->nodes > 1)
     out += fmt::format("#SBATCH --segment={}    # topology/block: whole pieces of NVLink domains, {} machines each\n",
                        split->nodes % domain == 0 ? domain : std::min(split->nodes, domain), domain);
-  if (split->per_node == per_node) {
-    out += "#SBATCH --exclusive\n#SBATCH --mem=0                # all memory of the machine\n";
-  }
+  out += "#SBATCH --exclusive            # the launcher shares out all cores of the machine\n#SBATCH --mem=0\n";
   out += "#SBATCH --time=01:00:00\n#SBATCH --output=%x-%j.out\n";
   return out + fmt::format(fmt::runtime(kBody), fmt::arg("ranks", ranks), fmt::arg("per_node", split->per_node),
                            fmt::arg("nodes", split->nodes), fmt::arg("peal", split->nodes > 1 ? kPealSeveral : kPealOne),

@@ -9,8 +9,6 @@
 namespace peal::topology {
 namespace {
 
-constexpr std::size_t kLongestTitle = 100;
-
 std::vector<int> gpus_of_first_machine(const Graph& graph) {
   std::vector<int> gpus = graph.devices_of(DeviceKind::gpu);
   int first = -1;
@@ -48,7 +46,7 @@ std::map<int, Cores> cores_of(const Graph& graph, int node) {
     for (int d : graph.devices_of(DeviceKind::cpu)) {
       if (graph.device(d).node != node) continue;
       const int numa = numa_of_cpu(graph, d, index++);
-      const std::optional<int> cores = whole_number(graph.device(d).attribute("cores"));
+      const std::optional<int> cores = number_in(graph.device(d).attribute("cores"));
       if (!cores || *cores < 1) return {};
       counts[numa] = *cores;
     }
@@ -72,6 +70,11 @@ std::string type_of(const std::string& name) {
   }
   while (!type.empty() && type.back() == '_') type.pop_back();
   return type;
+}
+
+/// A blank or a # would end the word in gres.conf.
+bool is_path(std::string_view text) {
+  return text.starts_with('/') && std::all_of(text.begin(), text.end(), [](unsigned char c) { return c > 0x20 && c != '#' && c != 0x7f; });
 }
 
 struct Files {
@@ -102,7 +105,7 @@ Result<std::string> export_slurm_gres(const Graph& graph) {
   const std::map<int, Cores> cores = cores_of(graph, graph.device(gpus.front()).node);
   const PathFinder paths(graph);
 
-  std::string out = fmt::format("# gres.conf for each machine of: {}\n", graph.title.substr(0, kLongestTitle));
+  std::string out = fmt::format("# gres.conf for each machine of: {}\n", one_line(graph.title));
   out += fmt::format("# Written by peal. One line a GPU, in the order of {}.\n",
                      has_buses ? "their bus ids" : "the description, which gives no bus ids: they must ascend in it");
   out +=
@@ -118,9 +121,9 @@ Result<std::string> export_slurm_gres(const Graph& graph) {
     const Device& gpu = graph.device(gpus[i]);
     const Files files = files_of(graph, gpus[i]);
     const std::string type = type_of(gpu.name);
-    const std::optional<int> minor = whole_number(gpu.attribute("minor"));
+    const std::optional<int> minor = number_in(gpu.attribute("minor"));
     std::string file = fmt::format("{}{}", files.path, minor ? *minor : files.first + static_cast<int>(i));
-    if (!gpu.attribute("device_file").empty()) file = std::string(gpu.attribute("device_file"));
+    if (is_path(gpu.attribute("device_file"))) file = std::string(gpu.attribute("device_file"));
     out += fmt::format("Name={}{} File={}", files.name, type.empty() ? "" : " Type=" + type, file);
     if (const auto it = cores.find(gpu.numa); it != cores.end())
       out += fmt::format(" Cores={}-{}", it->second.first, it->second.first + it->second.count - 1);

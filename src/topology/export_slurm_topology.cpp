@@ -52,7 +52,7 @@ std::string children_of(const Plan& p, const SlurmSwitch& s) {
 
 std::string head(const Graph& graph, const Plan& p) {
   const bool is_guess = p.names.empty() || p.names.front() == "n0";
-  return fmt::format("# {}\n# Written by peal.{}\n", graph.title,
+  return fmt::format("# {}\n# Written by peal.{}\n", one_line(graph.title),
                      is_guess ? " Machines are called n0, n1 ... here: put your host names in their place, in this order." : "");
 }
 

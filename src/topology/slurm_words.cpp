@@ -12,12 +12,13 @@ namespace peal::topology {
 namespace {
 
 constexpr std::size_t kMostDigits = 9;
+constexpr std::size_t kLongestLine = 100;
 
 std::size_t first_of_last_digits(std::string_view text) { return text.find_last_not_of("0123456789") + 1; }
 
 }  // namespace
 
-std::optional<int> whole_number(std::string_view text) {
+std::optional<int> number_in(std::string_view text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
@@ -44,13 +45,20 @@ int numa_of_cpu(const Graph& graph, int cpu, int index) {
   if (d.numa >= 0) return d.numa;
   const std::size_t digits = first_of_last_digits(d.id);
   if (digits == d.id.size() || d.id.size() - digits > kMostDigits) return index;
-  return whole_number(std::string_view(d.id).substr(digits)).value_or(index);
+  return number_in(std::string_view(d.id).substr(digits)).value_or(index);
 }
 
 std::string slurm_name(std::string_view text) {
   std::string out;
   for (char c : text) out += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.' ? c : '_';
   return out.empty() ? "_" : out;
+}
+
+std::string one_line(std::string_view text) {
+  std::string out(text.substr(0, kLongestLine));
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
+  return out;
 }
 
 std::vector<std::string> machine_names(const Graph& graph) {

@@ -11,7 +11,7 @@
 namespace peal::topology {
 
 /// "12" -> 12; nothing for anything else.
-std::optional<int> whole_number(std::string_view text);
+std::optional<int> number_in(std::string_view text);
 
 /// "0000:07:00.0" before "0000:0a:00.0" before "0001:01:00.0": by the hexadecimal fields.
 bool is_bus_before(std::string_view a, std::string_view b);
@@ -28,5 +28,8 @@ std::string fold_names(std::vector<std::string> names);
 
 /// A name that Slurm takes: letters, digits, - _ and .; others become '_'.
 std::string slurm_name(std::string_view text);
+
+/// Text for a comment: what would end the line becomes a blank, and at most 100 bytes are kept.
+std::string one_line(std::string_view text);
 
 }  // namespace peal::topology

@@ -7,7 +7,7 @@
 
 namespace peal::topology {
 
-struct NcclTree {
+struct NcclPlan {
   std::vector<int> machines;        ///< node numbers, the first machine and what its NVLinks reach
   std::vector<int> cpus;            ///< devices that become a `cpu` element, in order
   std::vector<int> parent;          ///< by device: what it hangs on, -1 none (a CPU, or no part of the tree); kNoCpu: a machine without CPU
@@ -21,6 +21,6 @@ struct NcclTree {
 };
 
 /// Deterministic. Ids that are made up ascend in the order of the GPUs, domain k on machine k, and are none that the graph has.
-NcclTree plan_nccl_tree(const Graph& graph);
+NcclPlan plan_nccl(const Graph& graph);
 
 }  // namespace peal::topology

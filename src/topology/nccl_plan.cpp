@@ -1,4 +1,8 @@
+<<<<<<<< HEAD:src/topology/export_tree.cpp
 #include "export_tree.hpp"
+========
+#include "nccl_plan.hpp"
+>>>>>>>> efb33f2416e63b3bf60fc382211b148ee6bb646b:src/topology/nccl_plan.cpp
 
 #include <fmt/format.h>
 
@@ -24,7 +28,7 @@ class Planner {
     tree_.bus_id.resize(n);
   }
 
-  NcclTree plan() {
+  NcclPlan plan() {
     choose_machines();
     choose_cpus();
     grow(tree_.cpus);
@@ -112,7 +116,7 @@ class Planner {
       const int other = graph_.other_end(l, d);
       if (std::find(tree_.cpus.begin(), tree_.cpus.end(), other) != tree_.cpus.end()) return other;
     }
-    int first = NcclTree::kNoCpu;
+    int first = NcclPlan::kNoCpu;
     for (int cpu : tree_.cpus) {
       if (device(cpu).node != device(d).node) continue;
       if (device(d).numa >= 0 && device(cpu).numa == device(d).numa) return cpu;
@@ -159,7 +163,7 @@ class Planner {
   }
 
   const Graph& graph_;
-  NcclTree tree_;
+  NcclPlan tree_;
   std::set<int> machines_;
   std::set<int> reached_;
   std::set<std::string> taken_;
@@ -168,11 +172,11 @@ class Planner {
 
 }  // namespace
 
-int NcclTree::host_of(int node) const {
+int NcclPlan::host_of(int node) const {
   const auto it = std::find(machines.begin(), machines.end(), node);
   return it == machines.end() ? -1 : static_cast<int>(it - machines.begin());
 }
 
-NcclTree plan_nccl_tree(const Graph& graph) { return Planner(graph).plan(); }
+NcclPlan plan_nccl(const Graph& graph) { return Planner(graph).plan(); }
 
 }  // namespace peal::topology
