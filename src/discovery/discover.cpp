@@ -1,6 +1,8 @@
 // A host as a tree: cores on the cache (or memory) that they share, caches on their NUMA domain, domains on sockets, and beside it
 // PCIe down to NICs and GPUs, and one loopback that every core reaches.
+#include <algorithm>
 #include <discovery/discover.hpp>
+#include <discovery/measure.hpp>
 #include <map>
 #include <topology/constants.hpp>
 
@@ -23,11 +25,17 @@ constexpr const char* kUnmeasured = "assumed: data/constants/host.yaml, not meas
 
 class HostBuilder {
  public:
-  HostBuilder(const Roots& roots, HostDefaults defaults)
-      : roots_(roots), defaults_(std::move(defaults)), assumed_("assumed: " + defaults_.source) {}
+  HostBuilder(const Roots& roots, HostDefaults defaults, const HostMeasurements* measured)
+      : roots_(roots),
+        defaults_(std::move(defaults)),
+        measured_(measured),
+        of_cores_("assumed: " + defaults_.source),
+        of_loopback_(of_cores_),
+        of_memory_(kUnmeasured) {}
 
   Result<Graph> build() {
     PEAL_ASSIGN(facts_, find_cores(roots_));
+    if (measured_ != nullptr) take_measurements();
     graph_.rank_kind = DeviceKind::core;
     model_ = cpuinfo_value(roots_, "model name");
     if (model_.empty()) model_ = "processor";
@@ -41,6 +49,60 @@ class HostBuilder {
   }
 
  private:
+  /// Row of the measured exchanges that stands for a core, or -1.
+  int row_of_core(std::size_t core) const {
+    if (measured_ == nullptr) return -1;
+    const std::vector<int> pus = parse_list(facts_.cores[core].pus);
+    for (std::size_t row = 0; row < measured_->cpus.size(); ++row)
+      if (std::binary_search(pus.begin(), pus.end(), measured_->cpus[row])) return static_cast<int>(row);
+    return -1;
+  }
+
+  double exchange_between(std::size_t a, std::size_t b) const {
+    const int row = row_of_core(a), column = row_of_core(b);
+    if (row < 0 || column < 0) return 0;
+    return measured_->exchange_ns[static_cast<std::size_t>(row)][static_cast<std::size_t>(column)];
+  }
+
+  /// What was measured takes the place of what is assumed: the median of cores under one cache, and of cores in different packages.
+  void take_measurements() {
+    std::vector<double> near, far;
+    for (std::size_t a = 0; a < facts_.cores.size(); ++a) {
+      for (std::size_t b = a + 1; b < facts_.cores.size(); ++b) {
+        const CoreFact &x = facts_.cores[a], &y = facts_.cores[b];
+        const double ns = exchange_between(a, b);
+        const auto package = [&](const CoreFact& c) { return facts_.domains[static_cast<std::size_t>(c.numa)].package; };
+        if (ns > 0 && x.cache == y.cache) near.push_back(ns);
+        if (ns > 0 && package(x) != package(y)) far.push_back(ns);
+      }
+    }
+    const auto median = [](std::vector<double>& values) {
+      std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
+      return Nanoseconds{values[values.size() / 2]};
+    };
+    if (!near.empty()) defaults_.near_exchange = median(near);
+    if (!far.empty()) defaults_.far_exchange = median(far);
+    defaults_.far_exchange = std::max(defaults_.far_exchange, defaults_.near_exchange);
+    defaults_.core_copy = measured_->core_copy;
+    defaults_.domain_memory = {measured_->all_copy.value / static_cast<double>(facts_.domains.size())};
+    of_cores_ = near.empty() ? measured_->source + " (rate; latency assumed)" : measured_->source;
+    of_memory_ = measured_->source;
+    if (measured_->loopback && measured_->loopback_latency) {
+      defaults_.loopback = *measured_->loopback;
+      defaults_.loopback_latency = *measured_->loopback_latency;
+      of_loopback_ = measured_->source;
+    }
+  }
+
+  std::string exchanges_of(std::size_t core) const {
+    std::string text;
+    for (std::size_t other = 0; other < facts_.cores.size(); ++other) {
+      const double ns = other == core ? 0 : exchange_between(core, other);
+      if (ns > 0) text += fmt::format("{}core{} {:.0f}", text.empty() ? "" : ", ", other, ns);
+    }
+    return text;
+  }
+
   /// Latencies add up to the defaults: cores under one cache are `near_exchange` apart, cores of two sockets `far_exchange`;
   /// a quarter of the difference is charged at each cache's way out, half between the domains.
   Nanoseconds half_near() const { return 0.5 * defaults_.near_exchange; }
@@ -78,7 +140,7 @@ class HostBuilder {
           const int socket,
           graph_.add_device({.id = fmt::format("socket{}", package), .kind = DeviceKind::package, .name = model_, .source = "hwloc"}));
       sockets.push_back(socket);
-      for (int domain : members) PEAL_TRY(join(domain, socket, LinkKind::sys, defaults_.domain_memory, {}, kUnmeasured));
+      for (int domain : members) PEAL_TRY(join(domain, socket, LinkKind::sys, defaults_.domain_memory, {}, of_memory_));
     }
     for (std::size_t a = 0; a < sockets.size(); ++a)
       for (std::size_t b = a + 1; b < sockets.size(); ++b)
@@ -96,11 +158,11 @@ class HostBuilder {
                     .source = "hwloc"};
       device.numa = facts_.domains[static_cast<std::size_t>(fact.numa)].os_index;
       device.capacity = defaults_.domain_memory;
-      device.attributes.push_back({"capacity_source", kUnmeasured, kUnmeasured});
+      device.attributes.push_back({"capacity_source", of_memory_, of_memory_});
       PEAL_ASSIGN(const int index, graph_.add_device(std::move(device)));
       caches.push_back(index);
-      PEAL_TRY(join(index, domains_[static_cast<std::size_t>(fact.numa)], LinkKind::memory, defaults_.domain_memory, quarter_far(),
-                    kUnmeasured));
+      PEAL_TRY(
+          join(index, domains_[static_cast<std::size_t>(fact.numa)], LinkKind::memory, defaults_.domain_memory, quarter_far(), of_memory_));
     }
     PEAL_ASSIGN(const int loopback,
                 graph_.add_device({.id = "lo", .kind = DeviceKind::loopback, .name = "loopback", .source = "every Linux host"}));
@@ -109,9 +171,10 @@ class HostBuilder {
       Device device{.id = fmt::format("core{}", i), .kind = DeviceKind::core, .name = fmt::format("cpu {}", fact.pus), .source = "hwloc"};
       device.numa = facts_.domains[static_cast<std::size_t>(fact.numa)].os_index;
       device.attributes.push_back({"cpus", fact.pus, "hwloc"});
+      if (const std::string all = exchanges_of(i); !all.empty()) device.attributes.push_back({"exchange_ns", all, measured_->source});
       PEAL_ASSIGN(const int index, graph_.add_device(std::move(device)));
-      PEAL_TRY(join(index, caches[static_cast<std::size_t>(fact.cache)], LinkKind::shm, defaults_.core_copy, half_near(), assumed_));
-      PEAL_TRY(join(index, loopback, LinkKind::loopback, defaults_.loopback, 0.5 * defaults_.loopback_latency, assumed_));
+      PEAL_TRY(join(index, caches[static_cast<std::size_t>(fact.cache)], LinkKind::shm, defaults_.core_copy, half_near(), of_cores_));
+      PEAL_TRY(join(index, loopback, LinkKind::loopback, defaults_.loopback, 0.5 * defaults_.loopback_latency, of_loopback_));
     }
     return {};
   }
@@ -200,12 +263,15 @@ class HostBuilder {
   }
 
   void warn() {
-    graph_.add_warning(fmt::format("rates of memory and loopback are assumed, not measured on this host ({})", defaults_.source));
+    if (measured_ == nullptr)
+      graph_.add_warning(fmt::format(
+          "rates of memory and loopback are assumed, not measured on this host ({}); `peal topo --measure` measures", defaults_.source));
     if (is_virtual_machine(roots_)) {
       graph_.add_warning(
-          fmt::format("this is a virtual machine: caches and NUMA domains are what the hypervisor shows; two vCPUs may be near ({:g} ns) "
-                      "or far ({:g} ns), near is assumed",
-                      defaults_.near_exchange.value, defaults_.far_exchange.value));
+          fmt::format("this is a virtual machine: caches and NUMA domains are what the hypervisor shows; two vCPUs may be near ({:.3g} ns) "
+                      "or far ({:.3g} ns), {}",
+                      defaults_.near_exchange.value, defaults_.far_exchange.value,
+                      measured_ == nullptr ? "near is assumed" : "and the hypervisor may move them at any time"));
     }
     if (const std::string sign = container_sign(roots_); !sign.empty())
       graph_.add_warning(fmt::format("this is a container ({}): limits of the host around it are not seen", sign));
@@ -218,7 +284,8 @@ class HostBuilder {
 
   const Roots& roots_;
   HostDefaults defaults_;
-  std::string assumed_;
+  const HostMeasurements* measured_;
+  std::string of_cores_, of_loopback_, of_memory_;  // sources
   std::string model_;
   CoreFacts facts_;
   Graph graph_;
@@ -228,9 +295,9 @@ class HostBuilder {
 
 }  // namespace
 
-Result<Graph> discover_host(const Roots& roots) {
+Result<Graph> discover_host(const Roots& roots, const HostMeasurements* measured) {
   PEAL_ASSIGN(HostDefaults defaults, topology::host_defaults());
-  return HostBuilder(roots, std::move(defaults)).build();
+  return HostBuilder(roots, std::move(defaults), measured).build();
 }
 
 Result<std::string> host_fingerprint(const Roots& roots) {

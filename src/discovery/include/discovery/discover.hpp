@@ -13,6 +13,7 @@
 //   errors                                  counters of the port or wire that are not zero, "symbol_error 12"; absent for none
 //   nvlinks, nvlinks_active, nvlink_peers   NVML: links that the GPU has, those that are up, and addresses at their other ends
 //   cpus                                    cores: processors as the system numbers them
+//   exchange_ns                             cores, where it was measured: flags shown to other cores, nanoseconds
 //   memory_bytes                            NUMA domains
 //   virtual_machine, container, cpu_quota   NUMA domains: what shows that others decide about this host; absent where nothing does
 //   capacity_source                         who said the device's capacity
@@ -35,11 +36,15 @@ struct Roots {
   const vendor::NvmlTable* nvml = nullptr;  ///< null: this host's library where `sys` is /sys, else none. Not owned
 };
 
+struct HostMeasurements;
+
 /// Cores, caches, NUMA domains, NICs, PCIe GPUs, with the links that shared memory, loopback and sockets use.
 /// Honest where the system does not say (virtual machines): an assumption is marked in `source` and in a warning.
 /// Lists the cores that the control group allows, not only those that the calling process is bound to, so that all ranks of a host see the
 /// same graph. Ranks are placed on cores: a GPU is listed, but nothing runs on it yet.
-Result<topology::Graph> discover_host(const Roots& roots = {});
+/// With `measured` (measure.hpp), its figures take the place of what is assumed of cores, memory and loopback, and every core has an
+/// attribute exchange_ns, "core1 62, core2 258".
+Result<topology::Graph> discover_host(const Roots& roots = {}, const HostMeasurements* measured = nullptr);
 
 /// What makes two hosts alike for tuning tables: "Intel Xeon @ 2.50GHz | 2 cores, 1 package, 1 NUMA | L1d 32K L2 1M L3 35.8M | Linux 6.1 |
 /// kvm".
