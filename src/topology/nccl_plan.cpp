@@ -1,8 +1,4 @@
-<<<<<<<< HEAD:src/topology/export_tree.cpp
-#include "export_tree.hpp"
-========
 #include "nccl_plan.hpp"
->>>>>>>> efb33f2416e63b3bf60fc382211b148ee6bb646b:src/topology/nccl_plan.cpp
 
 #include <fmt/format.h>
 
