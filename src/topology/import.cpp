@@ -20,7 +20,7 @@ struct Form {
 // One line a form, in the order of FileForm.
 constexpr Form kForms[] = {
     {FileForm::peal_yaml, "Peal's own YAML", nullptr},
-    {FileForm::nccl_topology, "NCCL topology XML", nullptr},
+    {FileForm::nccl_topology, "NCCL topology XML", import_nccl_topology},
     {FileForm::nccl_graph, "NCCL graph XML", nullptr},
     {FileForm::hwloc, "hwloc XML", nullptr},
     {FileForm::smi_matrix, "nvidia-smi topo -m", nullptr},

@@ -61,7 +61,8 @@ std::optional<FileForm> form_of_element(std::string_view name) {
   return std::nullopt;
 }
 
-/// The first element that a reader knows. Comments, declarations and junk before it do not matter: pasted files begin anywhere.
+/// By the first element. Comments and declarations before it do not matter. Where other text comes first (a prompt, half an element) the
+/// first element that a reader knows counts.
 std::optional<FileForm> form_of_xml(std::string_view text) {
   for (std::size_t at = text.find('<'); at != std::string_view::npos; at = text.find('<', at + 1)) {
     if (text.substr(at, 4) == "<!--") {
@@ -73,7 +74,9 @@ std::optional<FileForm> form_of_xml(std::string_view text) {
     std::size_t end = at + 1;
     while (end < text.size() && is_word(text[end])) ++end;
     if (end == text.size() || !(is_blank(text[end]) || text[end] == '>' || text[end] == '/')) continue;
+    if (end == at + 1) continue;
     if (const auto form = form_of_element(text.substr(at + 1, end - at - 1))) return form;
+    if (text.front() == '<') return std::nullopt;
   }
   return std::nullopt;
 }
@@ -167,8 +170,7 @@ std::optional<FileForm> recognise(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   const std::string_view body = trimmed(text);
   if (body.empty()) return std::nullopt;
-  if (body.front() == '<')
-    if (const auto form = form_of_xml(body)) return form;
+  if (body.front() == '<') return form_of_xml(body);
   if (body.front() == '{' || body.front() == '[')
     if (const auto form = form_of_braces(body)) return form;
 
