@@ -21,8 +21,8 @@ struct Form {
 constexpr Form kForms[] = {
     {FileForm::peal_yaml, "Peal's own YAML", nullptr},
     {FileForm::nccl_topology, "NCCL topology XML", import_nccl_topology},
-    {FileForm::nccl_graph, "NCCL graph XML", nullptr},
-    {FileForm::hwloc, "hwloc XML", nullptr},
+    {FileForm::nccl_graph, "NCCL graph XML", import_nccl_graph},
+    {FileForm::hwloc, "hwloc XML", import_hwloc},
     {FileForm::smi_matrix, "nvidia-smi topo -m", nullptr},
     {FileForm::smi_p2p, "nvidia-smi topo -p2p", nullptr},
     {FileForm::smi_nvlink, "nvidia-smi nvlink --status", nullptr},

@@ -33,14 +33,12 @@ Result<Graph> NcclTopologyBuilder::build() {
   PEAL_TRY(join_pcilinks());
   PEAL_TRY(join_cpus());
   if (dropped_rows_ > 0) {
-    file_.warn(first_dropped_,
-               fmt::format("{} rows lead to GPUs that are not in the file, this is the first: left out, as NCCL does", dropped_rows_));
+    file_.warn(first_dropped_, fmt::format("a row to a GPU that is not in the file ({} such): left out, as NCCL does", dropped_rows_));
   }
   if (assumed_ > 0) {
     file_.warn(
         first_assumed_,
-        fmt::format("{} PCIe links without a speed or width that is known, this is the first: taken as PCIe 3.0 and x16, as NCCL does",
-                    assumed_));
+        fmt::format("a PCIe link without a known speed or width ({} in the file): taken as PCIe 3.0 and x16, as NCCL does", assumed_));
   }
   file_.give_warnings(graph_);
   return std::move(graph_);
@@ -101,7 +99,8 @@ Status NcclTopologyBuilder::add_gpus() {
 }
 
 /// The kind of network is not in the file: it is told by the PCI class (0x0207 is InfiniBand) and by the names that drivers give.
-Port NcclTopologyBuilder::port_of(const NcclNet& net) {
+std::optional<Port> NcclTopologyBuilder::port_of(const NcclNet& net) {
+  if (!net.node) return std::nullopt;
   Port port;
   const std::string_view name = text_of(net.node, "name");
   const std::string_view pci_class =
@@ -116,15 +115,13 @@ Port NcclTopologyBuilder::port_of(const NcclNet& net) {
   port.source = source_;
   double mbps = number_of(text_of(net.node, "speed")).value_or(0);
   if (mbps > kMostNetMbps) {
-    file_.warn(net.node, fmt::format("speed=\"{:g}\" Mbit/s is that of no network; read as kbit/s ({:g} Gbit/s). NCCL plans with {:g} GB/s",
-                                     mbps, mbps / 1e6, mbps / 8000));
+    file_.warn(net.node, fmt::format("speed=\"{}\" Mbit/s is that of no network; read as kbit/s ({:g} Gbit/s). NCCL plans with {:g} GB/s",
+                                     text_of(net.node, "speed"), mbps / 1e6, mbps / 8000));
     mbps /= 1000;
   } else if (!(mbps > 0)) {
-    mbps = net.node ? figures_.net_mbps() : 0;
-    if (net.node) {
-      file_.warn(net.node, fmt::format("net {} without speed: {:g} Gbit/s, as NCCL takes it", name, mbps / 1000));
-      port.source = fmt::format("{}; {}: without a speed", source_, figures_.default_source());
-    }
+    mbps = figures_.net_mbps();
+    file_.warn(net.node, fmt::format("net {} without speed: {:g} Gbit/s, as NCCL takes it", name, mbps / 1000));
+    port.source = fmt::format("{}; {}: without a speed", source_, figures_.default_source());
   }
   port.bandwidth = port.usable = {mbps * 1e6 / 8};
   if (const auto latency = number_of(text_of(net.node, "latency")); latency && *latency > 0 && *latency < 1e9)

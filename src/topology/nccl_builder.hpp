@@ -29,7 +29,7 @@ class NcclTopologyBuilder {
   std::string free_id(const std::string& id);
   std::vector<int> rails_of_nets() const;
   std::pair<int, std::string> switch_key(int host, std::string_view busid) const;
-  Port port_of(const NcclNet& net);
+  std::optional<Port> port_of(const NcclNet& net);
   void keep_attributes(const pugi::xml_node& node, Device& device) const;
   std::string_view name_of(const pugi::xml_node& pci) const;
   int above(int pci) const;

@@ -43,7 +43,7 @@ class TreeReader {
   XmlFile& file_;
   NcclTree tree_;
   std::map<std::uint64_t, int> hosts_;
-  std::map<std::pair<int, int>, int> cpu_places_;
+  std::map<int, std::set<int>> cpu_places_;
   std::map<std::tuple<int, long long, std::string>, int> nets_;
   std::set<std::pair<int, std::uint64_t>> repeated_;
   bool is_cut_ = false;
@@ -91,10 +91,13 @@ void TreeReader::visit_cpu(const pugi::xml_node& node, int depth) {
   }
   NcclCpu cpu{.node = node, .host = host_of(node)};
   if (const auto numa = whole_of(node, "numaid"); numa && *numa >= -1 && *numa < 1 << 20) cpu.numa = static_cast<int>(*numa);
+  // Places are given once a host: the domain's own number, or the next above all.
+  std::set<int>& places = cpu_places_[cpu.host];
   cpu.place = std::max(cpu.numa, 0);
-  if (!cpu_places_.emplace(std::pair{cpu.host, cpu.place}, 0).second) {
+  if (!places.insert(cpu.place).second) {
     if (cpu.numa >= 0) file_.warn(node, fmt::format("a second cpu with numaid {} of one host; it is kept apart", cpu.numa));
-    while (!cpu_places_.emplace(std::pair{cpu.host, cpu.place}, 0).second) ++cpu.place;
+    cpu.place = *places.rbegin() + 1;
+    places.insert(cpu.place);
   }
   const int index = static_cast<int>(tree_.cpus.size());
   tree_.cpus.push_back(cpu);
@@ -256,25 +259,24 @@ void TreeReader::merge_broadcom_switches() {
 }
 
 void TreeReader::tell_guesses() {
-  const auto tell = [this](const auto& parts, std::string_view said) {
+  const auto tell = [this](const auto& parts, std::string_view what, std::string_view lacks) {
     int count = 0;
     pugi::xml_node first;
     for (const auto& part : parts)
       if (!part.node && count++ == 0) first = tree_.pcis[static_cast<std::size_t>(part.pci)].node;
-    if (count > 0) file_.warn(first, fmt::format("{} {}, this is the first", count, said));
+    if (count > 0) file_.warn(first, fmt::format("{} told by its PCI class only ({} in the file): {}", what, count, lacks));
   };
-  tell(tree_.gpus, "GPUs are told by their PCI class only: without gpu elements neither their kind nor their NVLinks are known");
-  tell(tree_.nets, "NICs are told by their PCI class only: without net elements their names and speeds are not known");
+  tell(tree_.gpus, "a GPU", "without a gpu element neither its compute capability nor its NVLinks are known");
+  tell(tree_.nets, "a NIC", "without a net element neither its name nor its speed is known");
   int count = 0;
   pugi::xml_node first;
   for (const NcclPci& pci : tree_.pcis)
     if (pci.role == PciRole::unknown && count++ == 0) first = pci.node;
   if (count > 0) {
-    file_.warn(first,
-               fmt::format(
-                   "{} PCI endpoints without class, gpu or net, this is the first: they may be GPUs, NICs or switches, which NCCL finds on "
-                   "the machine itself; give each a class to have them counted",
-                   count));
+    file_.warn(first, fmt::format(
+                          "a PCI endpoint without class, gpu or net ({} in the file): it may be a GPU, a NIC or a switch, which NCCL finds "
+                          "out on the machine itself; add a class to have it counted",
+                          count));
   }
 }
 

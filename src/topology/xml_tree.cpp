@@ -110,8 +110,9 @@ std::string_view text_of(const pugi::xml_node& node, const char* attribute) {
   return std::string_view(node.attribute(attribute).value()).substr(0, 255);
 }
 
-std::optional<long long> whole_of(const pugi::xml_node& node, const char* attribute) {
-  std::string_view text = text_of(node, attribute);
+std::optional<long long> whole_of(const pugi::xml_node& node, const char* attribute) { return whole_number(text_of(node, attribute)); }
+
+std::optional<long long> whole_number(std::string_view text) {
   const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
   if (is_hex) text.remove_prefix(2);
   long long value = 0;

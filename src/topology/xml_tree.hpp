@@ -48,6 +48,8 @@ class XmlFile {
 std::string_view text_of(const pugi::xml_node& node, const char* attribute);
 /// A whole number: decimal, or hexadecimal after 0x. Nothing when the attribute is absent, empty or something else.
 std::optional<long long> whole_of(const pugi::xml_node& node, const char* attribute);
+/// The same of a text.
+std::optional<long long> whole_number(std::string_view text);
 /// The same, always hexadecimal, up to 64 bits.
 std::optional<std::uint64_t> hex_of(std::string_view text);
 /// A finite number.
