@@ -66,6 +66,7 @@ Result<ImportedFile> import_text(std::string_view text, const std::string& name)
   const Reader reader = form_of(*form).reader;
   if (reader == nullptr) return fail(ErrorCode::unsupported, "{}: this is {}, which this build cannot read", name, name_of(*form));
   PEAL_ASSIGN(file.graph, reader(text, name));
+  file.graph.title += fmt::format(" ({})", name_of(*form));
   return file;
 }
 

@@ -10,7 +10,7 @@ Graph hwloc(const std::string& name) { return import_fixture("hwloc/" + name, Fi
 
 TEST(ImportHwloc, VersionOneHasItsNumaNodesAboveTheCores) {
   const Graph g = hwloc("v1.xml");
-  EXPECT_EQ(g.title, "Invented One");
+  EXPECT_EQ(g.title, "Invented One (hwloc XML)");
   EXPECT_THAT(ids_of(g, DeviceKind::cpu), ElementsAre("numa0", "numa1"));
   EXPECT_EQ(device_of(g, "numa1").attribute("memory_bytes"), "2147483648");
   EXPECT_THAT(ids_of(g, DeviceKind::core), ElementsAre("core0", "core1", "core2"));

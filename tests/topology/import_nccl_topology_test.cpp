@@ -12,7 +12,7 @@ Graph nccl(const std::string& name) { return import_fixture("nccl_topology/" + n
 
 TEST(ImportNcclTopology, GpusComeInTheOrderOfRanksAndAreNamedByDev) {
   const Graph g = nccl("switches_and_sockets.xml");
-  EXPECT_EQ(g.title, "invented box");
+  EXPECT_EQ(g.title, "invented box (NCCL topology XML)");
   EXPECT_THAT(ids_of(g, DeviceKind::gpu), ElementsAre("gpu1", "gpu3"));
   EXPECT_EQ(device_of(g, "gpu3").numa, 1);
   EXPECT_EQ(device_of(g, "gpu3").attribute("rank"), "1");

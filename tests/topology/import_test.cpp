@@ -1,5 +1,7 @@
 #include <cstdio>
 
+#include <topology/describe.hpp>
+
 #include "import_fixtures.hpp"
 
 namespace peal::topology {
@@ -84,6 +86,16 @@ TEST(Import, AFileIsReadByItsContentNotByItsName) {
   EXPECT_EQ(file->form, FileForm::nccl_topology);
   std::remove(path.c_str());
   EXPECT_FALSE(import_file(path));
+}
+
+TEST(Import, WhatAPersonReadsIsTheRecordedText) {
+  for (const char* name : {"nccl_topology/switches_and_sockets", "nccl_graph/ring_with_nets", "hwloc/v2_gpus"}) {
+    const auto file = import_text(fixture(fmt::format("{}.xml", name)), fmt::format("{}.xml", name));
+    ASSERT_TRUE(file) << name;
+    const std::string golden =
+        fmt::format("/tests/golden/import_{}.txt", std::string_view(name).substr(std::string_view(name).find('/') + 1));
+    EXPECT_EQ(describe_text(file->graph), read_whole(PEAL_SOURCE_DIR + golden)) << name;
+  }
 }
 
 }  // namespace

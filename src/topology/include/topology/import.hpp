@@ -28,7 +28,7 @@ std::string_view name_of(FileForm form) noexcept;  ///< for people: "NCCL topolo
 
 struct ImportedFile {
   FileForm form = FileForm::peal_yaml;
-  Graph graph;                     ///< devices, links; warnings() name FILE:LINE
+  Graph graph;                     ///< devices, links; warnings() name FILE:LINE; the title ends in the form
   std::optional<Cluster> cluster;  ///< our own YAML with nodes and fabric: use this instead of `graph`
 };
 
