@@ -9,7 +9,8 @@ namespace peal::cli {
 void add_cluster_options(CLI::App& command, ClusterWords& words) {
   command.add_option("--machine", words.machine, "A machine of the catalogue (peal machines lists them)");
   command.add_option("--nodes", words.nodes, "How many of them")->capture_default_str();
-  command.add_option("--file", words.file, "A machine or cluster in Peal's YAML, or what other tools write (NCCL and hwloc XML, nvidia-smi, Slurm, ...)");
+  command.add_option("--file", words.file,
+                     "A machine or cluster in Peal's YAML, or what other tools write (NCCL and hwloc XML, nvidia-smi, Slurm, ...)");
 }
 
 Result<topology::Cluster> cluster_of(const ClusterWords& words) {

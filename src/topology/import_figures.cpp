@@ -55,6 +55,18 @@ Link WireFigures::link(LinkKind kind, int count) const {
   return link;
 }
 
+Status ImportFigures::read_defaults(YamlFields& top, const std::string& name) {
+  const YamlNode* defaults = top.find("defaults");
+  if (defaults == nullptr) return fail(ErrorCode::corrupt, "{}: no 'defaults': add them", top.where());
+  PEAL_ASSIGN(YamlFields fields, YamlFields::of(*defaults, name, "row"));
+  PEAL_ASSIGN(local_gbps_, fields.number("local_GBps", 1, kMostGBps));
+  PEAL_ASSIGN(net_mbps_, fields.number("net_Mbps", 1, 1e9));
+  PEAL_ASSIGN(pcie_width_, fields.integer("pcie_width", 1, 32, 16));
+  PEAL_ASSIGN(default_source_, fields.text("source"));
+  PEAL_TRY(fields.finish());
+  return {};
+}
+
 Result<ImportFigures> ImportFigures::read(std::string_view text, const std::string& name) {
   PEAL_ASSIGN(const YamlNode root, parse_yaml(text, name));
   PEAL_ASSIGN(YamlFields top, YamlFields::of(root, name, "file of figures"));
@@ -106,14 +118,7 @@ Result<ImportFigures> ImportFigures::read(std::string_view text, const std::stri
       for (const auto& [id, value] : ids->fields) all.names_.emplace(id, value.text);
     return {};
   }));
-  const YamlNode* defaults = top.find("defaults");
-  if (defaults == nullptr) return fail(ErrorCode::corrupt, "{}: no 'defaults': add them", top.where());
-  PEAL_ASSIGN(YamlFields fields, YamlFields::of(*defaults, name, "row"));
-  PEAL_ASSIGN(all.local_gbps_, fields.number("local_GBps", 1, kMostGBps));
-  PEAL_ASSIGN(all.net_mbps_, fields.number("net_Mbps", 1, 1e9));
-  PEAL_ASSIGN(all.pcie_width_, fields.integer("pcie_width", 1, 32, 16));
-  PEAL_ASSIGN(all.default_source_, fields.text("source"));
-  PEAL_TRY(fields.finish());
+  PEAL_TRY(all.read_defaults(top, name));
   PEAL_TRY(top.finish());
   return all;
 }

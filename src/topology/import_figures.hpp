@@ -21,6 +21,8 @@ struct WireFigures {
   Link link(LinkKind kind, int count = 1) const;
 };
 
+class YamlFields;
+
 class ImportFigures {
  public:
   /// The file of data_directory(); a failure names the line.
@@ -72,6 +74,7 @@ class ImportFigures {
     int model_from = -1;
     WireFigures wire;
   };
+  Status read_defaults(YamlFields& top, const std::string& name);
   const PlanRow& plan_of(std::string_view speed) const;
   const LaneRow* lane_of(double gtps) const;
 
