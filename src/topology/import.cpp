@@ -14,7 +14,7 @@ using Reader = Result<Graph> (*)(std::string_view, const std::string&);
 struct Form {
   FileForm form;
   std::string_view name;
-  Reader reader;  ///< null: our own YAML, which may be a whole cluster, or a form without a reader
+  Reader reader;  ///< null: our own YAML, which may be a whole cluster
 };
 
 // One line a form, in the order of FileForm.
@@ -23,17 +23,17 @@ constexpr Form kForms[] = {
     {FileForm::nccl_topology, "NCCL topology XML", import_nccl_topology},
     {FileForm::nccl_graph, "NCCL graph XML", import_nccl_graph},
     {FileForm::hwloc, "hwloc XML", import_hwloc},
-    {FileForm::smi_matrix, "nvidia-smi topo -m", nullptr},
-    {FileForm::smi_p2p, "nvidia-smi topo -p2p", nullptr},
-    {FileForm::smi_nvlink, "nvidia-smi nvlink --status", nullptr},
-    {FileForm::rocm_topology, "rocm-smi --showtopo", nullptr},
-    {FileForm::npu_topology, "npu-smi info -t topo", nullptr},
-    {FileForm::slurm_topology, "Slurm topology.conf", nullptr},
-    {FileForm::slurm_topology_yaml, "Slurm topology.yaml", nullptr},
-    {FileForm::slurm_gres, "Slurm gres.conf", nullptr},
-    {FileForm::ibnetdiscover, "ibnetdiscover", nullptr},
-    {FileForm::topograph_model, "Topograph cluster model", nullptr},
-    {FileForm::netq_topology, "NetQ topology graph", nullptr},
+    {FileForm::smi_matrix, "nvidia-smi topo -m", import_smi_matrix},
+    {FileForm::smi_p2p, "nvidia-smi topo -p2p", import_smi_p2p},
+    {FileForm::smi_nvlink, "nvidia-smi nvlink --status", import_smi_nvlink},
+    {FileForm::rocm_topology, "rocm-smi --showtopo", import_rocm_topology},
+    {FileForm::npu_topology, "npu-smi info -t topo", import_npu_topology},
+    {FileForm::slurm_topology, "Slurm topology.conf", import_slurm_topology},
+    {FileForm::slurm_topology_yaml, "Slurm topology.yaml", import_slurm_topology_yaml},
+    {FileForm::slurm_gres, "Slurm gres.conf", import_slurm_gres},
+    {FileForm::ibnetdiscover, "ibnetdiscover", import_ibnetdiscover},
+    {FileForm::topograph_model, "Topograph cluster model", import_topograph_model},
+    {FileForm::netq_topology, "NetQ topology graph", import_netq_topology},
 };
 
 const Form& form_of(FileForm form) { return kForms[static_cast<std::size_t>(form)]; }
@@ -63,9 +63,7 @@ Result<ImportedFile> import_text(std::string_view text, const std::string& name)
     file.graph = file.cluster->machine();
     return file;
   }
-  const Reader reader = form_of(*form).reader;
-  if (reader == nullptr) return fail(ErrorCode::unsupported, "{}: this is {}, which this build cannot read", name, name_of(*form));
-  PEAL_ASSIGN(file.graph, reader(text, name));
+  PEAL_ASSIGN(file.graph, form_of(*form).reader(text, name));
   file.graph.title += fmt::format(" ({})", name_of(*form));
   return file;
 }
