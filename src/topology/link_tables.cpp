@@ -229,30 +229,25 @@ class Printer {
   }
 
   static std::string section(const std::string& title, const Table& table) {
-    if (table.is_empty()) return {};
-    return fmt::format("
-{}
-{}", title, table.text()); }
+    return table.is_empty() ? std::string() : fmt::format("\n{}\n{}", title, table.text());
+  }
 
   static std::string indent(const std::string& lines) {
-      std::string out = "  ";
-      for (std::size_t i = 0; i < lines.size(); ++i) {
-        out += lines[i];
-        if (lines[i] == '\n' && i + 1 < lines.size()) out += "  ";
-      }
-      return out;
+    std::string out = "  ";
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      out += lines[i];
+      if (lines[i] == '\n' && i + 1 < lines.size()) out += "  ";
+    }
+    return out;
   }
 
   const LinkCatalogue& all_;
   std::vector<std::string> sources_;
   std::map<std::string, std::size_t> numbers_;
-  };
+};
 
 }  // namespace
 
-std::string
-link_tables(const LinkCatalogue& catalogue, bool with_sources) {
-  return Printer(catalogue).print(with_sources);
-}
+std::string link_tables(const LinkCatalogue& catalogue, bool with_sources) { return Printer(catalogue).print(with_sources); }
 
 }  // namespace peal::topology
