@@ -6,6 +6,7 @@
 #include <topology/link_catalogue.hpp>
 #include <topology/machine.hpp>
 
+#include "text_lines.hpp"
 #include "yaml_tree.hpp"
 
 namespace peal::topology {
@@ -13,16 +14,6 @@ namespace {
 
 constexpr std::size_t kMostClaims = 10'000;
 constexpr std::string_view kVerdicts[] = {"right", "wrong", "depends", "unsupported"};
-
-std::vector<std::string_view> words_of(std::string_view text) {
-  std::vector<std::string_view> words;
-  while (!text.empty()) {
-    const std::size_t blank = std::min(text.find(' '), text.size());
-    if (blank > 0) words.push_back(text.substr(0, blank));
-    text.remove_prefix(std::min(blank + 1, text.size()));
-  }
-  return words;
-}
 
 Result<const LinkUse*> use_of(const LinkGeneration& link, std::string_view device) {
   // "H100, H200" stands for both.

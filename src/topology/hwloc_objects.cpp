@@ -1,5 +1,7 @@
 #include "hwloc_objects.hpp"
 
+#include "text_lines.hpp"
+
 #include <algorithm>
 
 #include "hwloc_sets.hpp"
