@@ -343,7 +343,7 @@ class Drawing {
       if (!is_shown(d)) continue;
       for (LinkKind kind : {LinkKind::nvlink, LinkKind::xgmi, LinkKind::c2c, LinkKind::pcie})
         if (const double sum = graph_.total_of(d, kind).gigabytes(); sum > 0)
-          sums.push_back(fmt::format("{} {:g} GB/s", name_of(kind), sum));
+          sums.push_back(fmt::format("{} {:.4g} GB/s", name_of(kind), sum));
       sums = {fmt::format("{}, one direction: {}", graph_.device(d).id, fmt::join(sums, ", "))};
       break;
     }

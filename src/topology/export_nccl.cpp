@@ -89,6 +89,10 @@ class Export {
   Result<std::string> write() {
     if (ranks_.empty())
       return fail(ErrorCode::invalid_argument, "{} has no GPU, and NCCL's topology is one of GPUs: name a machine with GPUs", title());
+    for (const Link& l : graph_.links()) {
+      if (is_gpu(l.a) && is_gpu(l.b) && name_of(l.kind) == "hccs")
+        return fail(ErrorCode::invalid_argument, "the devices of {} are joined by HCCS, which neither NCCL nor RCCL knows", title());
+    }
     Element system{.name = "system", .attributes = {{"version", is_amd_ ? "2" : "1"}}};
     for (int cpu : tree_.cpus) system.children.push_back(cpu_element(cpu));
     if (children_.contains(NcclPlan::kNoCpu)) {

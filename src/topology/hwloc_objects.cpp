@@ -1,10 +1,9 @@
 #include "hwloc_objects.hpp"
 
-#include "text_lines.hpp"
-
 #include <algorithm>
 
 #include "hwloc_sets.hpp"
+#include "text_lines.hpp"
 
 namespace peal::topology {
 namespace {

@@ -40,7 +40,7 @@ class Exports(harness.ToolCase):
         compared = 0
         for machine in self.catalogue():
             done = self.peal("topo", "--machine", machine, "--export", "nccl-xml")
-            if "no GPU" in done.err:
+            if done.code == 2 and ("no GPU" in done.err or "HCCS" in done.err):
                 continue
             with self.subTest(machine=machine):
                 system = checker.load(self.assert_right(done).out)
