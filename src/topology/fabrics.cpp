@@ -27,6 +27,20 @@ std::unique_ptr<Fabric> ideal_fabric(const FabricSpec& spec, const std::vector<F
   return make_ideal_fabric(std::move(ideal));
 }
 
+Result<std::unique_ptr<Fabric>> generate(const FabricSpec& spec, std::vector<FabricPlug> plugs, int copies) {
+  Seats seats = seats_of(plugs, copies, spec);
+  switch (spec.kind) {
+    case FabricKind::fat_tree:
+    case FabricKind::rail_optimised: return make_fat_tree(spec, std::move(plugs), std::move(seats));
+    case FabricKind::dragonfly: return make_dragonfly(spec, std::move(plugs), std::move(seats));
+    case FabricKind::dragonfly_plus: return make_dragonfly_plus(spec, std::move(plugs), std::move(seats));
+    case FabricKind::torus: return make_torus(spec, std::move(plugs), std::move(seats));
+    case FabricKind::full_mesh: return make_full_mesh(spec, std::move(plugs), std::move(seats));
+    case FabricKind::ideal: break;
+  }
+  return ideal_fabric(spec, plugs, copies);
+}
+
 /// NVLinks between GPUs and NVSwitches, one wire: what the second level is made of too.
 const Link* gpu_link_of(const Graph& machine) {
   for (const Link& link : machine.links()) {
@@ -65,17 +79,10 @@ Result<std::unique_ptr<Fabric>> make_fabric(const FabricSpec& spec, std::vector<
   }
   const bool has_rate = std::any_of(plugs.begin(), plugs.end(), [](const FabricPlug& p) { return p.port.bandwidth.value > 0; });
   if (!has_rate) return fail(ErrorCode::invalid_argument, "nobody knows the rate of the NICs: give their `port:` a `GBps:`");
-  Seats seats = seats_of(plugs, copies, spec);
-  switch (spec.kind) {
-    case FabricKind::fat_tree:
-    case FabricKind::rail_optimised: return make_fat_tree(spec, std::move(plugs), std::move(seats));
-    case FabricKind::dragonfly: return make_dragonfly(spec, std::move(plugs), std::move(seats));
-    case FabricKind::dragonfly_plus: return make_dragonfly_plus(spec, std::move(plugs), std::move(seats));
-    case FabricKind::torus: return make_torus(spec, std::move(plugs), std::move(seats));
-    case FabricKind::full_mesh: return make_full_mesh(spec, std::move(plugs), std::move(seats));
-    case FabricKind::ideal: break;
-  }
-  return fail(ErrorCode::internal, "no generator for this fabric");
+  PEAL_ASSIGN(std::unique_ptr<Fabric> fabric, generate(spec, std::move(plugs), copies));
+  if (static_cast<double>(fabric->resource_count()) <= 2 * kMostCables) return fabric;
+  return fail(ErrorCode::unsupported, "{} cables between switches are more than {:.0f}: describe fewer nodes, or smaller switches",
+              fabric->resource_count() / 2, kMostCables);
 }
 
 Result<Graph> join_by_nvlink(const Graph& machine, int nodes, const NvlinkNetworkSpec& spec) {
