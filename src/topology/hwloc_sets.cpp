@@ -21,10 +21,10 @@ std::vector<int> set_bits(std::string_view text) {
   return bits;
 }
 
-std::vector<std::string_view> words_of(std::string_view text) {
+std::vector<std::string_view> words_of(std::string_view text, std::size_t most) {
   constexpr std::string_view kBlanks = " \t\r\n";
   std::vector<std::string_view> words;
-  for (std::size_t at = text.find_first_not_of(kBlanks); at != std::string_view::npos;) {
+  for (std::size_t at = text.find_first_not_of(kBlanks); at != std::string_view::npos && words.size() < most;) {
     const std::size_t end = text.find_first_of(kBlanks, at);
     words.push_back(text.substr(at, end - at));
     at = end == std::string_view::npos ? end : text.find_first_not_of(kBlanks, end);

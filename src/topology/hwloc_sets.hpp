@@ -11,7 +11,7 @@ inline constexpr long long kMostPus = 1 << 20;
 /// "0x0000ffff,0xffffffff,,0x1": words of 32 bits, the highest first, an empty word is zero. Ascending; what is no such text gives fewer
 /// bits.
 std::vector<int> set_bits(std::string_view text);
-/// What stands between blanks.
-std::vector<std::string_view> words_of(std::string_view text);
+/// What stands between blanks, at most so many words.
+std::vector<std::string_view> words_of(std::string_view text, std::size_t most);
 
 }  // namespace peal::topology
