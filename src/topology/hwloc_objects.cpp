@@ -9,6 +9,7 @@ namespace peal::topology {
 namespace {
 
 constexpr std::size_t kMostObjects = 100'000;
+constexpr std::size_t kMostInMatrix = 1024;
 
 /// Where an object stands: what is around it.
 struct Place {
@@ -279,6 +280,7 @@ void ObjectReader::read_bandwidths(const pugi::xml_node& topology) {
     const std::string_view element = child.name();
     if (element != "distances2" && element != "distances2hetero") continue;
     const std::string_view name = text_of(child, "name");
+    if (machine_.bandwidths.size() > kMostInMatrix * kMostInMatrix) break;
     if (name == "NVLinkBandwidth") add_matrix(child, false);
     if (name == "XGMIBandwidth") add_matrix(child, true);
   }
@@ -288,16 +290,18 @@ void ObjectReader::add_matrix(const pugi::xml_node& matrix, bool is_xgmi) {
   std::vector<int> objects;
   std::vector<double> values;
   for (const pugi::xml_node& part : matrix.children("indexes")) {
-    for (std::string_view word : words_of(part.text().get())) {
+    for (std::string_view word : words_of(part.text().get(), kMostInMatrix + 1)) {
       const std::string_view number = word.substr(word.find(':') == std::string_view::npos ? 0 : word.find(':') + 1);
       const auto it = io_of_gp_.find(whole_number(number).value_or(-1));
       objects.push_back(it == io_of_gp_.end() ? -1 : it->second);
     }
   }
-  for (const pugi::xml_node& part : matrix.children("u64values"))
-    for (std::string_view word : words_of(part.text().get())) values.push_back(number_of(word).value_or(0));
   const std::size_t n = objects.size();
-  if (n == 0 || values.size() != n * n) {
+  for (const pugi::xml_node& part : matrix.children("u64values")) {
+    if (n > kMostInMatrix || values.size() > n * n) break;
+    for (std::string_view word : words_of(part.text().get(), n * n + 1)) values.push_back(number_of(word).value_or(0));
+  }
+  if (n == 0 || n > kMostInMatrix || values.size() != n * n) {
     file_.warn(matrix,
                fmt::format("the matrix {} has {} objects and {} values; it is left out", text_of(matrix, "name"), n, values.size()));
     return;

@@ -112,7 +112,7 @@ Result<ImportFigures> ImportFigures::read(std::string_view text, const std::stri
     return {};
   }));
   PEAL_TRY(read_rows(top, "names", name, [&](YamlFields& fields) -> Status {
-    PEAL_TRY(fields.text("source"));
+    if (const auto source = fields.text("source"); !source) return pass_on(source.error());
     const YamlNode* ids = fields.find("ids");
     if (ids != nullptr)
       for (const auto& [id, value] : ids->fields) all.names_.emplace(id, value.text);

@@ -175,11 +175,14 @@ Status GraphBuilder::add_devices() {
     }
   }
   const std::string source = fmt::format("NCCL graph XML {}", std::filesystem::path(name_).filename().string());
+  int several = 0;
   for (const auto& [key, gpu] : found) {
     std::string id = id_of(gpu.host, "gpu", gpu.dev >= 0 ? gpu.dev : gpu.rank);
     if (graph_.find(id) >= 0) {
-      graph_.add_warning(
-          fmt::format("{}: dev {} stands for several ranks; rank {} is shown as gpu-rank{}", name_, gpu.dev, gpu.rank, gpu.rank));
+      if (several++ == 0) {
+        graph_.add_warning(fmt::format("{}: dev {} stands for several ranks; further ones are shown by their rank, as gpu-rank{}", name_,
+                                       gpu.dev, gpu.rank));
+      }
       id = id_of(gpu.host, "gpu-rank", gpu.rank);
     }
     Device device{.id = id, .kind = DeviceKind::gpu, .node = gpu.host, .source = source};

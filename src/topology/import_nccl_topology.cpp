@@ -117,7 +117,7 @@ std::optional<Port> NcclTopologyBuilder::port_of(const NcclNet& net) {
   if (mbps > kMostNetMbps) {
     file_.warn(net.node, fmt::format("speed=\"{}\" Mbit/s is that of no network; read as kbit/s ({:g} Gbit/s). NCCL plans with {:g} GB/s",
                                      text_of(net.node, "speed"), mbps / 1e6, mbps / 8000));
-    mbps /= 1000;
+    mbps = std::min(mbps / 1000, kMostNetMbps);
   } else if (!(mbps > 0)) {
     mbps = figures_.net_mbps();
     file_.warn(net.node, fmt::format("net {} without speed: {:g} Gbit/s, as NCCL takes it", name, mbps / 1000));

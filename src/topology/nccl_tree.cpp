@@ -183,7 +183,8 @@ void TreeReader::add_net(const pugi::xml_node& node, int pci, int cpu) {
     const auto [it, is_new] = nets_.emplace(std::tuple{host, *net.dev, name}, static_cast<int>(tree_.nets.size()));
     if (!is_new) {
       NcclNet& first = tree_.nets[static_cast<std::size_t>(it->second)];
-      if (std::find(first.cpus.begin(), first.cpus.end(), cpu) == first.cpus.end() && first.pci < 0 && pci < 0) first.cpus.push_back(cpu);
+      const bool is_socket = first.pci < 0 && pci < 0 && first.cpus.back() != cpu && first.cpus.size() < kMostCpus;
+      if (is_socket) first.cpus.push_back(cpu);
       file_.warn(node, fmt::format("net {} (dev {}) again, first in line {}: it counts once", name, *net.dev, file_.line_of(first.node)));
       return;
     }

@@ -87,10 +87,10 @@ std::string lower_case(std::string_view text) {
   return out;
 }
 
-std::vector<std::string_view> words_of(std::string_view text) {
+std::vector<std::string_view> words_of(std::string_view text, std::size_t most) {
   constexpr std::string_view kBlanks = " \t\r\n";
   std::vector<std::string_view> words;
-  for (auto begin = text.find_first_not_of(kBlanks); begin != std::string_view::npos;) {
+  for (auto begin = text.find_first_not_of(kBlanks); begin != std::string_view::npos && words.size() < most;) {
     const auto end = std::min(text.find_first_of(kBlanks, begin), text.size());
     words.push_back(text.substr(begin, end - begin));
     begin = text.find_first_not_of(kBlanks, end);

@@ -12,6 +12,7 @@ constexpr std::size_t kMostTags = 2'000'000;  // opening and closing
 constexpr std::size_t kMostAttributes = 4'000'000;
 constexpr std::size_t kMostWarnings = 200;
 constexpr int kMostMends = 8;
+constexpr std::size_t kBlock = 4096;  // of text, for counting lines
 
 constexpr unsigned kParse = pugi::parse_minimal | pugi::parse_escapes | pugi::parse_wconv_attribute | pugi::parse_fragment;
 
@@ -33,11 +34,15 @@ Result<XmlFile> XmlFile::parse(std::string_view text, const std::string& name) {
   if (text.size() > kMostBytes) return fail(ErrorCode::corrupt, "{}:1: the file is larger than 64 MiB: split it", name);
   XmlFile file;
   file.name_ = name;
-  file.line_starts_.push_back(0);
-  for (std::size_t i = 0; i < text.size(); ++i)
-    if (text[i] == '\n') file.line_starts_.push_back(i + 1);
+  file.text_ = text;
+  std::uint32_t lines = 0;
+  for (std::size_t at = 0; at <= text.size(); at += kBlock) {
+    file.lines_before_.push_back(lines);
+    const std::string_view block = text.substr(at, kBlock);
+    lines += static_cast<std::uint32_t>(std::count(block.begin(), block.end(), '\n'));
+  }
   if (const std::size_t limit = limit_of(text); limit != std::string_view::npos) {
-    file.warn(file.line_at(limit), "the file has more than 1,000,000 elements or 4,000,000 attributes; what follows here is not read");
+    file.warn(file.line_at(limit), "the file has more than 2,000,000 tags or 4,000,000 attributes; what follows here is not read");
     text = text.substr(0, limit);
   }
   file.load(std::string(text));
@@ -82,7 +87,10 @@ void XmlFile::drop_broken_element() {
 }
 
 int XmlFile::line_at(std::size_t offset) const {
-  return static_cast<int>(std::upper_bound(line_starts_.begin(), line_starts_.end(), offset) - line_starts_.begin());
+  offset = std::min(offset, text_.size());
+  const std::size_t block = offset / kBlock;
+  const auto begin = text_.begin() + static_cast<std::ptrdiff_t>(block * kBlock);
+  return static_cast<int>(lines_before_[block] + std::count(begin, text_.begin() + static_cast<std::ptrdiff_t>(offset), '\n')) + 1;
 }
 
 int XmlFile::line_of(const pugi::xml_node& node) const {

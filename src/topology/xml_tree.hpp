@@ -17,7 +17,8 @@ class XmlFile {
  public:
   static constexpr int kMostDepth = 64;  ///< of elements that a reader follows
 
-  /// At most 64 MiB, 1,000,000 elements and 4,000,000 attributes. Fails only where no element at all can be read.
+  /// At most 64 MiB, 2,000,000 tags and 4,000,000 attributes; what follows is left out with a warning. Fails only where no element at all
+  /// can be read.
   static Result<XmlFile> parse(std::string_view text, const std::string& name);
 
   pugi::xml_node top() const { return *document_; }  ///< its children are the elements without a parent
@@ -39,7 +40,8 @@ class XmlFile {
 
   std::string name_;
   std::unique_ptr<pugi::xml_document> document_;
-  std::vector<std::size_t> line_starts_;
+  std::string text_;                         ///< as it came, for counting lines
+  std::vector<std::uint32_t> lines_before_;  ///< line ends before each block of the text
   std::vector<std::pair<int, std::string>> warnings_;
   std::size_t unsaid_ = 0;
 };
