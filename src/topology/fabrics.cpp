@@ -107,7 +107,6 @@ Result<Graph> join_by_nvlink(const Graph& machine, int nodes, const NvlinkNetwor
                 kMostNvlinks);
   }
   PEAL_ASSIGN(Graph all, Cluster(machine, nodes, nullptr).graph(kMostJoinedDevices));
-  all.title = machine.title;
   const int first = all.device_count();
   for (int s = 0; s < spec.switches; ++s) {
     PEAL_TRY(all.add_device({.id = fmt::format("nvlink-switch{}", s),
