@@ -93,6 +93,7 @@ int run_tool(int argc, char** argv) {
   Action action;
   add_topo(app, action);
   add_machines(app, action);
+  add_claims(app, action);
   add_verify(app, action);
   add_explain(app, action);
   add_run(app, action);

@@ -106,7 +106,7 @@ std::string Cluster::id_of(int index) const {
 }
 
 Result<Graph> Cluster::graph(int max_devices) const {
-  if (copies_ == 1) return machine_;
+  if (copies_ == 1 && !fabric_) return machine_;
   const long long total = static_cast<long long>(copies_) * machine_.device_count();
   if (total > max_devices) {
     return fail(ErrorCode::unsupported,
@@ -120,7 +120,7 @@ Result<Graph> Cluster::graph(int max_devices) const {
   for (int n = 0; n < copies_; ++n) {
     for (Device d : machine_.devices()) {
       d.id = fmt::format("n{}/{}", n, d.id);
-      d.node = n;
+      if (d.node >= 0) d.node += n * machine_.node_count();
       const bool is_port = d.kind == DeviceKind::nic && d.rail >= 0 && d.port;
       PEAL_ASSIGN(const int index, all.add_device(std::move(d)));
       if (is_port) ports[static_cast<std::size_t>(n)].push_back(index);

@@ -75,6 +75,7 @@ Result<HostDefaults> read_host(const YamlNode& node, const std::string& file) {
   PEAL_TRY(time("core_switch_ns", host.core_switch));
   PEAL_TRY(time("core_switch_polling_ns", host.core_switch_polling));
   PEAL_ASSIGN(host.same_core_gain, fields.number("same_core_gain", 0.01, 100));
+  PEAL_ASSIGN(host.fetch_share, fields.number("fetch_share", 0, 1));
   PEAL_TRY(time("loopback_latency_ns", host.loopback_latency));
   PEAL_TRY(rate("core_copy_GBps", host.core_copy));
   PEAL_TRY(rate("domain_memory_GBps", host.domain_memory));

@@ -210,8 +210,10 @@ std::string describe_json(const Graph& graph) {
 
 Result<std::string> describe_machines() {
   PEAL_ASSIGN(const std::vector<MachineEntry> entries, list_machines());
+  std::size_t width = 20;
+  for (const MachineEntry& e : entries) width = std::max(width, e.name.size());
   std::string out;
-  for (const MachineEntry& e : entries) out += fmt::format("{:<20} {}\n", e.name, e.title);
+  for (const MachineEntry& e : entries) out += fmt::format("{:<{}} {}\n", e.name, width, e.title);
   return out;
 }
 

@@ -1,122 +1,90 @@
-// One node as a picture, from top to bottom:
+// One machine as a picture, from top to bottom:
 //
 //     sockets and NUMA domains          (grey links between them)
 //     PCIe switches, tier by tier       (blue)
-//     GPUs and NICs, or memory and cores
-//     NVSwitches, loopback              (green, orange)
+//     GPUs and NICs, or memory and cores; links between GPUs as arcs below them
+//     NVSwitches, loopback
 //
-// Everything below a CPU stands under it: leaves get columns in the order of a walk down the PCIe tree, parents the middle of their leaves.
+// Everything below a CPU stands under it: leaves get columns in the order of a walk down the tree, parents the middle of their leaves.
+// A machine that is too wide is folded: of subtrees that look alike the first few are drawn, and one that stands for the rest.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <topology/describe.hpp>
+#include <tuple>
+
+#include "svg_page.hpp"
 
 namespace peal::topology {
 namespace {
 
-constexpr double kTop = 70;
-constexpr double kRow = 120;
+constexpr double kRow = 108;
 constexpr double kMargin = 24;
 constexpr double kBoxHeight = 42;
+constexpr double kMostColumns = 40;
+constexpr std::size_t kMostWires = 150;
+constexpr double kDeepestArc = 170;
+constexpr int kKeepAll = 1 << 20;
 
-struct Style {
-  const char* fill;
-  const char* line;
+/// A box to be: several devices where it is folded, which then have equal subtrees.
+struct Item {
+  std::vector<int> devices;
+  bool is_folded = false;
+  int tier = 0;
+  std::vector<Item> children;
 };
 
-Style style_of(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::gpu: return {"#e3f4d7", "#4b8a1f"};
-    case DeviceKind::nvswitch: return {"#c9ecad", "#3c7016"};
-    case DeviceKind::nic: return {"#fde6cf", "#c96a12"};
-    case DeviceKind::net_switch: return {"#fbd3ab", "#a85608"};
-    case DeviceKind::pcie_switch: return {"#dbe9fb", "#2f6fbf"};
-    case DeviceKind::core: return {"#f1e4fa", "#7b3fa8"};
-    case DeviceKind::memory: return {"#fdf3c4", "#a08a13"};
-    case DeviceKind::loopback: return {"#fbe0e4", "#b8324a"};
-    default: return {"#eceff1", "#546e7a"};
-  }
-}
-
-const char* colour_of(LinkKind kind) {
-  switch (kind) {
-    case LinkKind::nvlink:
-    case LinkKind::c2c:
-    case LinkKind::xgmi: return "#76b900";
-    case LinkKind::pcie: return "#2f6fbf";
-    case LinkKind::sys: return "#78909c";
-    case LinkKind::shm: return "#7b3fa8";
-    case LinkKind::memory: return "#a08a13";
-    case LinkKind::loopback: return "#b8324a";
-    default: return "#c96a12";
-  }
-}
-
-/// 1 px at 1 GB/s or less, 8 px at 512 GB/s: the eye compares factors, not differences.
-double width_of(Bandwidth b) { return std::clamp(1 + std::log2(std::max(b.gigabytes(), 1.0)) * 7 / 9, 1.0, 8.0); }
-
-std::string escape(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else {
-      out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return out;
-}
-
-/// Text cut to what fits `width` pixels at about `per_letter` a letter; never in the middle of a UTF-8 letter.
-std::string fit(const std::string& text, double width, double per_letter) {
-  std::size_t letters = static_cast<std::size_t>(std::max(2.0, width / per_letter));
-  if (text.size() <= letters) return text;
-  while (letters > 0 && (static_cast<unsigned char>(text[letters - 1]) & 0xC0) == 0x80) --letters;
-  return text.substr(0, letters - 1) + "…";
-}
+struct Wire {
+  int from = -1;  // the upper box, or the left one
+  int to = -1;
+  SvgWire look;
+  double x1 = 0, x2 = 0;
+};
 
 class Drawing {
  public:
-  Drawing(const Graph& graph, int node) : graph_(graph), node_(node), at_(static_cast<std::size_t>(graph.device_count())) {}
+  Drawing(const Graph& graph, int node)
+      : graph_(graph), node_(node), tier_(static_cast<std::size_t>(graph.device_count()), -1), box_of_(tier_.size(), -1) {}
 
   std::string draw() {
     place_tiers();
-    place_columns();
-    std::string body;
-    for (const Link& l : graph_.links()) body += wire(l);
-    for (int d = 0; d < graph_.device_count(); ++d)
-      if (is_shown(d)) body += box(d);
-    const double height = kTop + kRow * (bottom_ + 1.6) + 40;
-    double width = std::max(2 * kMargin + columns_ * slot_, 2 * kMargin + 12.0 * static_cast<double>(graph_.title.size()));
-    const std::string key = legend(height - 22, width);
-    std::string out = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-        "font-family=\"Helvetica, Arial, sans-serif\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-        width, height);
-    out += fmt::format("<text x=\"{:.0f}\" y=\"34\" font-size=\"20\" font-weight=\"bold\" fill=\"#263238\">{}</text>\n", kMargin,
-                       escape(graph_.title));
-    return out + body + key + "</svg>\n";
+    find_children();
+    for (int keep : {kKeepAll, 8, 4, 3, 2}) {
+      forget();
+      for (const Item& item : fold_together({roots_}, keep)) place_item(item);
+      place_below(keep);
+      collect_wires();
+      if (columns_ <= kMostColumns && wires_.size() <= kMostWires) break;
+    }
+    set_rows();
+    SvgPage page;
+    for (const Wire& w : wires_) page.add(w.look, path_of(w));
+    for (const SvgBox& b : boxes_) page.add(b);
+    double bottom = 0;
+    for (const SvgBox& b : boxes_) bottom = std::max(bottom, b.bottom());
+    for (const Wire& w : wires_)
+      if (hangs(w)) bottom = std::max(bottom, box(w.from).bottom() + arc_depth_);
+    return page.finish(graph_.title, summary(), kMargin + std::max(columns_, 1.0) * slot_, std::max(bottom, SvgPage::content_top(2)));
   }
 
  private:
-  struct Place {
-    int tier = -1;
-    double x = -1;
-  };
-  Place& at(int d) { return at_[static_cast<std::size_t>(d)]; }
-  const Place& at(int d) const { return at_[static_cast<std::size_t>(d)]; }
   bool is_shown(int d) const { return graph_.device(d).node == node_; }
-  static bool is_tree(LinkKind kind) {
-    return kind == LinkKind::pcie || kind == LinkKind::sys || kind == LinkKind::memory || kind == LinkKind::shm;
+  int& tier(int d) { return tier_[static_cast<std::size_t>(d)]; }
+  DeviceKind kind(int d) const { return graph_.device(d).kind; }
+  bool is_leaf(int d) const { return kind(d) == DeviceKind::gpu || kind(d) == DeviceKind::nic || kind(d) == DeviceKind::core; }
+  bool is_below(int d) const { return kind(d) == DeviceKind::nvswitch || kind(d) == DeviceKind::loopback; }
+
+  /// Links that say what hangs on what: PCIe and memory, and between a CPU and a GPU whatever joins them.
+  bool is_tree(const Link& l) const {
+    if (l.kind == LinkKind::pcie || l.kind == LinkKind::sys || l.kind == LinkKind::memory || l.kind == LinkKind::shm) return true;
+    const auto is_cpu = [&](int d) { return kind(d) == DeviceKind::cpu || kind(d) == DeviceKind::package; };
+    return !is_below(l.a) && !is_below(l.b) && is_cpu(l.a) != is_cpu(l.b);
   }
 
-  /// Rows: distance from the sockets (or CPUs, or whatever is there), leaves all in one row, what joins leaves below them.
+  /// Rows: distance from the sockets (or CPUs, or whatever is there), leaves all in one row.
   void place_tiers() {
     std::vector<int> ring;
     for (DeviceKind top : {DeviceKind::package, DeviceKind::cpu, DeviceKind::memory, DeviceKind::pcie_switch, DeviceKind::gpu}) {
@@ -124,139 +92,282 @@ class Drawing {
         if (is_shown(d)) ring.push_back(d);
       if (!ring.empty()) break;
     }
-    for (int d : ring) at(d).tier = 0;
-    int deepest = 0;
-    for (int tier = 0; !ring.empty(); ++tier) {
+    for (int d : ring) tier(d) = 0;
+    for (int t = 0; !ring.empty(); ++t) {
+      deepest_ = t;
       std::vector<int> next;
       for (int d : ring) {
-        deepest = tier;
         if (is_leaf(d)) continue;
         for (int l : graph_.links_of(d)) {
           const int other = graph_.other_end(l, d);
-          if (!is_tree(graph_.link(l).kind) || !is_shown(other) || at(other).tier >= 0) continue;
-          at(other).tier = tier + 1;
+          if (!is_tree(graph_.link(l)) || !is_shown(other) || is_below(other) || tier(other) >= 0) continue;
+          tier(other) = t + 1;
           next.push_back(other);
         }
       }
       ring = std::move(next);
     }
-    for (int d = 0; d < graph_.device_count(); ++d) {
-      if (!is_shown(d)) continue;
-      const DeviceKind kind = graph_.device(d).kind;
-      if (is_leaf(d)) at(d).tier = deepest;
-      if (kind == DeviceKind::nvswitch || kind == DeviceKind::loopback || at(d).tier < 0) at(d).tier = is_leaf(d) ? deepest : deepest + 1;
-      bottom_ = std::max(bottom_, at(d).tier);
-    }
-  }
-
-  bool is_leaf(int d) const {
-    const DeviceKind kind = graph_.device(d).kind;
-    return kind == DeviceKind::gpu || kind == DeviceKind::nic || kind == DeviceKind::core;
-  }
-
-  void place_columns() {
-    for (int tier = 0; tier <= bottom_; ++tier)
-      for (int d = 0; d < graph_.device_count(); ++d)
-        if (is_shown(d) && at(d).tier == tier && at(d).x < 0 && !is_below(d)) descend(d);
-    columns_ = std::max(columns_, 1.0);
-    slot_ = columns_ > 40 ? 60 : 96;
-    std::vector<int> below;
     for (int d = 0; d < graph_.device_count(); ++d)
-      if (is_shown(d) && is_below(d)) below.push_back(d);
-    for (std::size_t i = 0; i < below.size(); ++i)
-      at(below[i]).x = columns_ * (static_cast<double>(i) + 0.5) / static_cast<double>(below.size()) - 0.5;
+      if (is_shown(d) && (is_leaf(d) || tier(d) < 0)) tier(d) = deepest_;
   }
 
-  bool is_below(int d) const { return graph_.device(d).kind == DeviceKind::nvswitch || graph_.device(d).kind == DeviceKind::loopback; }
-
-  /// Gives `d` and everything under it their columns; returns the column of `d`.
-  double descend(int d) {
-    at(d).x = 0;  // taken
-    double sum = 0;
-    int children = 0;
-    if (!is_leaf(d)) {
-      for (int l : graph_.links_of(d)) {
-        const int other = graph_.other_end(l, d);
-        if (!is_tree(graph_.link(l).kind) || !is_shown(other) || is_below(other) || at(other).x >= 0 || at(other).tier <= at(d).tier)
-          continue;
-        sum += descend(other);
-        ++children;
+  void find_children() {
+    children_.assign(tier_.size(), {});
+    std::vector<bool> is_taken(tier_.size(), false);
+    for (int t = 0; t <= deepest_; ++t) {
+      for (int d = 0; d < graph_.device_count(); ++d) {
+        if (!is_shown(d) || is_below(d) || tier(d) != t) continue;
+        if (!is_taken[static_cast<std::size_t>(d)]) roots_.push_back(d);
+        if (is_leaf(d)) continue;
+        for (int l : graph_.links_of(d)) {
+          const int other = graph_.other_end(l, d);
+          if (!is_tree(graph_.link(l)) || !is_shown(other) || is_below(other) || tier(other) <= t ||
+              is_taken[static_cast<std::size_t>(other)])
+            continue;
+          is_taken[static_cast<std::size_t>(other)] = true;
+          children_[static_cast<std::size_t>(d)].push_back(other);
+        }
       }
     }
-    at(d).x = children > 0 ? sum / children : columns_;
-    if (children == 0) columns_ += 1;
-    return at(d).x;
+    for (int d = 0; d < graph_.device_count(); ++d)
+      if (is_shown(d) && is_below(d)) below_.push_back(d);
   }
 
-  double x_of(int d) const { return kMargin + (at(d).x + 0.5) * slot_; }
-  /// Many wires cross on the way to the lowest row: it stands further down.
-  double y_of(int d) const { return kTop + kRow * at(d).tier + kRow / 2 + (is_below(d) ? kRow * 0.6 : 0); }
-
-  std::string wire(const Link& l) {
-    if (!is_shown(l.a) || !is_shown(l.b)) return {};
-    used_.insert(l.kind);
-    const double x1 = x_of(l.a), y1 = y_of(l.a), x2 = x_of(l.b), y2 = y_of(l.b);
-    // Wires leave a box at the edge that faces the other end; inside a row they bow upward, clear of the boxes between their ends.
-    std::string path;
-    if (std::abs(y1 - y2) < 1) {
-      const double bow = std::abs(x1 - x2) > slot_ * 1.1 ? std::min(80.0, 30 + std::abs(x1 - x2) * 0.06) : 0;
-      const double top = bow > 0 ? y1 - kBoxHeight / 2 : y1;
-      path = fmt::format("M{:.1f},{:.1f} Q{:.1f},{:.1f} {:.1f},{:.1f}", x1, top, (x1 + x2) / 2, top - bow, x2, top);
-    } else {
-      const double half = y1 < y2 ? kBoxHeight / 2 : -kBoxHeight / 2;
-      path = fmt::format("M{:.1f},{:.1f} L{:.1f},{:.1f}", x1, y1 + half, x2, y2 - half);
-    }
-    return fmt::format(
-        "<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{:.1f}\" stroke-opacity=\"0.6\"><title>{} - {}: {} x{}, {:g} GB/s each "
-        "way, {}</title></path>\n",
-        path, colour_of(l.kind), width_of(l.total()), escape(graph_.device(l.a).id), escape(graph_.device(l.b).id), name_of(l.kind),
-        l.count, l.total().gigabytes(), escape(l.source));
-  }
-
-  std::string box(int d) const {
+  /// Two devices with equal words have subtrees that look alike.
+  const std::string& looks_of(int d) {
+    auto [it, is_new] = looks_.emplace(d, "");
+    if (!is_new) return it->second;
     const Device& device = graph_.device(d);
-    const Style style = style_of(device.kind);
-    const double width = slot_ - 10;
-    std::string second = device.name;
-    if (device.port) second = fmt::format("{:g} GB/s", device.port->bandwidth.gigabytes());
-    std::string out = fmt::format(
-        "<g><title>{}: {} {} ({})</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"5\" fill=\"{}\" "
-        "stroke=\"{}\" stroke-width=\"1.5\"/>",
-        escape(device.id), name_of(device.kind), escape(device.name), escape(device.source), x_of(d) - width / 2, y_of(d) - kBoxHeight / 2,
-        width, kBoxHeight, style.fill, style.line);
-    out += fmt::format(
-        "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"13\" font-weight=\"bold\" text-anchor=\"middle\" fill=\"#263238\">{}</text>", x_of(d),
-        y_of(d) - 3, escape(fit(device.id, width, 7.8)));
-    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"10\" text-anchor=\"middle\" fill=\"#546e7a\">{}</text></g>\n", x_of(d),
-                       y_of(d) + 13, escape(fit(second, width, 6.2)));
-    return out;
+    std::vector<std::string> below;
+    for (int child : children_[static_cast<std::size_t>(d)]) below.push_back(looks_of(child));
+    std::sort(below.begin(), below.end());
+    return looks_[d] =
+               fmt::format("({} {} {})", name_of(device.kind), device.kind == DeviceKind::core ? "" : device.name, fmt::join(below, ""));
   }
 
-  /// Widens `width` where the legend needs more.
-  std::string legend(double y, double& width) const {
-    std::string out;
-    double x = kMargin;
-    for (LinkKind kind : used_) {
-      double widest = 0;
-      for (const Link& l : graph_.links())
-        if (l.kind == kind && is_shown(l.a) && is_shown(l.b)) widest = std::max(widest, l.total().gigabytes());
-      out += fmt::format("<line x1=\"{0:.0f}\" y1=\"{1:.0f}\" x2=\"{2:.0f}\" y2=\"{1:.0f}\" stroke=\"{3}\" stroke-width=\"{4:.1f}\"/>", x,
-                         y, x + 34, colour_of(kind), width_of(Bandwidth::gigabytes(widest)));
-      const std::string text = fmt::format("{} up to {:g} GB/s", name_of(kind), widest);
-      out += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" font-size=\"12\" fill=\"#263238\">{}</text>\n", x + 42, y + 4, text);
-      x += 42 + 7.0 * static_cast<double>(text.size()) + 24;
+  /// `lists` are the children of devices that look alike; the first list's order is kept. Of children that look alike all but the first
+  /// ones share an item.
+  std::vector<Item> fold_together(const std::vector<std::vector<int>>& lists, int keep) {
+    const auto same_kind = [&](const std::vector<int>& list) {
+      std::map<std::string, std::vector<int>> groups;
+      for (int d : list) groups[looks_of(d)].push_back(d);
+      return groups;
+    };
+    std::vector<std::map<std::string, std::vector<int>>> groups;
+    for (const auto& list : lists) groups.push_back(same_kind(list));
+    std::vector<Item> items;
+    std::map<std::string, int> used;
+    for (int d : lists.front()) {
+      const std::string& looks = looks_of(d);
+      const int size = static_cast<int>(groups.front().at(looks).size());
+      const int index = used[looks]++;
+      const bool is_rest = size > keep && index >= keep - 1;
+      if (is_rest && index > keep - 1) continue;
+      Item item{.is_folded = is_rest || lists.size() > 1, .tier = tier(d)};
+      for (const auto& group : groups) {
+        const std::vector<int>& alike = group.at(looks);
+        for (int i = index; i < (is_rest ? size : index + 1); ++i) item.devices.push_back(alike[static_cast<std::size_t>(i)]);
+      }
+      std::vector<std::vector<int>> below;
+      for (int member : item.devices) below.push_back(children_[static_cast<std::size_t>(member)]);
+      if (!below.front().empty()) item.children = fold_together(below, keep);
+      items.push_back(std::move(item));
     }
-    width = std::max(width, x);
-    return out;
+    return items;
+  }
+
+  void forget() {
+    boxes_.clear();
+    wires_.clear();
+    columns_ = 0;
+    has_tree_.clear();
+  }
+
+  /// Gives the item and everything under it their columns; returns its box.
+  int place_item(const Item& item) {
+    double sum = 0;
+    std::vector<int> below;
+    for (const Item& child : item.children) {
+      below.push_back(place_item(child));
+      sum += boxes_[static_cast<std::size_t>(below.back())].x;
+    }
+    const int box = add_box(item.devices, item.is_folded, item.tier);
+    boxes_.back().x = below.empty() ? columns_ : sum / static_cast<double>(below.size());
+    if (below.empty()) columns_ += 1;
+    for (int child : below) has_tree_.insert({box, child});
+    return box;
+  }
+
+  int add_box(const std::vector<int>& devices, bool is_folded, int row) {
+    const Device& first = graph_.device(devices.front());
+    SvgBox box{.y = static_cast<double>(row), .height = kBoxHeight, .kind = first.kind, .is_folded = is_folded};
+    box.lines = {first.id, first.name};
+    if (first.port) box.lines[1] = fmt::format("{:g} GB/s", first.port->bandwidth.gigabytes());
+    box.title = fmt::format("{}: {} {} ({})", first.id, name_of(first.kind), first.name, first.source);
+    if (is_folded) {
+      box.lines[0] = fmt::format("x {} more", devices.size());
+      if (box.lines[1].empty()) box.lines[1] = std::string(name_of(first.kind));
+      box.title =
+          fmt::format("{} of kind {} from {} to {}", devices.size(), name_of(first.kind), first.id, graph_.device(devices.back()).id);
+    }
+    const int index = static_cast<int>(boxes_.size());
+    for (int d : devices) box_of_[static_cast<std::size_t>(d)] = index;
+    boxes_.push_back(std::move(box));
+    return index;
+  }
+
+  void place_below(int keep) {
+    columns_ = std::max(columns_, 1.0);
+    const int all = static_cast<int>(below_.size());
+    const int shown = all > keep ? keep - 1 : all;
+    const int places = shown + (shown < all ? 1 : 0);
+    const double wide = std::max(columns_, static_cast<double>(places));
+    for (SvgBox& b : boxes_) b.x += (wide - columns_) / 2;
+    columns_ = wide;
+    for (int i = 0; i < places; ++i) {
+      const bool is_rest = i >= shown;
+      const std::vector<int> members(below_.begin() + i, is_rest ? below_.end() : below_.begin() + i + 1);
+      add_box(members, is_rest, deepest_ + 1);
+      boxes_.back().x = columns_ * (i + 0.5) / places - 0.5;
+    }
+  }
+
+  void collect_wires() {
+    std::map<std::tuple<int, int, LinkKind>, std::size_t> seen;
+    for (const Link& l : graph_.links()) {
+      if (!is_shown(l.a) || !is_shown(l.b)) continue;
+      int a = box_of_[static_cast<std::size_t>(l.a)];
+      int b = box_of_[static_cast<std::size_t>(l.b)];
+      if (a == b) {
+        ++box(a).hidden_links;
+        continue;
+      }
+      if (std::pair{box(a).y, box(a).x} > std::pair{box(b).y, box(b).x}) std::swap(a, b);
+      const auto [it, is_new] = seen.emplace(std::tuple{a, b, l.kind}, wires_.size());
+      if (is_new) wires_.push_back({.from = a, .to = b, .look = {.kind = l.kind, .is_folded = box(a).is_folded || box(b).is_folded}});
+      SvgWire& look = wires_[it->second].look;
+      ++look.links;
+      look.widest = {std::max(look.widest.value, l.total().value)};
+      look.total.value += l.total().value;
+      look.title = fmt::format("{} - {}: {} x{}, {:g} GB/s each way, {}", graph_.device(l.a).id, graph_.device(l.b).id, name_of(l.kind),
+                               l.count, l.total().gigabytes(), l.source);
+    }
+    for (Wire& w : wires_)
+      if (w.look.links > 1) w.look.title += fmt::format("; {} such links here, {:g} GB/s together", w.look.links, w.look.total.gigabytes());
+  }
+
+  SvgBox& box(int index) { return boxes_[static_cast<std::size_t>(index)]; }
+  const SvgBox& box(int index) const { return boxes_[static_cast<std::size_t>(index)]; }
+  bool is_level(const Wire& w) const { return box(w.from).y == box(w.to).y; }
+  /// Arcs hang below the lowest row of devices, where nothing else is; elsewhere they stand above the boxes.
+  bool hangs(const Wire& w) const { return is_level(w) && row_of(w.from) >= deepest_ && !is_host(w.from); }
+  bool is_host(int index) const { return box(index).kind == DeviceKind::cpu || box(index).kind == DeviceKind::package; }
+  int row_of(int index) const {
+    return rows_.empty() ? static_cast<int>(std::lround(box(index).y)) : rows_[static_cast<std::size_t>(index)];
+  }
+
+  /// From columns and rows to pixels.
+  void set_rows() {
+    for (const SvgBox& b : boxes_) rows_.push_back(static_cast<int>(std::lround(b.y)));
+    double widest = 0;
+    for (const SvgBox& b : boxes_) widest = std::max({widest, svg_text_width(b.lines[0], 13, true), svg_text_width(b.lines[1], 10, false)});
+    slot_ = std::clamp(widest + 22, 76.0, columns_ > 24 ? 104.0 : 150.0);
+    for (SvgBox& b : boxes_) {
+      b.x = kMargin + (b.x + 0.5) * slot_;
+      b.width = slot_ - 10;
+    }
+    for (const Wire& w : wires_) {
+      if (!is_level(w)) continue;
+      double& longest = hangs(w) ? longest_hanging_ : longest_standing_[row_of(w.from)];
+      longest = std::max(longest, std::abs(box(w.from).x - box(w.to).x));
+    }
+    arc_depth_ = longest_hanging_ > 0 ? std::clamp(longest_hanging_ * 0.22, 40.0, kDeepestArc) : 0;
+    const double first = SvgPage::content_top(2) + (longest_standing_.contains(0) ? 58 : 16) + kBoxHeight / 2;
+    const double gap = below_.empty() ? 0 : std::max(arc_depth_ + 50, std::min(90 + 0.05 * columns_ * slot_, 180.0));
+    for (std::size_t i = 0; i < boxes_.size(); ++i) {
+      const bool is_lowest = rows_[i] > deepest_;
+      boxes_[i].y = first + kRow * (is_lowest ? deepest_ : rows_[i]) + (is_lowest ? kBoxHeight + gap : 0);
+    }
+    spread_ends();
+  }
+
+  /// Wires share an edge of a box in the order in which they leave to the sides; of arcs the longest are in the middle.
+  void spread_ends() {
+    std::map<std::pair<int, bool>, std::vector<std::pair<double, double*>>> edges;  // by box, true at its bottom
+    constexpr double kFar = 1e6;
+    for (Wire& w : wires_) {
+      const double dx = box(w.to).x - box(w.from).x;
+      const bool is_arc = is_level(w);
+      edges[{w.from, is_arc ? hangs(w) : true}].emplace_back(is_arc ? 2 * kFar - dx : kFar + dx, &w.x1);
+      edges[{w.to, is_arc ? hangs(w) : false}].emplace_back(is_arc ? dx : kFar - dx, &w.x2);
+    }
+    for (auto& [edge, ends] : edges) {
+      std::sort(ends.begin(), ends.end());
+      const SvgBox& b = box(edge.first);
+      const double room = b.width - 16;
+      const double step = std::min(12.0, room / std::max<double>(1, static_cast<double>(ends.size()) - 1));
+      for (std::size_t i = 0; i < ends.size(); ++i)
+        *ends[i].second = b.x + step * (static_cast<double>(i) - static_cast<double>(ends.size() - 1) / 2);
+    }
+  }
+
+  std::string path_of(const Wire& w) {
+    const SvgBox& upper = box(w.from);
+    const SvgBox& lower = box(w.to);
+    if (is_level(w)) {
+      const double length = std::abs(upper.x - lower.x);
+      if (hangs(w)) return svg_arc(w.x1, upper.bottom(), w.x2, lower.bottom(), -(14 + (arc_depth_ - 14) * length / longest_hanging_));
+      const double most = row_of(w.from) == 0 ? 50 : 26;
+      return svg_arc(w.x1, upper.top(), w.x2, lower.top(), 12 + (most - 12) * length / longest_standing_[row_of(w.from)]);
+    }
+    // Down a tree across several rows: aside first, between the rows, then straight down in the child's own column.
+    const double turn = upper.bottom() + kRow - kBoxHeight;
+    if (has_tree_.contains({w.from, w.to}) && lower.top() > turn + 1)
+      return svg_line(w.x1, upper.bottom(), w.x2, turn) + fmt::format(" L{:.1f},{:.1f}", w.x2, lower.top());
+    return svg_line(w.x1, upper.bottom(), w.x2, lower.top());
+  }
+
+  /// What there is, and what the GPUs and the NICs have together.
+  std::vector<std::string> summary() const {
+    std::map<DeviceKind, int> counts;
+    double ports = 0;
+    for (const Device& d : graph_.devices()) {
+      if (d.node != node_) continue;
+      ++counts[d.kind];
+      if (d.port) ports += d.port->bandwidth.gigabytes();
+    }
+    std::vector<std::string> parts;
+    for (const auto& [kind, count] : counts) parts.push_back(fmt::format("{} {}", count, name_of(kind)));
+    std::vector<std::string> sums;
+    for (int d : graph_.devices_of(DeviceKind::gpu)) {
+      if (!is_shown(d)) continue;
+      for (LinkKind kind : {LinkKind::nvlink, LinkKind::xgmi, LinkKind::c2c, LinkKind::pcie})
+        if (const double sum = graph_.total_of(d, kind).gigabytes(); sum > 0)
+          sums.push_back(fmt::format("{} {:.4g} GB/s", name_of(kind), sum));
+      sums = {fmt::format("{}, one direction: {}", graph_.device(d).id, fmt::join(sums, ", "))};
+      break;
+    }
+    if (ports > 0) sums.push_back(fmt::format("all NICs {:g} GB/s", ports));
+    return {fmt::format("{}", fmt::join(parts, ", ")), fmt::format("{}", fmt::join(sums, "; "))};
   }
 
   const Graph& graph_;
   int node_;
-  std::vector<Place> at_;
-  std::set<LinkKind> used_;
-  int bottom_ = 0;
+  std::vector<int> tier_;
+  std::vector<int> box_of_;
+  std::vector<std::vector<int>> children_;
+  std::vector<int> roots_, below_;
+  std::map<int, std::string> looks_;
+  std::vector<SvgBox> boxes_;  // x and y in columns and rows until set_rows
+  std::vector<int> rows_;
+  std::vector<Wire> wires_;
+  std::set<std::pair<int, int>> has_tree_;
+  int deepest_ = 0;
   double columns_ = 0;
   double slot_ = 96;
+  double arc_depth_ = 0;
+  double longest_hanging_ = 0;
+  std::map<int, double> longest_standing_;
 };
 
 }  // namespace

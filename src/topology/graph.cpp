@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::array<std::string_view, 10> kDeviceNames = {"gpu", "cpu",      "package",     "core",       "memory",
                                                            "nic", "nvswitch", "pcie_switch", "net_switch", "loopback"};
-constexpr std::array<std::string_view, 10> kLinkNames = {"nvlink", "c2c",    "xgmi",     "pcie",       "sys",
+constexpr std::array<std::string_view, 11> kLinkNames = {"nvlink", "c2c",    "xgmi",     "hccs",       "pcie",    "sys",
                                                          "shm",    "memory", "loopback", "infiniband", "ethernet"};
 
 /// Constants that belong to a kind of link unless the data says otherwise.
@@ -25,8 +25,12 @@ std::string_view default_scope(LinkKind kind) {
 
 }  // namespace
 
-std::string_view name_of(DeviceKind kind) noexcept { return kDeviceNames[static_cast<std::size_t>(kind)]; }
-std::string_view name_of(LinkKind kind) noexcept { return kLinkNames[static_cast<std::size_t>(kind)]; }
+std::string_view name_of(DeviceKind kind) noexcept {
+  return static_cast<std::size_t>(kind) < kDeviceNames.size() ? kDeviceNames[static_cast<std::size_t>(kind)] : std::string_view();
+}
+std::string_view name_of(LinkKind kind) noexcept {
+  return static_cast<std::size_t>(kind) < kLinkNames.size() ? kLinkNames[static_cast<std::size_t>(kind)] : std::string_view();
+}
 
 std::optional<DeviceKind> device_kind_of(std::string_view text) noexcept {
   const auto it = std::find(kDeviceNames.begin(), kDeviceNames.end(), text);

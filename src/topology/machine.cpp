@@ -59,9 +59,9 @@ Result<Graph> load_machine(std::string_view name) {
   return cluster.machine();
 }
 
-Result<Cluster> build_cluster(std::string_view name, int nodes) {
+Result<Cluster> build_cluster(std::string_view name, int nodes, std::string_view fabric) {
   PEAL_ASSIGN(Graph machine, load_machine(name));
-  return build_cluster(std::move(machine), nodes);
+  return build_cluster(std::move(machine), nodes, fabric);
 }
 
 }  // namespace peal::topology

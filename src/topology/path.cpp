@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint32_t bit(LinkKind kind) { return 1u << static_cast<unsigned>(kind); }
 constexpr std::uint32_t bit(DeviceKind kind) { return 1u << static_cast<unsigned>(kind); }
 
-constexpr std::uint32_t kGpuLinks = bit(LinkKind::nvlink) | bit(LinkKind::c2c) | bit(LinkKind::xgmi);
+constexpr std::uint32_t kGpuLinks = bit(LinkKind::nvlink) | bit(LinkKind::c2c) | bit(LinkKind::xgmi) | bit(LinkKind::hccs);
 constexpr std::uint32_t kMemoryLinks = bit(LinkKind::shm) | bit(LinkKind::memory);
 constexpr std::uint32_t kNetworkLinks = bit(LinkKind::infiniband) | bit(LinkKind::ethernet);
 constexpr std::uint32_t kInsideLinks = kGpuLinks | kMemoryLinks | bit(LinkKind::pcie) | bit(LinkKind::sys);
@@ -57,10 +57,22 @@ struct PathFinder::Filter {
 PathFinder::PathFinder(const Graph& graph) : graph_(graph) {
   const int n = graph.device_count();
   place_.resize(static_cast<std::size_t>(n));
-  std::unordered_map<int, int> first_nvswitch;
-  for (int d = 0; d < n; ++d) {
-    const Device& device = graph.device(d);
-    place_[static_cast<std::size_t>(d)] = device.kind == DeviceKind::nvswitch ? first_nvswitch.emplace(device.node, d).first->second : d;
+  // NVSwitches of one machine are one place. Those between machines (node -1) are one where they join the same machines.
+  std::map<std::pair<int, int>, int> first_nvswitch;
+  for (const bool is_between : {false, true}) {
+    for (int d = 0; d < n; ++d) {
+      const Device& device = graph.device(d);
+      if ((device.node < 0) != is_between) continue;
+      int nearest = -1;
+      if (device.kind == DeviceKind::nvswitch && is_between) {
+        for (int l : graph.links_of(d)) {
+          const int other = place_[static_cast<std::size_t>(graph.other_end(l, d))];
+          nearest = nearest < 0 ? other : std::min(nearest, other);
+        }
+      }
+      place_[static_cast<std::size_t>(d)] =
+          device.kind == DeviceKind::nvswitch ? first_nvswitch.emplace(std::pair{device.node, nearest}, d).first->second : d;
+    }
   }
   edges_.resize(static_cast<std::size_t>(n));
   std::vector<std::map<std::pair<int, LinkKind>, std::size_t>> seen(static_cast<std::size_t>(n));

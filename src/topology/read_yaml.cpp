@@ -1,8 +1,10 @@
 // Our own YAML form of machines and clusters; the form itself is described in topology/machine.hpp.
 #include <charconv>
 #include <filesystem>
+#include <topology/link_catalogue.hpp>
 #include <topology/machine.hpp>
 
+#include "read_fabric.hpp"
 #include "yaml_tree.hpp"
 
 namespace peal::topology {
@@ -12,7 +14,6 @@ constexpr int kMostDevices = 100'000;
 constexpr int kMostLinks = 1'000'000;
 constexpr double kMostGBps = 1e6;
 constexpr double kMostNanoseconds = 1e12;
-constexpr double kDefaultSwitchNs = 200;
 
 bool read_index(std::string_view text, int& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -51,7 +52,7 @@ Result<std::vector<std::string>> expand(const std::string& pattern, const std::s
 template <class Kind>
 tl::unexpected<Failure> unknown_kind(const std::string& where, std::string_view word) {
   std::vector<std::string_view> names;
-  for (int k = 0; k < 10; ++k) names.push_back(name_of(static_cast<Kind>(k)));
+  for (int k = 0; !name_of(static_cast<Kind>(k)).empty(); ++k) names.push_back(name_of(static_cast<Kind>(k)));
   return fail(ErrorCode::corrupt, "{}: '{}' is no kind; known are {}", where, word, fmt::join(names, ", "));
 }
 
@@ -61,31 +62,75 @@ Result<DeviceKind> read_device_kind(YamlFields& fields) {
   return unknown_kind<DeviceKind>(fields.where(*fields.find("kind")), word);
 }
 
-Result<LinkKind> read_link_kind(YamlFields& fields) {
+/// What a link and a port say alike. A generation of data/links that `of:` names fills in what is not written beside it.
+struct Wire {
+  LinkKind kind = LinkKind::pcie;
+  Bandwidth bandwidth;
+  Bandwidth usable;
+  Nanoseconds latency;
+  std::string scope;
+  std::string source;
+  std::string usable_source;  ///< empty: nothing better than the line rate is known
+  std::string latency_source;
+};
+
+/// The generation that `of:` names, or null.
+Result<const LinkGeneration*> read_generation(YamlFields& fields) {
+  if (!fields.has("of")) return nullptr;
+  PEAL_ASSIGN(const std::string name, fields.text("of"));
+  auto found = link_generation(name);
+  if (!found) return fail(found.error().code, "{}: {}", fields.where(*fields.find("of")), found.error().message);
+  return *found;
+}
+
+Result<LinkKind> read_link_kind(YamlFields& fields, const LinkGeneration* of) {
+  if (of != nullptr && !fields.has("kind")) return of->kind;
   PEAL_ASSIGN(const std::string word, fields.text("kind"));
   if (const auto kind = link_kind_of(word)) return *kind;
   return unknown_kind<LinkKind>(fields.where(*fields.find("kind")), word);
 }
 
+/// Who said the line rate: the file's own source says how it is wired, and where `of:` gives the rate its source is named too.
+Result<std::string> read_line_source(YamlFields& fields, const LinkGeneration* of) {
+  PEAL_ASSIGN(const std::string own, fields.text("source", ""));
+  if (of == nullptr || fields.has("GBps")) return own.empty() ? fmt::format("declared in {}", fields.where()) : own;
+  return own.empty() ? of->origin() : fmt::format("{}; {}", own, of->origin());
+}
+
+Result<Wire> read_wire(YamlFields& fields) {
+  PEAL_ASSIGN(const LinkGeneration* of, read_generation(fields));
+  Wire wire;
+  PEAL_ASSIGN(wire.kind, read_link_kind(fields, of));
+  const bool has_line = of == nullptr || fields.has("GBps");
+  const bool has_usable = of == nullptr || fields.has("usable_GBps") || of->usable_source.empty();
+  wire.bandwidth = has_line ? Bandwidth{} : of->bandwidth;
+  if (has_line) {
+    PEAL_ASSIGN(const double line, fields.number("GBps", 1e-6, kMostGBps));
+    wire.bandwidth = Bandwidth::gigabytes(line);
+  }
+  // A wire that is declared slower than its generation cannot carry what the generation carries.
+  wire.usable = has_usable ? wire.bandwidth : std::min(of->usable, wire.bandwidth);
+  if (fields.has("usable_GBps")) {
+    PEAL_ASSIGN(const double usable, fields.number("usable_GBps", 1e-6, kMostGBps));
+    wire.usable = Bandwidth::gigabytes(usable);
+  }
+  PEAL_ASSIGN(wire.latency.value, fields.number("latency_ns", 0, kMostNanoseconds, of == nullptr ? 0 : of->latency.value));
+  PEAL_ASSIGN(wire.scope, fields.text("scope", of == nullptr ? std::string() : of->scope));
+  PEAL_ASSIGN(wire.source, read_line_source(fields, of));
+  PEAL_ASSIGN(wire.usable_source, fields.text("usable_source", has_usable ? std::string() : of->usable_source));
+  PEAL_ASSIGN(wire.latency_source,
+              fields.text("latency_source", of == nullptr || fields.has("latency_ns") ? std::string() : of->latency_source));
+  return wire;
+}
+
 Result<Port> read_port(const YamlNode& node, const std::string& file) {
   PEAL_ASSIGN(YamlFields fields, YamlFields::of(node, file, "port"));
-  Port port;
-  PEAL_ASSIGN(port.kind, read_link_kind(fields));
-  if (!is_network(port.kind)) return fail(ErrorCode::corrupt, "{}: a port is infiniband or ethernet", fields.where());
-  PEAL_ASSIGN(const double line, fields.number("GBps", 1e-6, kMostGBps));
-  PEAL_ASSIGN(const double usable, fields.number("usable_GBps", 1e-6, kMostGBps, line));
-  PEAL_ASSIGN(const double latency, fields.number("latency_ns", 0, kMostNanoseconds, 0));
-  PEAL_ASSIGN(port.scope, fields.text("scope", ""));
-  PEAL_ASSIGN(port.source, fields.text("source", fmt::format("declared in {}", fields.where())));
-  for (std::string_view key : {"usable_source", "latency_source"}) {
-    PEAL_ASSIGN(const std::string source, fields.text(key, ""));
-    if (!source.empty()) port.source += fmt::format("; {}: {}", key.substr(0, key.find('_')), source);
-  }
+  PEAL_ASSIGN(Wire wire, read_wire(fields));
   PEAL_TRY(fields.finish());
-  port.bandwidth = Bandwidth::gigabytes(line);
-  port.usable = Bandwidth::gigabytes(usable);
-  port.latency = {latency};
-  return port;
+  if (!is_network(wire.kind)) return fail(ErrorCode::corrupt, "{}: a port is infiniband or ethernet", fields.where());
+  if (!wire.usable_source.empty()) wire.source += "; usable: " + wire.usable_source;
+  if (!wire.latency_source.empty()) wire.source += "; latency: " + wire.latency_source;
+  return Port{wire.kind, wire.bandwidth, wire.usable, wire.latency, std::move(wire.scope), std::move(wire.source)};
 }
 
 Status read_attributes(const YamlNode& node, const std::string& file, const std::string& source, Device& device) {
@@ -148,98 +193,84 @@ Result<std::vector<int>> ends_of(YamlFields& fields, std::string_view key, const
   return ends;
 }
 
+/// Which ends of a link's two lists are wired to each other.
+Result<std::vector<std::pair<int, int>>> pairs_of(const std::string& join, const std::vector<int>& a, const std::vector<int>& b,
+                                                  std::size_t most, const std::string& where) {
+  const bool is_each = join == "each" || join == "mesh";
+  if (!is_each && join != "pair" && join != "group") {
+    return fail(ErrorCode::corrupt,
+                "{}: join is '{}': write each (all with all), pair (first with first), group (equal shares of a with each of b) or mesh "
+                "(every two of a)",
+                where, join);
+  }
+  if (join == "pair" && a.size() != b.size())
+    return fail(ErrorCode::corrupt, "{}: join: pair needs as many ids in a ({}) as in b ({})", where, a.size(), b.size());
+  if (join == "group" && a.size() % b.size() != 0)
+    return fail(ErrorCode::corrupt, "{}: join: group needs equal shares, {} ids in a over {} in b leave some over", where, a.size(),
+                b.size());
+  if (join == "mesh" && a != b)
+    return fail(ErrorCode::corrupt, "{}: join: mesh wires the ids of a to each other: write the same in b", where);
+  const std::size_t count = join == "each" ? a.size() * b.size() : join == "mesh" ? a.size() * (a.size() - 1) / 2 : a.size();
+  if (count > most) {
+    return fail(ErrorCode::corrupt, "{}: more than {} links: describe one node and repeat it with `nodes:`", where, kMostLinks);
+  }
+  std::vector<std::pair<int, int>> pairs;
+  pairs.reserve(count);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (join == "pair") pairs.emplace_back(a[i], b[i]);
+    if (join == "group") pairs.emplace_back(a[i], b[i / (a.size() / b.size())]);
+    for (std::size_t k = join == "mesh" ? i + 1 : 0; is_each && k < b.size(); ++k) pairs.emplace_back(a[i], b[k]);
+  }
+  return pairs;
+}
+
 Status read_link(const YamlNode& node, const std::string& file, Graph& graph) {
   PEAL_ASSIGN(YamlFields fields, YamlFields::of(node, file, "link"));
   PEAL_ASSIGN(const std::vector<int> a, ends_of(fields, "a", graph));
   PEAL_ASSIGN(const std::vector<int> b, ends_of(fields, "b", graph));
   Link link;
-  PEAL_ASSIGN(link.kind, read_link_kind(fields));
-  PEAL_ASSIGN(const double line, fields.number("GBps", 1e-6, kMostGBps));
-  PEAL_ASSIGN(const double usable, fields.number("usable_GBps", 1e-6, kMostGBps, line));
-  PEAL_ASSIGN(const double latency, fields.number("latency_ns", 0, kMostNanoseconds, 0));
+  PEAL_ASSIGN(Wire wire, read_wire(fields));
   PEAL_ASSIGN(link.count, fields.integer("count", 1, 1'000'000, 1));
   PEAL_ASSIGN(link.is_shared, fields.flag("shared", false));
-  PEAL_ASSIGN(link.scope, fields.text("scope", ""));
   PEAL_ASSIGN(link.host_bridge, fields.integer("host_bridge", -1, kMostDevices, -1));
-  PEAL_ASSIGN(link.source, fields.text("source", fmt::format("declared in {}", fields.where())));
-  PEAL_ASSIGN(link.usable_source, fields.text("usable_source", link.source));
   PEAL_ASSIGN(const std::string join, fields.text("join", "each"));
   PEAL_TRY(fields.finish());
-  if (join != "each" && join != "pair")
-    return fail(ErrorCode::corrupt, "{}: join is '{}': write each (all with all) or pair (first with first)", fields.where(), join);
-  if (join == "pair" && a.size() != b.size()) {
-    return fail(ErrorCode::corrupt, "{}: join: pair needs as many ids in a ({}) as in b ({})", fields.where(), a.size(), b.size());
-  }
-  link.bandwidth = Bandwidth::gigabytes(line);
-  link.usable = Bandwidth::gigabytes(usable);
-  link.latency = {latency};
-  const std::size_t count = join == "pair" ? a.size() : a.size() * b.size();
-  if (static_cast<std::size_t>(graph.link_count()) + count > kMostLinks) {
-    return fail(ErrorCode::corrupt, "{}: more than {} links: describe one node and repeat it with `nodes:`", fields.where(), kMostLinks);
-  }
-  for (std::size_t i = 0; i < count; ++i) {
+  link.kind = wire.kind;
+  link.bandwidth = wire.bandwidth;
+  link.usable = wire.usable;
+  link.latency = wire.latency;
+  link.scope = std::move(wire.scope);
+  link.source = std::move(wire.source);
+  link.usable_source = wire.usable_source.empty() ? link.source : std::move(wire.usable_source);
+  PEAL_ASSIGN(const auto pairs, pairs_of(join, a, b, static_cast<std::size_t>(kMostLinks - graph.link_count()), fields.where()));
+  for (const auto& [from, to] : pairs) {
     Link one = link;
-    one.a = join == "pair" ? a[i] : a[i / b.size()];
-    one.b = join == "pair" ? b[i] : b[i % b.size()];
+    one.a = from;
+    one.b = to;
     if (auto added = graph.add_link(std::move(one)); !added)
       return fail(ErrorCode::corrupt, "{}: {}", fields.where(), added.error().message);
   }
   return {};
 }
 
-struct FabricText {
-  double switch_ns = kDefaultSwitchNs;
-  std::string source = "assumed: 200 ns a switch, nothing blocks";
-};
-
-Result<FabricText> read_fabric(YamlFields& top, const std::string& file) {
-  FabricText fabric;
-  const YamlNode* node = top.find("fabric");
-  if (node == nullptr) return fabric;
-  PEAL_ASSIGN(YamlFields fields, YamlFields::of(*node, file, "fabric"));
-  PEAL_ASSIGN(const std::string kind, fields.text("kind", "ideal"));
-  if (kind != "ideal") return fail(ErrorCode::unsupported, "{}: fabric '{}' is not known; known is ideal", fields.where(), kind);
-  PEAL_ASSIGN(fabric.switch_ns, fields.number("switch_latency_ns", 0, kMostNanoseconds, kDefaultSwitchNs));
-  PEAL_ASSIGN(fabric.source, fields.text("source", fmt::format("declared in {}", fields.where())));
-  PEAL_TRY(fields.finish());
-  return fabric;
-}
-
-Result<Cluster> join_nodes(Graph machine, int nodes, const FabricText& text, const std::string& where) {
-  if (nodes == 1) return Cluster(std::move(machine));
-  if (machine.node_count() > 1)
-    return fail(ErrorCode::corrupt, "{}: devices name several nodes already, so `nodes: {}` cannot repeat them: drop one", where, nodes);
-  IdealFabricSpec spec;
-  spec.nodes = nodes;
-  spec.switch_latency = {text.switch_ns};
-  spec.source = text.source;
-  for (const Device& d : machine.devices()) {
-    if (d.kind != DeviceKind::nic || d.rail < 0 || !d.port) continue;
-    spec.ports.push_back(*d.port);
-    spec.rails.push_back(d.rail);
-  }
-  if (spec.ports.empty()) {
-    return fail(ErrorCode::invalid_argument,
-                "{}: {} nodes cannot be joined, the machine has no NIC for it: give one a `port:` and a `rail:`", where, nodes);
-  }
-  auto fabric = make_ideal_fabric(std::move(spec));
-  return Cluster(std::move(machine), nodes, std::move(fabric));
-}
-
 }  // namespace
 
-Result<Cluster> build_cluster(Graph machine, int nodes) {
+Result<Cluster> build_cluster(Graph machine, int nodes, std::string_view fabric) {
+  PEAL_ASSIGN(const FabricText text, fabric.empty() ? FabricText{} : fabric_of_words(fabric));
   if (nodes < 1 || nodes > kMostLinks)
     return fail(ErrorCode::invalid_argument, "{} nodes: a number from 1 to {} is needed", nodes, kMostLinks);
   const std::string title = machine.title;
-  return join_nodes(std::move(machine), nodes, {}, title);
+  return join_nodes(std::move(machine), nodes, text, title);
 }
 
 Result<Cluster> read_cluster_text(std::string_view text, const std::string& name) {
   PEAL_ASSIGN(const YamlNode root, parse_yaml(text, name));
   PEAL_ASSIGN(YamlFields top, YamlFields::of(root, name, "cluster file"));
   PEAL_ASSIGN(const int nodes, top.integer("nodes", 1, kMostLinks, 1));
-  PEAL_ASSIGN(const FabricText fabric, read_fabric(top, name));
+  FabricText fabric;
+  if (const YamlNode* node = top.find("fabric")) {
+    PEAL_ASSIGN(fabric, read_fabric(*node, name));
+  }
   PEAL_TRY(top.text("name", ""));
   PEAL_ASSIGN(const std::string title, top.text("title", ""));
   PEAL_ASSIGN(const std::string ranks, top.text("ranks", ""));

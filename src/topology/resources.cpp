@@ -42,6 +42,7 @@ struct Resources::State {
   Part self_part(int device) const;
   void append(const Part& part, int copy, Route& out) const;
   void cross(ResourceId id, Route& out) const;
+  Nanoseconds cross_fabric(FabricPort from, FabricPort to, Route& out) const;
 
   Cluster cluster;
   PathFinder paths;
@@ -111,11 +112,19 @@ void Resources::State::choose_nics() {
   const Graph& g = cluster.machine();
   nic.assign(at(g.device_count()), -1);
   std::map<std::vector<int>, std::size_t> users;  // equally near NICs -> how many devices share them so far
+  // A device uses the NICs of its own node; those of others only where that has none.
+  std::map<int, std::vector<int>> of_node;
+  std::vector<int> all;
+  for (int n = 0; n < g.device_count(); ++n) {
+    if (port_index[at(n)] < 0) continue;
+    of_node[g.device(n).node].push_back(n);
+    all.push_back(n);
+  }
   const auto choose = [&](int d) {
     std::vector<int> nearest;
     std::pair<int, double> best{static_cast<int>(PathClass::none), 0};
-    for (int n = 0; n < g.device_count(); ++n) {
-      if (port_index[at(n)] < 0) continue;
+    const auto own = of_node.find(g.device(d).node);
+    for (int n : own == of_node.end() ? all : own->second) {
       const Path& path = paths.path(d, n);
       if (!path.exists()) continue;
       const std::pair<int, double> rank{static_cast<int>(path.path_class),
@@ -195,6 +204,18 @@ void Resources::State::cross(ResourceId id, Route& out) const {
   out.bottleneck.value = std::min(out.bottleneck.value, capacity);
 }
 
+Nanoseconds Resources::State::cross_fabric(FabricPort from, FabricPort to, Route& out) const {
+  const Fabric& fabric = *cluster.fabric();
+  const std::size_t begin = out.resources.size();
+  const Nanoseconds latency = fabric.route(from, to, out.resources);
+  const auto base = static_cast<ResourceId>(capacities.size() * at(cluster.copies()));
+  for (std::size_t i = begin; i < out.resources.size(); ++i) {
+    out.bottleneck.value = std::min(out.bottleneck.value, fabric.resource_capacity(out.resources[i]).value);
+    out.resources[i] += base;
+  }
+  return latency;
+}
+
 void Resources::State::append(const Part& p, int copy, Route& out) const {
   const auto base = static_cast<ResourceId>(at(copy) * capacities.size());
   for (ResourceId r : p.resources) out.resources.push_back(base + r);
@@ -269,16 +290,34 @@ void Resources::route(int from, int to, Via via, Route& out) const {
   out.scope = device_a.port->scope;
   if (c.local_of(from) != nic_a) s.append(s.part(c.local_of(from), nic_a, Via::any), copy_a, out);
   s.cross(static_cast<ResourceId>(at(copy_a) * per_copy()) + s.port_resource[at(nic_a)].first, out);
-  const std::size_t fabric_begin = out.resources.size();
-  const Nanoseconds inside = c.fabric()->route({copy_a, s.port_index[at(nic_a)]}, {copy_b, s.port_index[at(nic_b)]}, out.resources);
-  const auto fabric_base = static_cast<ResourceId>(per_copy() * at(c.copies()));
-  for (std::size_t i = fabric_begin; i < out.resources.size(); ++i) {
-    out.bottleneck.value = std::min(out.bottleneck.value, c.fabric()->resource_capacity(out.resources[i]).value);
-    out.resources[i] += fabric_base;
-  }
+  const Nanoseconds inside = s.cross_fabric({copy_a, s.port_index[at(nic_a)]}, {copy_b, s.port_index[at(nic_b)]}, out);
   s.cross(static_cast<ResourceId>(at(copy_b) * per_copy()) + s.port_resource[at(nic_b)].second, out);
   if (c.local_of(to) != nic_b) s.append(s.part(nic_b, c.local_of(to), Via::any), copy_b, out);
   out.latency.value += inside.value + device_a.port->latency.value + device_b.port->latency.value;
+}
+
+Route Resources::storage_route(int device, int storage_node, bool is_write) const {
+  Route out;
+  out.bottleneck = {kInfinite};
+  State& s = *state_;
+  const Cluster& c = s.cluster;
+  const int copy = c.copy_of(device);
+  const int local = c.local_of(device);
+  const int nic = s.nic[at(local)];
+  if (nic < 0 || c.fabric() == nullptr || storage_node < 0 || storage_node >= c.fabric()->storage_nodes()) return out;
+  const Port& port = *c.machine().device(nic).port;
+  const FabricPort here{copy, s.port_index[at(nic)]};
+  const FabricPort there{c.copies() + storage_node, here.port % c.fabric()->storage_ports()};
+  const auto base = static_cast<ResourceId>(at(copy) * per_copy());
+  out.path_class = PathClass::net;
+  out.scope = port.scope;
+  if (is_write && local != nic) s.append(s.part(local, nic, Via::any), copy, out);
+  if (is_write) s.cross(base + s.port_resource[at(nic)].first, out);
+  const Nanoseconds inside = is_write ? s.cross_fabric(here, there, out) : s.cross_fabric(there, here, out);
+  if (!is_write) s.cross(base + s.port_resource[at(nic)].second, out);
+  if (!is_write && local != nic) s.append(s.part(nic, local, Via::any), copy, out);
+  out.latency.value += inside.value + port.latency.value;
+  return out;
 }
 
 }  // namespace peal::topology

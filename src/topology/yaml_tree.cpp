@@ -99,8 +99,11 @@ class TreeBuilder final : public YAML::EventHandler {
   std::size_t count_ = 0;
 };
 
+/// Words of a command line are one line 0, which is not shown.
+std::string place(const std::string& name, int line) { return line > 0 ? fmt::format("{}:{}", name, line) : name; }
+
 tl::unexpected<Failure> corrupt(const std::string& name, int line, std::string_view why) {
-  return fail(ErrorCode::corrupt, "{}:{}: {}", name, line, why);
+  return fail(ErrorCode::corrupt, "{}: {}", place(name, line), why);
 }
 
 }  // namespace
@@ -125,15 +128,16 @@ Result<YamlNode> parse_yaml(std::string_view text, const std::string& name) {
   return builder.take();
 }
 
-Result<std::string> read_small_file(const std::string& path) {
+Result<std::string> read_small_file(const std::string& path, std::size_t most_mib) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return fail(ErrorCode::invalid_argument, "{}: cannot be opened: {}; check the path", path, errno_text(errno));
   std::string text;
   char block[65536];
-  while (text.size() <= kMostBytes && (file.read(block, sizeof block), file.gcount() > 0))
+  const std::size_t most = most_mib << 20;
+  while (text.size() <= most && (file.read(block, sizeof block), file.gcount() > 0))
     text.append(block, static_cast<std::size_t>(file.gcount()));
   if (file.bad() || (text.empty() && !file.eof())) return fail(ErrorCode::system, "{}: cannot be read; is it a regular file?", path);
-  if (text.size() > kMostBytes) return corrupt(path, 1, "the file is larger than 4 MiB: split it");
+  if (text.size() > most) return corrupt(path, 1, fmt::format("the file is larger than {} MiB: split it", most_mib));
   return text;
 }
 
@@ -144,7 +148,7 @@ Result<YamlFields> YamlFields::of(const YamlNode& node, const std::string& file,
   return YamlFields(node, file, what);
 }
 
-std::string YamlFields::where(const YamlNode& node) const { return fmt::format("{}:{}", *file_, node.line); }
+std::string YamlFields::where(const YamlNode& node) const { return place(*file_, node.line); }
 
 const YamlNode* YamlFields::find(std::string_view key) {
   known_.emplace(key);

@@ -16,7 +16,7 @@ struct YamlField;
 struct YamlNode {
   enum class Kind : std::uint8_t { scalar, list, map };
   Kind kind = Kind::scalar;
-  int line = 0;  ///< from 1
+  int line = 0;  ///< from 1; 0: words of a command line
   std::string text;
   std::vector<YamlNode> items;
   std::vector<YamlField> fields;  ///< in order; keys are unique
@@ -30,8 +30,8 @@ struct YamlField {
 
 /// Parses one document of at most 4 MiB, 64 levels, 2,000,000 nodes, without aliases and tags.
 Result<YamlNode> parse_yaml(std::string_view text, const std::string& name);
-/// Reads a file of at most 4 MiB.
-Result<std::string> read_small_file(const std::string& path);
+/// Reads a file of at most `most_mib` MiB.
+Result<std::string> read_small_file(const std::string& path, std::size_t most_mib = 4);
 
 /// Typed reading of one mapping. `finish` refuses keys that nobody asked for, with the nearest match.
 class YamlFields {

@@ -122,13 +122,16 @@ class Survey {
     return {};
   }
 
-  /// How many ranks of a group meet in the busiest resource when each talks to its counterpart in another group.
+  /// How many ranks of a group meet in the busiest resource of a node when each talks to its counterpart in another group. Cables of the
+  /// fabric do not count: which pairs meet there is a matter of the hash, not of the way out.
   Status count_outlets(const std::vector<std::vector<std::int32_t>>& groups) {
     std::map<topology::ResourceId, int> users;
     const std::size_t pairs = std::min(groups[0].size(), groups[1].size());
+    const std::size_t of_nodes = resources_.per_copy() * static_cast<std::size_t>(resources_.cluster().copies());
     for (std::size_t i = 0; i < pairs; ++i) {
       PEAL_TRY(find_route(groups[0][i], groups[1][i]));
-      for (topology::ResourceId r : route_.resources) ++users[r];
+      for (topology::ResourceId r : route_.resources)
+        if (r < of_nodes) ++users[r];
     }
     double most = 1;
     for (const auto& [id, count] : users) {
@@ -230,6 +233,7 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
     const bool polls_sockets = environment.is_by_sockets(0) || environment.is_by_sockets(1);
     environment.core_switch = polls_sockets ? defaults.core_switch_polling : defaults.core_switch;
     environment.same_core_gain = defaults.same_core_gain;
+    environment.fetch_share = defaults.fetch_share;
   }
   offer_protocols(environment, options);
   if (environment.is_host) {

@@ -85,6 +85,7 @@ Result<Environment> read(const json& tree) {
   e.core_of = tree.at("core_of").get<std::vector<std::int32_t>>();
   e.core_switch.value = tree.at("core_switch").get<double>();
   e.same_core_gain = tree.at("same_core_gain").get<double>();
+  e.fetch_share = tree.at("fetch_share").get<double>();
   e.fused = tree.at("fused").get<std::vector<std::string>>();
   const auto is_per_rank = [&](const std::vector<std::int32_t>& v, std::int32_t below) {
     if (v.empty()) return true;
@@ -147,6 +148,7 @@ std::string to_json(const Environment& e) {
                {"core_of", e.core_of},
                {"core_switch", e.core_switch.value},
                {"same_core_gain", e.same_core_gain},
+               {"fetch_share", e.fetch_share},
                {"fused", e.fused},
                {"levels", json::array()},
                {"offers", json::array()},

@@ -7,12 +7,6 @@ namespace peal::tuning {
 using schedule::OpKind;
 using schedule::Protocol;
 
-namespace {
-/// Of the time of a copy out of a slot. Fitted: 110 cases of peal tune --ranks 4,8 on a 2-vCPU EPYC host (Zen 4), 2026-11: with 0 direct
-/// reductions of 128 KiB and more are predicted at half of their time, with 1 rings are taken where they lose by 1.7 to 1.9.
-constexpr double kShareOfFetching = 0.5;
-}  // namespace
-
 MessageCost message_cost(const Environment& environment, const topology::ProtocolConstants& constants, Protocol protocol, int level,
                          Nanoseconds way_latency, Bandwidth bottleneck, bool is_one_core) {
   MessageCost cost;
@@ -27,6 +21,7 @@ MessageCost message_cost(const Environment& environment, const topology::Protoco
   const double gain = is_one_core && cost.is_memory ? environment.same_core_gain : 1;
   cost.copy = gain * constants.copy.gigabytes();
   cost.reduce = gain * constants.reduce.gigabytes();
+  cost.fetch_share = environment.fetch_share;
   cost.pattern_cap = constants.cap(environment.nodes).gigabytes();
   cost.link_rate = cost.efficiency * bottleneck.gigabytes();
   cost.wire_rate = cost.link_rate;
@@ -40,14 +35,15 @@ double receive_work(const MessageCost& cost, OpKind kind, std::uint8_t flags, do
   if (!schedule::receives(kind)) return 0;
   const bool is_stored = !schedule::sends(kind) || (flags & schedule::kStore) != 0;
   if (schedule::reduces(kind)) {
-    // What lies in another process is fetched before it can be combined.
-    const double combine = time_at(bytes, cost.reduce) + (cost.is_read_in_place ? time_at(bytes, cost.copy) : 0);
+    // What lies in another process, or in a socket, is copied out before it can be combined.
+    const bool is_fetched = cost.is_read_in_place || (cost.is_on_core && !cost.is_memory);
+    const double combine = time_at(bytes, cost.reduce) + (is_fetched ? time_at(bytes, cost.copy) : 0);
     return cost.is_on_core ? combine : std::max(0.0, combine - wire_time(cost, bytes));
   }
   if (cost.is_written_in_place || !is_stored) return 0;
   // What stays in its slot until it is reduced is fetched by the reduction, which waits for it as a copy does; it is not stored.
   const bool is_held = (flags & schedule::kHeld) != 0 && cost.is_memory && !cost.is_read_in_place;
-  const double copy = (is_held ? kShareOfFetching : 1) * time_at(bytes, cost.copy);
+  const double copy = (is_held ? cost.fetch_share : 1) * time_at(bytes, cost.copy);
   return cost.is_on_core ? copy : std::max(0.0, copy - wire_time(cost, bytes));
 }
 

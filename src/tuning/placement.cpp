@@ -34,6 +34,20 @@ void order_along_best_links(const topology::Resources& resources, std::span<cons
   }
 }
 
+/// Groups under one switch follow each other in the ring, so that it leaves and enters each switch once.
+void order_by_racks(const topology::Cluster& cluster, std::span<const int> device_of_rank, schedule::Placement& placement) {
+  if (cluster.fabric() == nullptr || placement.group.empty()) return;
+  if (placement.ring.empty()) {
+    placement.ring.resize(device_of_rank.size());
+    std::iota(placement.ring.begin(), placement.ring.end(), 0);
+  }
+  const auto rack = [&](std::int32_t rank) {
+    return cluster.fabric()->rack_of(cluster.copy_of(device_of_rank[static_cast<std::size_t>(rank)]));
+  };
+  std::stable_sort(placement.ring.begin(), placement.ring.end(), [&](std::int32_t a, std::int32_t b) { return rack(a) < rack(b); });
+  if (std::is_sorted(placement.ring.begin(), placement.ring.end())) placement.ring.clear();
+}
+
 constexpr std::size_t kMostOrderedMembers = 128;  // beyond, a group's ring is in rank order
 constexpr std::size_t kMostStridedRings = 4;
 constexpr std::int32_t kMostRingedRanks = 64;
@@ -78,6 +92,7 @@ schedule::Placement place(const topology::Resources& resources, std::span<const 
   nodes.reserve(device_of_rank.size());
   for (int device : device_of_rank) nodes.push_back(resources.cluster().node_of(device));
   schedule::Placement placement = place_groups(nodes);
+  order_by_racks(resources.cluster(), device_of_rank, placement);
   std::vector<std::int32_t> ring = placement.ring;
   if (ring.empty()) {
     ring.resize(device_of_rank.size());
@@ -131,6 +146,8 @@ std::vector<std::vector<std::int32_t>> rail_rings(const schedule::Placement& pla
     for (std::size_t begin = 0; begin < ring.size(); begin += size) {
       const auto stretch = std::span(rail).subspan(begin, size);
       std::rotate(stretch.begin(), stretch.begin() + static_cast<std::ptrdiff_t>(k * size / rails), stretch.end());
+      // Every other group is walked backwards: what leaves by a rail comes in by the same, and crosses no switch above the rail's own.
+      if (begin / size % 2 == 1) std::reverse(stretch.begin(), stretch.end());
     }
   }
   return rings;

@@ -1,9 +1,14 @@
 // Rings are packed into wires: a ring takes one unit of every wire that it crosses, and there are as many units as fit a wire's capacity.
-// Ring after ring is searched for depth first in shuffled order until none is found; the fullest of several packings is taken.
+// Ring after ring is searched for depth first in shuffled order until none is found; the fullest of several packings is taken, and where it
+// stays behind the most that rings can carry, the mixture that carries it in equal parts (ring_mixture.hpp).
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
+#include <tuning/ring_mixture.hpp>
 #include <tuning/wiring.hpp>
+#include <utility>
 
 namespace peal::tuning {
 
@@ -12,9 +17,10 @@ namespace {
 constexpr std::size_t kMostRanks = 64;
 constexpr std::int32_t kMostPackedRanks = 16;
 constexpr std::size_t kMostRings = 16;
-constexpr int kTries = 400;         // packings a unit
-constexpr int kMostSteps = 2000;    // of one search
-constexpr double kLeastGain = 1.1;  // over one ring
+constexpr int kTries = 400;                  // packings a unit
+constexpr int kMostSteps = 2000;             // of one search
+constexpr double kLeastGain = 1.1;           // over one ring
+constexpr double kLeastMixtureGain = 1.001;  // over what was packed: an uneven mixture repeats its rings
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
@@ -153,6 +159,41 @@ bool is_plain(const Wiring& wiring) {
   return true;
 }
 
+/// So many equal rings in the proportions of a mixture, by largest remainders.
+Rings in_equal_parts(const RingMixture& mixture, std::size_t parts) {
+  std::vector<std::size_t> order(mixture.rings.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto share = [&](std::size_t i) { return mixture.rates[i] * static_cast<double>(parts) / mixture.total; };
+  const auto remainder = [&](std::size_t i) { return share(i) - std::floor(share(i) + 1e-6); };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return remainder(a) > remainder(b) + 1e-9; });
+  Rings rings;
+  for (std::size_t i = 0; i < mixture.rings.size(); ++i)
+    rings.insert(rings.end(), static_cast<std::size_t>(share(i) + 1e-6), mixture.rings[i]);
+  for (std::size_t i = 0; rings.size() < parts; ++i) rings.push_back(mixture.rings[order[i % order.size()]]);
+  return rings;
+}
+
+/// Replaces one ring by another of the mixture as long as all together gain by it.
+double improve(const Wiring& wiring, const RingMixture& mixture, Rings& rings) {
+  double rate = rate_of(wiring, rings);
+  for (bool is_better = true; is_better;) {
+    is_better = false;
+    for (std::vector<std::int32_t>& ring : rings) {
+      for (const std::vector<std::int32_t>& other : mixture.rings) {
+        std::vector<std::int32_t> before = std::exchange(ring, other);
+        const double now = rate_of(wiring, rings);
+        if (now > rate * (1 + 1e-9)) {
+          rate = now;
+          is_better = true;
+        } else {
+          ring = std::move(before);
+        }
+      }
+    }
+  }
+  return rate;
+}
+
 }  // namespace
 
 double Wiring::width(const Way& way) const {
@@ -161,9 +202,9 @@ double Wiring::width(const Way& way) const {
   return width;
 }
 
-Wiring wiring_of(const topology::Resources& resources, std::span<const int> device_of_rank) {
+Wiring wires_of(const topology::Resources& resources, std::span<const int> device_of_rank) {
   const std::size_t n = device_of_rank.size();
-  if (n < 3 || n > kMostRanks) return {};
+  if (n < 2 || n > kMostWiredRanks) return {};
   Wiring wiring;
   wiring.ranks = static_cast<std::int32_t>(n);
   wiring.ways.resize(n * n);
@@ -185,6 +226,12 @@ Wiring wiring_of(const topology::Resources& resources, std::span<const int> devi
       if (way.wires.empty()) return {};
     }
   }
+  return wiring;
+}
+
+Wiring wiring_of(const topology::Resources& resources, std::span<const int> device_of_rank) {
+  if (device_of_rank.size() < 3 || device_of_rank.size() > kMostRanks) return {};
+  Wiring wiring = wires_of(resources, device_of_rank);
   return is_plain(wiring) ? Wiring{} : wiring;
 }
 
@@ -201,6 +248,25 @@ double rate_of(const Wiring& wiring, const Rings& rings) {
   for (std::size_t w = 0; w < uses.size(); ++w)
     if (uses[w] > 0 && (each == 0 || wiring.capacity[w] / uses[w] < each)) each = wiring.capacity[w] / uses[w];
   return each * static_cast<double>(rings.size());
+}
+
+double rate_at_the_ends(const Wiring& wiring) {
+  double least = std::numeric_limits<double>::infinity();
+  for (std::int32_t a = 0; a < wiring.ranks; ++a) {
+    for (const bool is_out : {true, false}) {
+      std::vector<std::uint16_t> ends;
+      for (std::int32_t b = 0; b < wiring.ranks; ++b) {
+        const Wiring::Way* way = is_out ? wiring.way(a, b) : wiring.way(b, a);
+        if (way != nullptr) ends.push_back(is_out ? way->wires.front() : way->wires.back());
+      }
+      std::sort(ends.begin(), ends.end());
+      ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+      double sum = 0;
+      for (const std::uint16_t wire : ends) sum += wiring.capacity[wire];
+      least = std::min(least, sum);
+    }
+  }
+  return least;
 }
 
 Rings find_rings(const Wiring& wiring, const std::vector<std::int32_t>& ring) {
@@ -223,6 +289,15 @@ Rings find_rings(const Wiring& wiring, const std::vector<std::int32_t>& ring) {
       best_rate = rate;
       best = std::move(rings);
     }
+  }
+  if (best_rate >= rate_at_the_ends(wiring) * (1 - 1e-6)) return best;
+  const RingMixture mixture = mix_rings(wiring);
+  for (std::size_t parts = 2; parts <= kMostRings && mixture.total > best_rate * kLeastMixtureGain; ++parts) {
+    Rings rings = in_equal_parts(mixture, parts);
+    const double rate = improve(wiring, mixture, rings);
+    if (rate <= best_rate * kLeastMixtureGain) continue;
+    best_rate = rate;
+    best = std::move(rings);
   }
   return best;
 }

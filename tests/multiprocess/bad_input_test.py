@@ -88,7 +88,7 @@ class BadWords(harness.ToolCase):
         self.refuse("topo --machine dgx-h100 --file x.yaml", "--machine", "--file", "one of them")
 
     def test_export_form(self):
-        self.refuse("topo --machine dgx-h100 --export png", '"png"', "dot or yaml")
+        self.refuse("topo --machine dgx-h100 --export png", '"png"', "nccl-xml", "yaml")
 
     def test_range_and_nothing_to_verify(self):
         self.refuse("verify --all --range 3-1", '"3-1"', "2-64")

@@ -130,8 +130,8 @@ TEST(Describe, DrawingsNameEveryDeviceOnceAndCloseEveryElement) {
     for (std::size_t at = svg.find(word); at != std::string::npos; at = svg.find(word, at + 1)) ++n;
     return n;
   };
-  EXPECT_EQ(count("<g>"), static_cast<std::size_t>(g.device_count()));
-  EXPECT_EQ(count("<g>"), count("</g>"));
+  EXPECT_EQ(count("<g data-hidden-links=\"0\">"), static_cast<std::size_t>(g.device_count()));
+  EXPECT_EQ(count("<g "), count("</g>"));
   EXPECT_EQ(count("<path"), static_cast<std::size_t>(g.link_count()));
   EXPECT_EQ(count("nan"), 0u);
   EXPECT_NO_FATAL_FAILURE(draw_svg(Graph()));

@@ -97,6 +97,21 @@ links:
   EXPECT_THAT(graph->link(0).source, HasSubstr("declared in desk.yaml:9"));
 }
 
+TEST(ReadYaml, JoinsInFourWays) {
+  const auto wired = [](const std::string& join) {
+    const auto cluster = read_cluster_text(
+        "devices:\n  - {id: \"g[0-3]\", kind: gpu}\n  - {id: \"s[0-3]\", kind: pcie_switch}\nlinks:\n  - " + join + "\n", "j.yaml");
+    EXPECT_TRUE(cluster) << cluster.error().message;
+    std::string out;
+    for (const Link& l : cluster->machine().links()) out += cluster->machine().device(l.a).id + cluster->machine().device(l.b).id + " ";
+    return out;
+  };
+  EXPECT_EQ(wired(R"({a: "g[0-1]", b: "s[0-1]", kind: pcie, GBps: 1})"), "g0s0 g0s1 g1s0 g1s1 ");
+  EXPECT_EQ(wired(R"({a: "g[0-3]", b: "s[0-3]", join: pair, kind: pcie, GBps: 1})"), "g0s0 g1s1 g2s2 g3s3 ");
+  EXPECT_EQ(wired(R"({a: "g[0-3]", b: "s[0-1]", join: group, kind: pcie, GBps: 1})"), "g0s0 g1s0 g2s1 g3s1 ");
+  EXPECT_EQ(wired(R"({a: "g[0-3]", b: "g[0-3]", join: mesh, kind: xgmi, GBps: 1})"), "g0g1 g0g2 g0g3 g1g2 g1g3 g2g3 ");
+}
+
 TEST(ReadYaml, TakesACatalogueMachine) {
   const auto cluster = read_cluster_text("machine: dgx-h100\nnodes: 4\n", "c.yaml");
   ASSERT_TRUE(cluster) << cluster.error().message;
@@ -117,6 +132,9 @@ TEST(ReadYaml, ErrorsNameFileLineAndMend) {
               ::testing::AllOf(HasSubstr("mine.yaml:4:"), HasSubstr("'count'")));
   EXPECT_THAT(error_of(head + "  - {a: gpu0, b: gpu0, kind: nvlink, GBps: 25}"), HasSubstr("to itself"));
   EXPECT_THAT(error_of(head + "  - {a: \"gpu[0-1]\", b: gpu0, join: pair, kind: nvlink, GBps: 25}"), HasSubstr("pair"));
+  EXPECT_THAT(error_of(head + "  - {a: \"gpu[0-1]\", b: \"gpu[0-1]\", join: ring, kind: nvlink, GBps: 25}"), HasSubstr("mesh"));
+  EXPECT_THAT(error_of(head + "  - {a: gpu0, b: \"gpu[0-1]\", join: group, kind: nvlink, GBps: 25}"), HasSubstr("equal shares"));
+  EXPECT_THAT(error_of(head + "  - {a: gpu0, b: \"gpu[0-1]\", join: mesh, kind: nvlink, GBps: 25}"), HasSubstr("same in b"));
   EXPECT_THAT(error_of("devices:\n  - {id: gpu0, kind: gpu}\n  - {id: gpu0, kind: gpu}\n"),
               ::testing::AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("twice")));
   EXPECT_THAT(error_of("devices:\n  - {id: \"gpu[3-1]\", kind: gpu}\n"),

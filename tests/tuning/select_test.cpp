@@ -142,6 +142,18 @@ TEST(Environment, MessagesBetweenRanksOfOneCoreAreCopiedFaster) {
   EXPECT_DOUBLE_EQ(cost(2, 3).reduce, environment.same_core_gain * cost(0, 2).reduce);
 }
 
+TEST(Environment, WhatIsReducedOutOfASocketIsCopiedOutFirst) {
+  const Environment environment = host(2, 2).environment;
+  const Offer& offer = *environment.offer(schedule::Protocol::staged);
+  const double bytes = 1 << 20;
+  MessageCost cost =
+      message_cost(environment, offer.constants[0], schedule::Protocol::staged, 0, {}, environment.level[0].bottleneck, false);
+  const auto reducing = [&] { return receive_work(cost, schedule::OpKind::recv_reduce, 0, bytes); };
+  EXPECT_DOUBLE_EQ(reducing(), bytes / cost.reduce) << "slots are read where they lie";
+  cost.is_memory = false;
+  EXPECT_DOUBLE_EQ(reducing(), bytes / cost.reduce + bytes / cost.copy);
+}
+
 TEST(Prediction, WhatGoesToSeveralRanksIsCopiedOnce) {
   const Environment environment = host(8, 8).environment;
   const auto copying = [&](std::uint64_t bytes) {

@@ -15,9 +15,10 @@ struct ClusterWords {
   std::string machine;
   std::string file;
   int nodes = 1;
+  std::string fabric;  ///< in words (topology/machine.hpp); empty: one that never limits
 };
 
-/// Adds --machine, --nodes and --file.
+/// Adds --machine, --nodes, --fabric and --file.
 void add_cluster_options(CLI::App& command, ClusterWords& words);
 
 /// The cluster that is meant; this host when nothing was given.

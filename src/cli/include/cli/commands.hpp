@@ -18,6 +18,7 @@ using Action = std::function<Result<int>()>;
 
 void add_topo(CLI::App& app, Action& action);
 void add_machines(CLI::App& app, Action& action);
+void add_claims(CLI::App& app, Action& action);
 void add_verify(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
 void add_run(CLI::App& app, Action& action);

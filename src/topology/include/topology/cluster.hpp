@@ -11,7 +11,8 @@
 
 namespace peal::topology {
 
-/// Where a cluster's node is plugged in: node number and index of its port (NICs with a rail >= 0, in device order).
+/// Where a cluster's node is plugged in: number of the copy of the machine and index of its port (NICs with a rail >= 0, in device order).
+/// Storage nodes have the numbers after the last copy.
 struct FabricPort {
   int node = 0;
   int port = 0;
@@ -22,18 +23,27 @@ class Fabric {
  public:
   virtual ~Fabric() = default;
   virtual std::string_view name() const = 0;
+  /// One line for people: how many switches and cables of which kind.
+  virtual std::string summary() const { return std::string(name()); }
+  /// Storage nodes that hang on the fabric beside the machines.
+  virtual int storage_nodes() const { return 0; }
+  virtual int storage_ports() const { return 0; }  ///< of each
+  /// The switch that a node hangs on, by the first of its ports. Numbers that lie side by side are joined below the others: who visits
+  /// nodes in their order crosses each way up once.
+  virtual std::uint32_t rack_of([[maybe_unused]] int node) const { return 0; }
   /// Shared resources inside the fabric (not the ports of the NICs): number, name and capacity of each.
   virtual std::size_t resource_count() const = 0;
   virtual std::string resource_name(std::size_t index) const = 0;
   virtual Bandwidth resource_capacity(std::size_t index) const = 0;
-  /// Appends the fabric resources that traffic between two ports crosses; returns the latency of wires and switches.
+  /// Appends the fabric resources that traffic between two ports crosses; returns the latency of wires and switches (and of the NICs of
+  /// storage nodes, whose ports are the fabric's own resources).
   virtual Nanoseconds route(FabricPort from, FabricPort to, std::vector<std::uint32_t>& resources) const = 0;
   /// Adds switches and links to the materialised graph; `ports[node][port]` is the device index of that NIC.
   virtual Status draw(Graph& graph, const std::vector<std::vector<int>>& ports) const = 0;
   virtual std::unique_ptr<Fabric> clone() const = 0;
 };
 
-/// The first generator: NIC i of every node hangs on switch "rail i", rails join in a spine, nothing blocks anywhere.
+/// The fabric that never limits: NIC i of every node hangs on switch "rail i", rails join in a spine. The generators are in fabrics.hpp.
 struct IdealFabricSpec {
   int nodes = 1;
   std::vector<Port> ports = {};  ///< of one node, by port index

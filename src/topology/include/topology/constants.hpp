@@ -50,6 +50,7 @@ struct HostDefaults {
   Nanoseconds core_switch;          ///< from a process that yields to the next one on its core
   Nanoseconds core_switch_polling;  ///< the same where every process looks at its sockets before it yields again
   double same_core_gain = 1;  ///< how many times as fast messages between ranks of one core are copied and reduced: they lie in its caches
+  double fetch_share = 1;     ///< time to fetch what is reduced where another core wrote it, of the time of a copy
   Bandwidth core_copy;        ///< one core, large copies
   Bandwidth domain_memory;    ///< all cores of a NUMA domain together
   Bandwidth between_domains;  ///< one way between two NUMA domains

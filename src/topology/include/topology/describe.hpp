@@ -21,6 +21,9 @@ Result<std::string> describe_machines();
 
 /// A drawing of one node: devices in their places, links with width by bandwidth and colour by kind. `node` of a larger graph.
 std::string draw_svg(const Graph& graph, int node = 0);
+/// A drawing of a cluster: machines at the bottom, switches above them in tiers, what repeats drawn once with its number ("x 28 more").
+/// Machines that hang on no switch are drawn with the links between them.
+std::string draw_fabric_svg(const Graph& graph);
 /// Graphviz.
 std::string export_dot(const Graph& graph);
 /// Our own form; read_cluster_text reads it back to an equal graph.

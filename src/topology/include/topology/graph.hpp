@@ -27,10 +27,11 @@ enum class DeviceKind : std::uint8_t {
   loopback,  ///< the network stack of a host talking to itself
 };
 
-enum class LinkKind : std::uint8_t { nvlink, c2c, xgmi, pcie, sys, shm, memory, loopback, infiniband, ethernet };
+/// From near to far: of the links of a path the farthest kind says which constants apply.
+enum class LinkKind : std::uint8_t { nvlink, c2c, xgmi, hccs, pcie, sys, shm, memory, loopback, infiniband, ethernet };
 
-std::string_view name_of(DeviceKind kind) noexcept;  ///< "pcie_switch"
-std::string_view name_of(LinkKind kind) noexcept;    ///< "nvlink"
+std::string_view name_of(DeviceKind kind) noexcept;  ///< "pcie_switch"; empty past the last kind
+std::string_view name_of(LinkKind kind) noexcept;    ///< "nvlink"; likewise
 std::optional<DeviceKind> device_kind_of(std::string_view text) noexcept;
 std::optional<LinkKind> link_kind_of(std::string_view text) noexcept;
 bool is_network(LinkKind kind) noexcept;  ///< infiniband, ethernet

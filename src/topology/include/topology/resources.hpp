@@ -47,6 +47,9 @@ class Resources {
   Route route(int from, int to, Via via = Via::any) const;
   /// The same into an existing Route, without allocation once it is warm.
   void route(int from, int to, Via via, Route& out) const;
+  /// Between a device and a storage node of the fabric, by the device's own NIC: what it reads, or writes. Does not exist where the fabric
+  /// has no such node.
+  Route storage_route(int device, int storage_node, bool is_write) const;
   /// NIC (local device index) that a local device uses for other machines, or -1.
   int nic_of(int local_device) const;
   /// Link-level paths inside one copy.

@@ -26,6 +26,7 @@ struct MessageCost {
   double efficiency = 1;   ///< payload / bytes on the wire
   double copy = 0;         ///< 0: never a limit
   double reduce = 0;
+  double fetch_share = 1;  ///< of the time of a copy: what a reduction waits for where the other core wrote it (Environment)
 };
 
 /// Terms of a protocol at a level. `way_latency` and `bottleneck` of the pair (the level's own where the pair is not known).

@@ -9,7 +9,8 @@
 
 namespace peal::tuning {
 
-/// Of ranks on devices (cluster numbering). All ranks on one machine: no groups. Ring in rank order where that is as good as any.
+/// Of ranks on devices (cluster numbering). All ranks on one machine: no groups. Ring in rank order where that is as good as any; machines
+/// under one switch of the fabric follow each other, so that it crosses each way up once.
 schedule::Placement place(const topology::Resources& resources, std::span<const int> device_of_rank);
 
 /// Of ranks whose hosts are known by name only (any text that is equal for ranks of one host).
@@ -26,7 +27,7 @@ std::vector<std::vector<std::int32_t>> disjoint_rings(std::int32_t ranks);
 std::vector<std::vector<std::int32_t>> host_rings(const schedule::Placement& placement, std::int32_t ranks);
 
 /// Of groups of equal size, one ring for each way out of a group: all go through the groups as the placement's ring does, and each leaves
-/// them by another way. Empty where there is one way out.
+/// them by another way and enters the next by the same (with an odd number of groups save one). Empty where there is one way out.
 std::vector<std::vector<std::int32_t>> rail_rings(const schedule::Placement& placement, std::int32_t ranks_per_outlet);
 
 /// The place, from 0, of the index-th of `ranks` ranks on a machine of `places`: one each in order; where ranks are more, neighbours share

@@ -31,7 +31,11 @@ struct Wiring {
   bool operator==(const Wiring&) const = default;
 };
 
-/// Of up to 64 ranks on GPUs; empty where all pairs of a node are alike and every rank has one way out.
+inline constexpr std::size_t kMostWiredRanks = 128;
+
+/// Of 2 to kMostWiredRanks ranks; empty where two ranks of a node have no way to each other.
+Wiring wires_of(const topology::Resources& resources, std::span<const int> device_of_rank);
+/// What a placement keeps of them: of up to 64 ranks on GPUs; empty where all pairs of a node are alike and every rank has one way out.
 Wiring wiring_of(const topology::Resources& resources, std::span<const int> device_of_rank);
 
 using Rings = std::vector<std::vector<std::int32_t>>;
@@ -42,5 +46,7 @@ Rings find_rings(const Wiring& wiring, const std::vector<std::int32_t>& ring);
 
 /// GB/s that the rings carry together, each the same.
 double rate_of(const Wiring& wiring, const Rings& rings);
+/// GB/s that no rings exceed together: what enters and leaves a rank does so by the last or first wires of its ways.
+double rate_at_the_ends(const Wiring& wiring);
 
 }  // namespace peal::tuning

@@ -1,0 +1,71 @@
+#include "cpu_identity.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <topology/machine.hpp>
+
+#include "yaml_tree.hpp"
+
+namespace peal::topology {
+namespace {
+
+struct Entry {
+  std::vector<std::string> words;
+  CpuIdentity identity;
+};
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+Result<std::vector<Entry>> read_table() {
+  const std::string path = (std::filesystem::path(data_directory()) / "cpus.yaml").string();
+  PEAL_ASSIGN(const std::string text, read_small_file(path));
+  PEAL_ASSIGN(const YamlNode root, parse_yaml(text, path));
+  PEAL_ASSIGN(YamlFields top, YamlFields::of(root, path, "table of CPUs"));
+  PEAL_ASSIGN(const YamlNode* list, top.list("cpus"));
+  PEAL_TRY(top.finish());
+  std::vector<Entry> table;
+  if (list == nullptr) return table;
+  for (const YamlNode& node : list->items) {
+    PEAL_ASSIGN(YamlFields fields, YamlFields::of(node, path, "CPU"));
+    PEAL_ASSIGN(const YamlNode* words, fields.list("words"));
+    Entry entry;
+    if (words != nullptr)
+      for (const YamlNode& word : words->items) entry.words.push_back(lower(word.text));
+    PEAL_ASSIGN(entry.identity.arch, fields.text("arch"));
+    PEAL_ASSIGN(entry.identity.vendor, fields.text("vendor", ""));
+    PEAL_ASSIGN(entry.identity.family, fields.text("family", ""));
+    PEAL_ASSIGN(entry.identity.model, fields.text("model", ""));
+    PEAL_TRY(fields.text("source"));
+    PEAL_TRY(fields.finish());
+    table.push_back(std::move(entry));
+  }
+  return table;
+}
+
+bool has_word(const std::string& text, const std::string& word) {
+  const auto is_letter = [&](std::size_t at) { return at < text.size() && std::isalnum(static_cast<unsigned char>(text[at])) != 0; };
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    if ((at == 0 || !is_letter(at - 1)) && !is_letter(at + word.size())) return true;
+  return false;
+}
+
+}  // namespace
+
+CpuIdentity identify_cpu(const std::vector<std::string_view>& names) {
+  static const Result<std::vector<Entry>> table = read_table();
+  if (!table) return {};
+  for (std::string_view name : names) {
+    const std::string text = lower(name);
+    for (const Entry& entry : *table)
+      if (std::any_of(entry.words.begin(), entry.words.end(), [&](const std::string& word) { return has_word(text, word); }))
+        return entry.identity;
+  }
+  return {};
+}
+
+}  // namespace peal::topology

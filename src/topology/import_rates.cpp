@@ -1,0 +1,115 @@
+#include "import_rates.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <topology/machine.hpp>
+
+#include "text_lines.hpp"
+#include "yaml_tree.hpp"
+
+namespace peal::topology {
+namespace {
+
+constexpr double kMostGBps = 1e6;
+constexpr int kMostLinksOfGpu = 1000;
+/// The driver prints three digits behind the point.
+constexpr double kDriverDigits = 0.002;
+
+Result<ImportRate> read_rate(YamlFields& fields) {
+  ImportRate rate;
+  PEAL_ASSIGN(const double line, fields.number("GBps", 1e-6, kMostGBps));
+  PEAL_ASSIGN(const double usable, fields.number("usable_GBps", 1e-6, kMostGBps, line));
+  PEAL_ASSIGN(rate.source, fields.text("source"));
+  PEAL_ASSIGN(rate.usable_source, fields.text("usable_source", rate.source));
+  rate.line = Bandwidth::gigabytes(line);
+  rate.usable = Bandwidth::gigabytes(usable);
+  return rate;
+}
+
+}  // namespace
+
+Status ImportRates::read_file(const std::string& path) {
+  PEAL_ASSIGN(const std::string text, read_small_file(path));
+  PEAL_ASSIGN(const YamlNode root, parse_yaml(text, path));
+  PEAL_ASSIGN(YamlFields top, YamlFields::of(root, path, "file of assumptions"));
+  PEAL_ASSIGN(const YamlNode* assumed, top.list("assumed"));
+  PEAL_ASSIGN(const YamlNode* driver, top.list("driver_rates"));
+  PEAL_ASSIGN(const YamlNode* lanes, top.list("lanes"));
+  const YamlNode* nvlinks = top.find("nvlinks");
+  PEAL_TRY(top.finish());
+  for (std::size_t i = 0; assumed != nullptr && i < assumed->items.size(); ++i) {
+    PEAL_ASSIGN(YamlFields fields, YamlFields::of(assumed->items[i], path, "assumption"));
+    Assumed one;
+    PEAL_ASSIGN(one.link, fields.text("link"));
+    PEAL_ASSIGN(one.links, fields.integer("links", 0, kMostLinksOfGpu, 0));
+    PEAL_ASSIGN(one.rate, read_rate(fields));
+    PEAL_TRY(fields.finish());
+    assumed_.push_back(std::move(one));
+  }
+  for (std::size_t i = 0; driver != nullptr && i < driver->items.size(); ++i) {
+    PEAL_ASSIGN(YamlFields fields, YamlFields::of(driver->items[i], path, "driver rate"));
+    Driver one;
+    PEAL_ASSIGN(one.reported, fields.number("reported", 1e-6, kMostGBps));
+    PEAL_ASSIGN(one.rate, read_rate(fields));
+    PEAL_TRY(fields.finish());
+    driver_.push_back(std::move(one));
+  }
+  for (std::size_t i = 0; lanes != nullptr && i < lanes->items.size(); ++i) {
+    PEAL_ASSIGN(YamlFields fields, YamlFields::of(lanes->items[i], path, "lane"));
+    Lane one;
+    PEAL_ASSIGN(one.speed, fields.text("speed"));
+    PEAL_ASSIGN(const double gigabits, fields.number("Gbps", 1e-6, kMostGBps));
+    PEAL_ASSIGN(one.source, fields.text("source"));
+    PEAL_TRY(fields.finish());
+    one.rate = Bandwidth::gigabytes(gigabits / 8);
+    lanes_.push_back(std::move(one));
+  }
+  if (nvlinks == nullptr) return {};
+  PEAL_ASSIGN(YamlFields fields, YamlFields::of(*nvlinks, path, "list of NVLink counts"));
+  PEAL_ASSIGN(const YamlNode* whole, fields.list("whole"));
+  PEAL_ASSIGN(most_nvlinks_, fields.integer("most", 1, kMostLinksOfGpu, kMostLinksOfGpu));
+  PEAL_TRY(fields.text("source"));
+  for (std::size_t i = 0; whole != nullptr && i < whole->items.size(); ++i)
+    whole_.push_back(whole_number(whole->items[i].text, kMostLinksOfGpu).value_or(0));
+  return fields.finish();
+}
+
+Result<ImportRates> ImportRates::read() {
+  ImportRates rates;
+  for (const char* file : {"smi.yaml", "network.yaml"}) PEAL_TRY(rates.read_file(data_directory() + "/import/" + file));
+  return rates;
+}
+
+Result<const ImportRates*> ImportRates::load() {
+  // The files do not change while a process runs, so they are read once.
+  static const Result<ImportRates> rates = read();
+  if (!rates) return pass_on(rates.error());
+  return &*rates;
+}
+
+Result<ImportRate> ImportRates::assumed(std::string_view link, int nvlinks) const {
+  const Assumed* found = nullptr;
+  for (const Assumed& a : assumed_) {
+    if (a.link != link || (a.links != 0 && a.links != nvlinks)) continue;
+    if (found == nullptr || a.links != 0) found = &a;
+  }
+  if (found == nullptr)
+    return fail(ErrorCode::corrupt, "{}/import has no assumption for links of kind '{}': add one", data_directory(), link);
+  return found->rate;
+}
+
+const ImportRate* ImportRates::of_driver(double reported) const noexcept {
+  for (const Driver& d : driver_)
+    if (std::abs(d.reported - reported) < kDriverDigits) return &d.rate;
+  return nullptr;
+}
+
+const ImportRates::Lane* ImportRates::lane(std::string_view speed) const noexcept {
+  for (const Lane& l : lanes_)
+    if (l.speed == speed) return &l;
+  return nullptr;
+}
+
+bool ImportRates::is_whole_gpu(int nvlinks) const noexcept { return std::find(whole_.begin(), whole_.end(), nvlinks) != whole_.end(); }
+
+}  // namespace peal::topology

@@ -1,0 +1,90 @@
+// What the rings of every machine carry, against its wires.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <topology/machine.hpp>
+#include <tuning/placement.hpp>
+#include <tuning/ring_report.hpp>
+
+namespace peal::tuning {
+namespace {
+
+/// Sums the rings over the links of the graph itself, not over the resources that the report counts.
+void expect_no_link_beyond_its_capacity(const topology::Graph& graph, const std::vector<int>& devices, const RingReport& report) {
+  const topology::PathFinder paths(graph);
+  std::map<std::pair<int, int>, double> load, capacity;  // of neighbours, in one direction
+  const double each = report.rate / static_cast<double>(report.rings.size());
+  for (const auto& ring : report.rings) {
+    for (std::size_t p = 0; p < ring.size(); ++p) {
+      const int from = devices[static_cast<std::size_t>(ring[p])];
+      const int to = devices[static_cast<std::size_t>(ring[(p + 1) % ring.size()])];
+      for (const topology::Hop& hop : paths.path(from, to).hops) {
+        load[{hop.from, hop.to}] += each;
+        double width = 0;
+        for (const topology::DirectedLink& l : hop.links) width += graph.link(l.link).usable_total().gigabytes();
+        capacity[{hop.from, hop.to}] = width;
+      }
+    }
+  }
+  for (const auto& [hop, sum] : load) {
+    const std::string where = graph.device(hop.first).id + " > " + graph.device(hop.second).id;
+    EXPECT_LE(sum, capacity.at(hop) * (1 + 1e-9)) << where;
+  }
+}
+
+TEST(RingReport, OnNoMachineDoRingsTakeMoreThanItsLinksHave) {
+  auto machines = topology::list_machines();
+  ASSERT_TRUE(machines);
+  int seen = 0;
+  for (const topology::MachineEntry& machine : *machines) {
+    SCOPED_TRACE(machine.name);
+    auto cluster = topology::build_cluster(machine.name, 1);
+    ASSERT_TRUE(cluster) << cluster.error().message;
+    if (cluster->ranks() < 2) continue;
+    const std::vector<int> devices = spread(*cluster, cluster->ranks());
+    const topology::Resources resources(*cluster);
+    auto report = report_rings(resources, devices);
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_GT(report->rate, 0);
+    EXPECT_GT(report->bound, 0);
+    EXPECT_LE(report->rate, report->bound * (1 + 1e-6));
+    EXPECT_GE(report->rate, 0.9 * report->bound);
+    expect_no_link_beyond_its_capacity(cluster->machine(), devices, *report);
+    ++seen;
+  }
+  EXPECT_GE(seen, 4);
+}
+
+TEST(RingReport, SaysWhatTheRingsCarryAndWhere) {
+  auto cluster = topology::build_cluster("mi300x-8", 1);
+  ASSERT_TRUE(cluster);
+  const std::vector<int> devices = spread(*cluster, 8);
+  const topology::Resources resources(*cluster);
+  auto report = report_rings(resources, devices);
+  ASSERT_TRUE(report);
+  const std::string text = describe_rings(resources, devices, *report);
+  EXPECT_NE(text.find("7 rings of 8 ranks carry 336 GB/s together"), std::string::npos) << text;
+  EXPECT_NE(text.find("no rings carry more on these wires"), std::string::npos) << text;
+  const auto tree = nlohmann::json::parse(rings_json(resources, devices, *report));
+  EXPECT_EQ(tree.at("rings").size(), 7u);
+  EXPECT_EQ(tree.at("rings")[0].size(), 8u);
+  EXPECT_DOUBLE_EQ(tree.at("GBps").get<double>(), 336);
+  EXPECT_DOUBLE_EQ(tree.at("bound_GBps").get<double>(), 336);
+  EXPECT_EQ(tree.at("wires").size(), 56u);
+}
+
+TEST(RingReport, NeedsTwoRanksThatHaveAWay) {
+  topology::Graph graph;
+  ASSERT_TRUE(graph.add_device({.id = "gpu0", .kind = topology::DeviceKind::gpu}));
+  ASSERT_TRUE(graph.add_device({.id = "gpu1", .kind = topology::DeviceKind::gpu}));
+  const topology::Resources resources(std::move(graph));
+  EXPECT_FALSE(report_rings(resources, std::vector<int>{0}));
+  auto apart = report_rings(resources, std::vector<int>{0, 1});
+  ASSERT_FALSE(apart);
+  EXPECT_NE(apart.error().message.find("no way to each other"), std::string::npos) << apart.error().message;
+}
+
+}  // namespace
+}  // namespace peal::tuning
