@@ -21,6 +21,7 @@ using topology::HostDefaults;
 using topology::Link;
 using topology::LinkKind;
 
+constexpr double kUndisturbed = 0.8;  // of a processor
 constexpr const char* kUnmeasured = "assumed: data/constants/host.yaml, not measured here";
 
 class HostBuilder {
@@ -86,7 +87,7 @@ class HostBuilder {
     defaults_.core_copy = measured_->core_copy;
     defaults_.domain_memory = {measured_->all_copy.value / static_cast<double>(facts_.domains.size())};
     of_cores_ = near.empty() ? measured_->source + " (rate; latency assumed)" : measured_->source;
-    of_memory_ = measured_->source;
+    of_memory_ = far.empty() ? measured_->source + " (rate; latency assumed)" : measured_->source;
     if (measured_->loopback && measured_->loopback_latency) {
       defaults_.loopback = *measured_->loopback;
       defaults_.loopback_latency = *measured_->loopback_latency;
@@ -263,6 +264,11 @@ class HostBuilder {
   }
 
   void warn() {
+    if (measured_ != nullptr && measured_->processor_share < kUndisturbed)
+      graph_.add_warning(
+          fmt::format("others were at work while this host was measured: a thread got {:.0f} % of its core, so figures of the "
+                      "loopback above all are too low; measure again on a quiet machine",
+                      100 * measured_->processor_share));
     if (measured_ == nullptr)
       graph_.add_warning(fmt::format(
           "rates of memory and loopback are assumed, not measured on this host ({}); `peal topo --measure` measures", defaults_.source));

@@ -23,20 +23,28 @@
 namespace peal::discovery {
 namespace {
 
-constexpr int kRounds = 7;
-constexpr std::uint32_t kExchanges = 400;
+constexpr int kRounds = 21;
+constexpr std::uint32_t kExchanges = 200;
 constexpr std::size_t kMostPairedCores = 64;
 constexpr std::size_t kCopyBytes = 64u << 20;
 constexpr std::size_t kLeastCopyBytes = 4u << 20;
-constexpr int kCopyRounds = 5;
+constexpr std::size_t kCopyPiece = 1u << 20;  // done before the scheduler looks again
+constexpr int kCopyRounds = 4;
 constexpr int kPings = 2000;
 constexpr std::size_t kStreamBytes = 128u << 20;
 constexpr int kSocketTimeoutS = 5;
 
-double median(std::vector<double> values) {
+/// Others' work on the machine only ever makes a round longer.
+double lower_quartile(std::vector<double> values) {
   if (values.empty()) return 0;
-  std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
-  return values[values.size() / 2];
+  std::nth_element(values.begin(), values.begin() + std::ssize(values) / 4, values.end());
+  return values[values.size() / 4];
+}
+
+double processor_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 void bind_to(int cpu) {
@@ -90,7 +98,7 @@ double exchange_of(int cpu_a, int cpu_b) {
   bind_to(cpu_a);
   exchange(flags, 0, &rounds);
   other.join();
-  return median(rounds);
+  return lower_quartile(rounds);
 }
 
 bool is_sampled(std::size_t a, std::size_t b, std::size_t cores) {
@@ -118,6 +126,7 @@ struct Copiers {
   std::atomic<int> arrived{0};
   std::atomic<int> expected{0};
   std::atomic<bool> is_out_of_memory{false};
+  std::atomic<double> least_share{1};  // of a processor that one of them got
 };
 
 /// Bytes a second of one of them.
@@ -136,16 +145,24 @@ double copy_on(int cpu, std::size_t bytes, Copiers& copiers) {
   }
   while (copiers.arrived.load() < copiers.expected.load()) ::sched_yield();
   std::vector<double> times;
+  const double worked = processor_seconds();
+  const std::int64_t started = now_ns();
   for (int round = 0; round < kCopyRounds; ++round) {
-    const std::int64_t begin = now_ns();
-    std::memcpy(to.data, from.data, bytes);
-    times.push_back(static_cast<double>(std::max<std::int64_t>(1, now_ns() - begin)));
+    for (std::size_t at = 0; at + kCopyPiece <= bytes; at += kCopyPiece) {
+      const std::int64_t begin = now_ns();
+      std::memcpy(static_cast<char*>(to.data) + at, static_cast<const char*>(from.data) + at, kCopyPiece);
+      times.push_back(static_cast<double>(std::max<std::int64_t>(1, now_ns() - begin)));
+    }
   }
-  return static_cast<double>(bytes) / median(times) * 1e9;
+  const double share = (processor_seconds() - worked) * 1e9 / static_cast<double>(std::max<std::int64_t>(1, now_ns() - started));
+  double known = copiers.least_share.load();
+  while (share < known && !copiers.least_share.compare_exchange_weak(known, share)) {
+  }
+  return static_cast<double>(kCopyPiece) / lower_quartile(times) * 1e9;
 }
 
 /// Bytes a second that the cores copy together, all of them at once; 0 where there is no memory for it.
-double copy_rate(const std::vector<int>& cpus, std::size_t bytes) {
+double copy_rate(const std::vector<int>& cpus, std::size_t bytes, double& least_share) {
   Copiers copiers;
   copiers.expected = static_cast<int>(cpus.size());
   std::vector<double> rates(cpus.size());
@@ -158,6 +175,7 @@ double copy_rate(const std::vector<int>& cpus, std::size_t bytes) {
     throw;
   }
   for (std::thread& t : threads) t.join();
+  least_share = std::min(least_share, copiers.least_share.load());
   double sum = 0;
   for (double rate : rates) sum += rate;
   return copiers.is_out_of_memory ? 0 : sum;
@@ -228,7 +246,7 @@ void measure_loopback(const std::vector<int>& cpus, HostMeasurements& found) {
       if (!move_all(fd, true, &byte, 1) || !move_all(fd, false, &byte, 1)) return;
       pings.push_back(static_cast<double>(now_ns() - begin) / 2);
     }
-    found.loopback_latency = Nanoseconds{median(pings)};
+    found.loopback_latency = Nanoseconds{lower_quartile(pings)};
     const std::int64_t begin = now_ns();
     for (std::size_t sent = 0; sent < kStreamBytes; sent += kPiece)
       if (!move_all(fd, true, piece.data(), kPiece)) return;
@@ -256,8 +274,8 @@ Status measure_all(HostMeasurements& found) {
     for (std::size_t a = 0; a < cores; ++a)
       for (std::size_t b = a + 1; b < cores; ++b)
         if (is_sampled(a, b, cores)) found.exchange_ns[a][b] = found.exchange_ns[b][a] = exchange_of(found.cpus[a], found.cpus[b]);
-    found.core_copy = {copy_rate({found.cpus.front()}, bytes)};
-    found.all_copy = {copy_rate(found.cpus, bytes)};
+    found.core_copy = {copy_rate({found.cpus.front()}, bytes, found.processor_share)};
+    found.all_copy = {copy_rate(found.cpus, bytes, found.processor_share)};
     measure_loopback(found.cpus, found);
   } catch (const std::system_error& error) {  // of std::thread
     return fail(ErrorCode::system, "cannot start the threads that measure: {}; see `ulimit -u`", error.what());

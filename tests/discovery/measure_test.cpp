@@ -102,9 +102,11 @@ TEST(MeasureHost, MeasuredFiguresTakeThePlaceOfAssumedOnes) {
   m.exchange_ns = {{0, 50, 300, 300}, {50, 0, 300, 300}, {300, 300, 0, 50}, {300, 300, 50, 0}};
   m.core_copy = Bandwidth::gigabytes(7);
   m.all_copy = Bandwidth::gigabytes(20);
+  m.processor_share = 0.3;
   m.source = "measured 2026-01-02 on this host";
   const auto graph = discover_host(tree.roots("pack:2 numa:1 l3:1 core:2 pu:1"), &m);
   ASSERT_TRUE(graph) << graph.error().message;
+  EXPECT_THAT(std::string(graph->warnings().front()), HasSubstr("a thread got 30 % of its core"));
   const topology::Resources r{topology::Graph(*graph)};
   EXPECT_DOUBLE_EQ(r.route(graph->find("core0"), graph->find("core1")).latency.value, 50);
   EXPECT_DOUBLE_EQ(r.route(graph->find("core1"), graph->find("core2")).latency.value, 300);

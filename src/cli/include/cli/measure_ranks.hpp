@@ -22,8 +22,9 @@ struct RankMeasurements {
 
 inline constexpr int kMostMeasuredRanks = 256;
 
-/// Every rank of the job calls it; nothing on all ranks but rank 0. Messages go as `peal::send` and `peal::recv` take them, one pair at a
-/// time. Time: about 10 ms a pair in shared memory, more over networks.
+/// Every rank of the job calls it; nothing on all ranks but rank 0. Messages go as grouped sends and receives do,
+/// the cost of a call included, one pair at a time; the fastest of 24 rounds counts. Time: about 10 ms a pair in shared memory, more over
+/// networks.
 Result<std::optional<RankMeasurements>> measure_ranks(const bootstrap::Job& job);
 
 /// Smallest latency between any ranks of two hosts; hosts by index. What find_racks is asked with.

@@ -13,18 +13,20 @@ namespace peal::discovery {
 
 struct HostMeasurements {
   std::vector<int> cpus;  ///< one processor of every core that may be used, as the system numbers them; the order of the rows below
-  /// exchange_ns[a][b]: each of the two stores a flag and waits for the other's; median of rounds. 0 on the diagonal and for pairs that
-  /// were left out. Symmetric.
+  /// exchange_ns[a][b]: each of the two stores a flag and waits for the other's; lower quartile of rounds. 0 on the diagonal and for pairs
+  /// that were left out. Symmetric.
   std::vector<std::vector<double>> exchange_ns;
   Bandwidth core_copy;                          ///< one core, memcpy between buffers larger than its caches, bytes of result
   Bandwidth all_copy;                           ///< all cores at once, together
   std::optional<Nanoseconds> loopback_latency;  ///< one way of one byte over TCP on 127.0.0.1, half of a round trip
   std::optional<Bandwidth> loopback;            ///< one TCP stream
-  std::string source;                           ///< "measured 2026-11-23 on this host"
+  double processor_share = 1;  ///< least share of its processor that a copying thread got; far below 1: others were at work
+  std::string source;          ///< "measured 2026-11-23 on this host"
 };
 
 /// Measures with threads bound to cores; takes a second or two, and 128 MiB a core (at most a quarter of the memory that is free).
-/// Disturbed by whatever else runs: medians of rounds, but no promise. Above 64 cores pairs are a sample: distances of powers of two.
+/// Disturbed by whatever else runs: lower quartiles of short rounds, but no promise; `processor_share` says how much. Above 64 cores pairs
+/// are a sample: distances of powers of two.
 Result<HostMeasurements> measure_host(const Roots& roots = {});
 
 /// Which of `hosts` share a rack: latency_ns[a][b] is the time from a to b (the smaller of both directions counts; the diagonal does not).
