@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <cli/cluster_words.hpp>
 #include <cli/commands.hpp>
+#include <cli/measure_ranks.hpp>
+#include <discovery/discover.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <topology/describe.hpp>
@@ -23,7 +25,7 @@ constexpr int kMostSpelledOut = 1 << 17;  // devices
 
 struct TopoWords {
   ClusterWords cluster;
-  bool matrix = false, links = false, rings = false;
+  bool matrix = false, links = false, rings = false, measure = false;
   std::string svg, form, json;
   int ranks = 0;
 };
@@ -72,9 +74,32 @@ Result<int> show_large(const topology::Graph& machine, const std::string& fabric
   return 0;
 }
 
+/// This host with measured figures.
+Result<topology::Cluster> measured_host(const TopoWords& words) {
+  if (!words.cluster.machine.empty() || !words.cluster.file.empty())
+    return fail(ErrorCode::invalid_argument, "--measure measures this host; leave out --machine and --file");
+  PEAL_ASSIGN(const discovery::HostMeasurements measured, discovery::measure_host());
+  PEAL_ASSIGN(topology::Graph host, discovery::discover_host({}, &measured));
+  if (words.cluster.nodes > 1) return topology::build_cluster(std::move(host), words.cluster.nodes, words.cluster.fabric);
+  return topology::Cluster(std::move(host));
+}
+
+/// Under a launcher: all ranks call it, rank 0 writes.
+Result<int> show_pairs(const TopoWords& words, const bootstrap::Job& job) {
+  PEAL_ASSIGN(const std::optional<RankMeasurements> found, measure_ranks(job));
+  if (!found) return 0;
+  if (words.json != "-") PEAL_TRY(write_output("-", rank_measurements_text(*found)));
+  if (!words.json.empty()) PEAL_TRY(write_output(words.json, rank_measurements_json(*found)));
+  return 0;
+}
+
 Result<int> show(const TopoWords& words) {
   PEAL_TRY(check_form(words));
-  PEAL_ASSIGN(const topology::Cluster cluster, cluster_of(words.cluster));
+  if (words.measure) {
+    PEAL_ASSIGN(const bootstrap::Job job, bootstrap::job_from_environment());
+    if (job.size > 1) return show_pairs(words, job);
+  }
+  PEAL_ASSIGN(const topology::Cluster cluster, words.measure ? measured_host(words) : cluster_of(words.cluster));
   if (words.rings) return show_rings(cluster, words);
   const std::string fabric = topology::describe_fabric(cluster);
   const bool is_plain = !words.matrix && !words.links && words.svg.empty() && words.json.empty() && words.form.empty();
@@ -144,6 +169,8 @@ void add_topo(CLI::App& app, Action& action) {
   command->add_flag("--matrix", words->matrix, "Path classes between devices, as nvidia-smi topo -m prints them");
   command->add_flag("--links", words->links, "One line a link: kind, count, GB/s, latency, source");
   command->add_flag("--rings", words->rings, "The rings that ranks take, what they carry, and the most that any rings could");
+  command->add_flag("--measure", words->measure,
+                    "Measure cores, memory and loopback of this host; under peal run: every pair of ranks, and which hosts share a rack");
   command->add_option("--svg", words->svg, "Draw into a file, or - for standard output: one machine, or a cluster and its fabric");
   command->add_option("--export", words->form,
                       "Print in a form of other tools:\n"

@@ -91,7 +91,7 @@ std::string describe_text(const Graph& graph) {
   }
   for (const auto& [kind, name, ids, sources] : groups) {
     out += fmt::format("  {:>4} x {:<12} {:<36} {}\n", ids.size(), name_of(kind), name, fold_ids(ids));
-    out += fmt::format("         from {}\n", fmt::join(sources, "; "));
+    out += fmt::format("         source: {}\n", fmt::join(sources, "; "));
   }
   out += "\nLinks (GB/s of 10^9 bytes, each direction)\n";
   std::map<std::tuple<LinkKind, double, double, double, std::string>, std::pair<int, int>> kinds;
@@ -105,7 +105,7 @@ std::string describe_text(const Graph& graph) {
     out += fmt::format("  {:>4} x {:<12} {} GB/s a wire", counts.second, name_of(kind), number(line * 1e-9));
     if (usable != line) out += fmt::format(", usable {}", number(usable * 1e-9));
     if (latency > 0) out += fmt::format(", {} ns", number(latency));
-    out += fmt::format("\n         from {}\n", source);
+    out += fmt::format("\n         source: {}\n", source);
   }
   const std::vector<int> gpus = graph.devices_of(DeviceKind::gpu);
   if (!gpus.empty() && graph.total_of(gpus.front(), LinkKind::nvlink).value > 0) {

@@ -88,8 +88,11 @@ TEST(MeasureHost, FiguresArePossibleAndStandOnTheGraphWithTheirDate) {
   }
   const auto graph = discover_host({}, &*found);
   ASSERT_TRUE(graph) << graph.error().message;
-  for (const topology::Link& link : graph->links())
-    if (link.kind == topology::LinkKind::loopback) EXPECT_EQ(link.source, found->source);
+  for (const topology::Link& link : graph->links()) {
+    if (link.kind == topology::LinkKind::loopback) {
+      EXPECT_EQ(link.source, found->source);
+    }
+  }
 }
 
 TEST(MeasureHost, MeasuredFiguresTakeThePlaceOfAssumedOnes) {
@@ -112,7 +115,9 @@ TEST(MeasureHost, MeasuredFiguresTakeThePlaceOfAssumedOnes) {
       EXPECT_EQ(link.source, m.source);
       EXPECT_DOUBLE_EQ(link.bandwidth.gigabytes(), 7);
     }
-    if (link.kind == topology::LinkKind::loopback) EXPECT_THAT(link.source, HasSubstr("assumed"));  // was not measured
+    if (link.kind == topology::LinkKind::loopback) {
+      EXPECT_THAT(link.source, HasSubstr("assumed"));  // was not measured
+    }
   }
 }
 

@@ -4,7 +4,7 @@ import json
 
 import harness
 
-COMMANDS = ("topo", "machines", "verify", "explain", "run", "bench", "sim", "tune")
+COMMANDS = ("topo", "machines", "verify", "explain", "run", "bench", "sim", "tune", "doctor")
 FIXTURES = harness.ROOT / "tests" / "fixtures" / "msccl"
 
 

@@ -94,7 +94,7 @@ TEST(RingReport, CarriesAtLeastWhatNcclFoundOnTheSameMachine) {
   ASSERT_TRUE(graphs) << graphs.error().message;
   double theirs = 0;
   for (const auto& graph : graphs->graphs)
-    if (graph.pattern == 4) theirs = graph.speed_intra * static_cast<double>(graph.channels.size());
+    if (graph.pattern == topology::NcclPattern::ring) theirs = graph.intra_gbps * static_cast<double>(graph.channels.size());
   EXPECT_DOUBLE_EQ(theirs, 240) << "twelve channels of 20 GB/s";
   const topology::Cluster cluster(machine->graph);
   const std::vector<int> devices = spread(cluster, cluster.ranks());
