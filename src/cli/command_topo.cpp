@@ -69,11 +69,6 @@ Result<int> show_rings(const topology::Cluster& cluster, const TopoWords& words)
   return 0;
 }
 
-Result<int> show_large(const topology::Graph& machine, const std::string& fabric) {
-  PEAL_TRY(write_output("-", topology::describe_text(machine) + fabric));
-  return 0;
-}
-
 /// This host with measured figures.
 Result<topology::Cluster> measured_host(const TopoWords& words) {
   if (!words.cluster.machine.empty() || !words.cluster.file.empty())
@@ -103,8 +98,14 @@ Result<int> show(const TopoWords& words) {
   if (words.rings) return show_rings(cluster, words);
   const std::string fabric = topology::describe_fabric(cluster);
   const bool is_plain = !words.matrix && !words.links && words.svg.empty() && words.json.empty() && words.form.empty();
-  // A large cluster is described by one of its machines.
-  if (is_plain && cluster.device_count() > kMostSpelledOut) return show_large(cluster.machine(), fabric);
+  // Machines that are alike are described once.
+  const auto describe = [&](const topology::Graph& graph) {
+    return write_output("-", topology::describe_text(cluster.copies() > 1 ? cluster.machine() : graph) + fabric);
+  };
+  if (is_plain && cluster.copies() > 1) {
+    PEAL_TRY(describe(cluster.machine()));
+    return 0;
+  }
   bool said = false;
   if (!words.form.empty()) {
     PEAL_ASSIGN(const std::string text, exported(cluster, words));
@@ -123,7 +124,7 @@ Result<int> show(const TopoWords& words) {
   }
   if (words.matrix) PEAL_TRY(write_output("-", topology::describe_matrix(graph)));
   if (words.links) PEAL_TRY(write_output("-", topology::describe_links(graph)));
-  if (!words.matrix && !words.links && !said) PEAL_TRY(write_output("-", topology::describe_text(graph) + fabric));
+  if (!words.matrix && !words.links && !said) PEAL_TRY(describe(graph));
   return 0;
 }
 
