@@ -69,6 +69,8 @@ function(peal_test name)
   target_compile_definitions(test_${name} PRIVATE
     PEAL_SOURCE_DIR="${CMAKE_SOURCE_DIR}" PEAL_TOOL="$<TARGET_FILE_DIR:test_${name}>/peal" PEAL_FIXTURES="${CMAKE_SOURCE_DIR}/tests/fixtures")
   peal_options(test_${name})
+  # What is tested is built as it is released; the tests' own code compiles a third faster with less optimisation.
+  target_compile_options(test_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   add_test(NAME ${name} COMMAND test_${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml)
   # What this host's table would choose is not what the tests expect.
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT PEAL_TUNING=off)

@@ -69,18 +69,13 @@ Result<int> show_rings(const topology::Cluster& cluster, const TopoWords& words)
   return 0;
 }
 
-Result<int> show_large(const topology::Graph& machine, const std::string& fabric) {
-  PEAL_TRY(write_output("-", topology::describe_text(machine) + fabric));
-  return 0;
-}
-
 /// This host with measured figures.
 Result<topology::Cluster> measured_host(const TopoWords& words) {
   if (!words.cluster.machine.empty() || !words.cluster.file.empty())
     return fail(ErrorCode::invalid_argument, "--measure measures this host; leave out --machine and --file");
   PEAL_ASSIGN(const discovery::HostMeasurements measured, discovery::measure_host());
   PEAL_ASSIGN(topology::Graph host, discovery::discover_host({}, &measured));
-  if (words.cluster.nodes > 1) return topology::build_cluster(std::move(host), words.cluster.nodes);
+  if (words.cluster.nodes > 1) return topology::build_cluster(std::move(host), words.cluster.nodes, words.cluster.fabric);
   return topology::Cluster(std::move(host));
 }
 
@@ -103,8 +98,14 @@ Result<int> show(const TopoWords& words) {
   if (words.rings) return show_rings(cluster, words);
   const std::string fabric = topology::describe_fabric(cluster);
   const bool is_plain = !words.matrix && !words.links && words.svg.empty() && words.json.empty() && words.form.empty();
-  // A large cluster is described by one of its machines.
-  if (is_plain && cluster.device_count() > kMostSpelledOut) return show_large(cluster.machine(), fabric);
+  // Machines that are alike are described once.
+  const auto describe = [&](const topology::Graph& graph) {
+    return write_output("-", topology::describe_text(cluster.copies() > 1 ? cluster.machine() : graph) + fabric);
+  };
+  if (is_plain && cluster.copies() > 1) {
+    PEAL_TRY(describe(cluster.machine()));
+    return 0;
+  }
   bool said = false;
   if (!words.form.empty()) {
     PEAL_ASSIGN(const std::string text, exported(cluster, words));
@@ -123,7 +124,7 @@ Result<int> show(const TopoWords& words) {
   }
   if (words.matrix) PEAL_TRY(write_output("-", topology::describe_matrix(graph)));
   if (words.links) PEAL_TRY(write_output("-", topology::describe_links(graph)));
-  if (!words.matrix && !words.links && !said) PEAL_TRY(write_output("-", topology::describe_text(graph) + fabric));
+  if (!words.matrix && !words.links && !said) PEAL_TRY(describe(graph));
   return 0;
 }
 
@@ -168,9 +169,9 @@ void add_topo(CLI::App& app, Action& action) {
   add_cluster_options(*command, words->cluster);
   command->add_flag("--matrix", words->matrix, "Path classes between devices, as nvidia-smi topo -m prints them");
   command->add_flag("--links", words->links, "One line a link: kind, count, GB/s, latency, source");
+  command->add_flag("--rings", words->rings, "The rings that ranks take, what they carry, and the most that any rings could");
   command->add_flag("--measure", words->measure,
                     "Measure cores, memory and loopback of this host; under peal run: every pair of ranks, and which hosts share a rack");
-  command->add_flag("--rings", words->rings, "The rings that ranks take, what they carry, and the most that any rings could");
   command->add_option("--svg", words->svg, "Draw into a file, or - for standard output: one machine, or a cluster and its fabric");
   command->add_option("--export", words->form,
                       "Print in a form of other tools:\n"

@@ -131,8 +131,9 @@ class Export {
 
   Element cpu_element(int cpu) {
     Element e{.name = "cpu"};
-    const int host = tree_.host_of(device(cpu).node);
-    if (!copy(cpu, "host_hash", e) && tree_.machines.size() > 1) {
+    const auto place = std::find(tree_.cpus.begin(), tree_.cpus.end(), cpu);
+    const int host = place == tree_.cpus.end() ? 0 : tree_.host[static_cast<std::size_t>(place - tree_.cpus.begin())];
+    if (!copy(cpu, "host_hash", e) && tree_.hosts > 1) {
       e.attributes.emplace_back("host_hash", fmt::format("{:#x}", host + 1));
       notes_.insert("made up: host_hash");
     }

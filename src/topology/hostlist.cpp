@@ -34,18 +34,16 @@ bool read_number(std::string_view digits, std::uint64_t& value) {
 
 std::string padded(std::uint64_t value, std::size_t width) { return fmt::format("{:0{}}", value, width); }
 
-std::string_view without_blanks(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
+std::string_view without_front_blanks(std::string_view text) { return text.substr(std::min(text.find_first_not_of(" \t\n"), text.size())); }
+
+std::string_view without_back_blanks(std::string_view text) { return text.substr(0, text.find_last_not_of(" \t\n") + 1); }
 
 /// The inside of one bracket, which begins at `at` of the whole text.
 Result<std::vector<Range>> read_ranges(std::string_view text, std::size_t at, std::string_view inside) {
   std::vector<Range> ranges;
   while (true) {
     const auto comma = inside.find(',');
-    const std::string_view item = without_blanks(inside.substr(0, comma));
+    const std::string_view item = without_back_blanks(without_front_blanks(inside.substr(0, comma)));
     const auto dash = item.find('-');
     const std::string_view low = item.substr(0, dash);
     const std::string_view high = dash == std::string_view::npos ? low : item.substr(dash + 1);
@@ -95,7 +93,12 @@ Result<std::vector<Part>> read_item(std::string_view text, std::size_t& at) {
     if (text[at] == ']') return refuse(text, at, "a bracket that was not opened");
     if (text[at] != '[') {
       const std::size_t end = std::min(text.find_first_of("[],", at), text.size());
-      parts.push_back({std::string(without_blanks(text.substr(at, end - at))), {}});
+      std::string_view literal = text.substr(at, end - at);
+      // Blanks may stand around an item, not in it.
+      if (parts.empty()) literal = without_front_blanks(literal);
+      if (end == text.size() || text[end] == ',') literal = without_back_blanks(literal);
+      if (literal.find_first_of(" \t\n") != std::string_view::npos) return refuse(text, at, "a blank inside a name");
+      if (!literal.empty()) parts.push_back({std::string(literal), {}});
       literal_bytes += end - at;
       if (literal_bytes > kMostNameBytes) return refuse(text, at, "a name of more than 256 bytes");
       at = end;
@@ -136,9 +139,7 @@ Result<std::vector<std::string>> expand_hostlist(std::string_view text) {
   for (std::size_t at = 0; at < text.size(); ++at) {
     const std::size_t begin = at;
     PEAL_ASSIGN(const std::vector<Part> parts, read_item(text, at));
-    bool is_empty = true;
-    for (const Part& part : parts) is_empty = is_empty && part.literal.empty() && part.ranges.empty();
-    if (!is_empty) PEAL_TRY(append_names(text, begin, parts, names));
+    if (!parts.empty()) PEAL_TRY(append_names(text, begin, parts, names));
   }
   return names;
 }

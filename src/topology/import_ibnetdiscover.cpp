@@ -11,7 +11,6 @@
 // assumed to feed the NIC's ports at their rate. Routers count as switches. The aggregation nodes inside switches (SHARP) are left out.
 #include <algorithm>
 #include <map>
-#include <set>
 #include <topology/import.hpp>
 #include <unordered_map>
 
@@ -21,6 +20,8 @@
 namespace peal::topology {
 namespace {
 
+constexpr std::size_t kMostNodes = kMostTextDevices / 2;  // an adapter becomes two devices
+constexpr std::size_t kMostWires = kMostTextLinks;
 constexpr int kMostLanes = 48;
 constexpr int kMostPort = 100'000;
 
@@ -111,8 +112,8 @@ void Reader::read_line(const TextLine& line) {
     remarks_.add(line.number, "this block has no name in quotes: its ports are left out");
     return;
   }
-  if (nodes_.size() >= static_cast<std::size_t>(kMostTextDevices / 2)) {
-    remarks_.add(line.number, "more than {} nodes: the rest is left out", kMostTextDevices / 2);
+  if (nodes_.size() >= kMostNodes) {
+    remarks_.add(line.number, "more than {} nodes: the rest is left out", kMostNodes);
     return;
   }
   current_ = node(*guid, line.number);
@@ -133,8 +134,11 @@ void Reader::read_port(std::string_view text, int line) {
     remarks_.add(line, "this port line is cut or not understood: [PORT] \"GUID\"[PORT] is expected");
     return;
   }
-  if (wires_.size() >= static_cast<std::size_t>(kMostTextLinks)) return;
-  if (nodes_.size() >= static_cast<std::size_t>(kMostTextDevices / 2) && !index_.contains(short_name(*guid, 64))) return;
+  const bool is_new_node = !index_.contains(short_name(*guid, 64));
+  if (wires_.size() >= kMostWires || (is_new_node && nodes_.size() >= kMostNodes)) {
+    remarks_.add(line, "more than {} nodes or {} port lines: the rest is left out", kMostNodes, kMostWires);
+    return;
+  }
   const int peer = node(*guid, line);
   Node& there = nodes_[static_cast<std::size_t>(peer)];
   // In a switch's block the peer's description follows; in an adapter's, the lid of its own port comes before it.
@@ -333,11 +337,11 @@ Result<Graph> import_ibnetdiscover(std::string_view text, const std::string& nam
   Remarks remarks(graph, name);
   Reader reader(remarks);
   reader.read(text);
-  if (reader.nodes().empty()) {
+  PEAL_TRY(Drawer(reader, *rates, graph, remarks, fmt::format("ibnetdiscover in {}", name)).draw());
+  if (graph.device_count() == 0) {
     return fail(ErrorCode::corrupt, "{}:1: no output of ibnetdiscover: blocks such as Switch 41 \"S-...\" with port lines below are needed",
                 name);
   }
-  PEAL_TRY(Drawer(reader, *rates, graph, remarks, fmt::format("ibnetdiscover in {}", name)).draw());
   remarks.finish();
   const auto count = [&](DeviceKind kind) { return graph.devices_of(kind).size(); };
   graph.title = fmt::format("{} hosts, {} adapters, {} switches by ibnetdiscover", count(DeviceKind::cpu), count(DeviceKind::nic),

@@ -47,11 +47,14 @@ void read_numa(std::string_view text, int line, Tables& tables) {
   tables.lines.emplace(*number, line);
 }
 
-int number_of(const std::string& column) { return whole_number(std::string_view(column).substr(3), 999'999).value_or(0); }
+/// Number of a column GPU3; nothing for columns that are no GPUs.
+std::optional<int> number_of(std::string_view column) {
+  return column.starts_with("GPU") ? whole_number(column.substr(3), 999'999) : std::nullopt;
+}
 
 void note_gpus(const std::optional<Grid>& grid, Tables& tables) {
   for (std::size_t i = 0; grid && i < grid->size() && tables.lines.size() < kMostTableDevices; ++i)
-    tables.lines.emplace(number_of(grid->names[i]), grid->line_of(i));
+    if (const auto number = number_of(grid->names[i])) tables.lines.emplace(*number, grid->line_of(i));
 }
 
 Tables read_tables(std::string_view text, Remarks& remarks) {

@@ -5,7 +5,6 @@
 // `Links` lists how many wires lead to each device in PCI bus order; -1 stands at the device itself and so says where in that order it is.
 // GPUs with the same `Cores` hang on one CPU; all GPUs of a node hang on some CPU.
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <topology/import.hpp>
 

@@ -29,6 +29,7 @@ class Planner {
     choose_cpus();
     grow(tree_.cpus);
     place_the_rest();
+    tell_hosts_apart();
     name_buses();
     return std::move(tree_);
   }
@@ -119,6 +120,48 @@ class Planner {
       if (first < 0) first = cpu;
     }
     return first;
+  }
+
+  /// CPUs of one machine that only NVLink joins, each with GPUs, are hosts of their own: NCCL joins all CPUs of a host.
+  void tell_hosts_apart() {
+    std::vector<int> part(tree_.cpus.size(), -1);
+    std::set<int> with_gpus;
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      if (part[i] < 0) mark(i, tree_.hosts++, part);
+    }
+    for (int d : graph_.devices_of(DeviceKind::gpu)) {
+      if (!is_here(d)) continue;
+      const auto cpu = std::find(tree_.cpus.begin(), tree_.cpus.end(), cpu_above(d));
+      if (cpu != tree_.cpus.end()) with_gpus.insert(part[static_cast<std::size_t>(cpu - tree_.cpus.begin())]);
+    }
+    if (static_cast<int>(with_gpus.size()) != tree_.hosts) {
+      for (std::size_t i = 0; i < part.size(); ++i) part[i] = tree_.host_of(device(tree_.cpus[i]).node);
+      tree_.hosts = static_cast<int>(tree_.machines.size());
+    }
+    tree_.host = std::move(part);
+  }
+
+  /// A CPU and all CPUs that links inside a machine lead to.
+  void mark(std::size_t first, int host, std::vector<int>& part) {
+    std::set<int> seen{tree_.cpus[first]};
+    std::vector<int> open{tree_.cpus[first]};
+    while (!open.empty()) {
+      const int d = open.back();
+      open.pop_back();
+      const auto cpu = std::find(tree_.cpus.begin(), tree_.cpus.end(), d);
+      if (cpu != tree_.cpus.end()) part[static_cast<std::size_t>(cpu - tree_.cpus.begin())] = host;
+      for (int l : graph_.links_of(d)) {
+        const LinkKind kind = graph_.link(l).kind;
+        const int other = graph_.other_end(l, d);
+        const bool is_inside = !is_gpu_link(kind) && !is_network(kind) && device(other).node == device(d).node;
+        if (is_inside && seen.insert(other).second) open.push_back(other);
+      }
+    }
+  }
+
+  int cpu_above(int d) const {
+    while (d >= 0 && hangs_below_cpus(device(d).kind)) d = tree_.parent[static_cast<std::size_t>(d)];
+    return d;
   }
 
   void name_buses() {

@@ -8,8 +8,10 @@
 namespace peal::topology {
 
 struct NcclPlan {
-  std::vector<int> machines;        ///< node numbers, the first machine and what its NVLinks reach
-  std::vector<int> cpus;            ///< devices that become a `cpu` element, in order
+  std::vector<int> machines;  ///< node numbers, the first machine and what its NVLinks reach
+  std::vector<int> cpus;      ///< devices that become a `cpu` element, in order
+  std::vector<int> host;      ///< of each CPU in `cpus`, from 0: its machine, or the tray of a rack that is described as one machine
+  int hosts = 0;
   std::vector<int> parent;          ///< by device: what it hangs on, -1 none (a CPU, or no part of the tree); kNoCpu: a machine without CPU
   std::vector<int> up_link;         ///< by device: the PCIe link to its parent, -1 none
   std::vector<std::string> bus_id;  ///< by device: of GPUs, NICs, PCIe switches, NVSwitches, and of CPUs that NVLinks end at

@@ -1,6 +1,5 @@
 #include "slurm_topology.hpp"
 
-#include <set>
 #include <unordered_map>
 
 namespace peal::topology {

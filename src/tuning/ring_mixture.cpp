@@ -52,7 +52,7 @@ class RoundTrip {
 
   double work() const { return static_cast<double>(others_ * others_) * static_cast<double>(std::size_t{1} << others_); }
 
-  std::vector<std::int32_t> shortest(const std::vector<double>& price) {
+  void take_prices(const std::vector<double>& price) {
     const std::size_t n = others_ + 1;
     for (std::size_t a = 0; a < n; ++a) {
       for (std::size_t b = 0; b < n; ++b) {
@@ -63,6 +63,28 @@ class RoundTrip {
         step_[a * n + b] = sum;
       }
     }
+  }
+
+  /// A short one, without proof: to the nearest from each start, then ranks moved to where they cost least.
+  std::vector<std::int32_t> short_one() const {
+    std::vector<std::int32_t> best;
+    double least = std::numeric_limits<double>::infinity();
+    for (std::int32_t start = 0; start < wiring_.ranks; ++start) {
+      std::vector<std::int32_t> ring = to_the_nearest(start);
+      while (move_one(ring)) {
+      }
+      const double cost = cost_of(ring);
+      if (cost >= least) continue;
+      least = cost;
+      best = std::move(ring);
+    }
+    std::rotate(best.begin(), std::find(best.begin(), best.end(), 0), best.end());
+    return best;
+  }
+
+  /// The shortest, proved.
+  std::vector<std::int32_t> shortest() {
+    const std::size_t n = others_ + 1;
     std::fill(cost_.begin(), cost_.end(), std::numeric_limits<double>::infinity());
     // State (set, last): ranks 1..n-1 that were visited, as bits, and the last of them. Rank 0 is the start.
     for (std::size_t last = 0; last < others_; ++last) cost_[(std::size_t{1} << last) * others_ + last] = step_[last + 1];
@@ -97,6 +119,42 @@ class RoundTrip {
   }
 
  private:
+  double step(std::int32_t a, std::int32_t b) const { return step_[at(a) * (others_ + 1) + at(b)]; }
+  double cost_of(const std::vector<std::int32_t>& ring) const {
+    double sum = step(ring.back(), ring.front());
+    for (std::size_t p = 0; p + 1 < ring.size(); ++p) sum += step(ring[p], ring[p + 1]);
+    return sum;
+  }
+  std::vector<std::int32_t> to_the_nearest(std::int32_t start) const {
+    std::vector<std::int32_t> ring{start};
+    std::vector<bool> is_in(others_ + 1, false);
+    is_in[at(start)] = true;
+    while (ring.size() < is_in.size()) {
+      std::int32_t next = -1;
+      for (std::int32_t b = 0; b < wiring_.ranks; ++b)
+        if (!is_in[at(b)] && (next < 0 || step(ring.back(), b) < step(ring.back(), next))) next = b;
+      ring.push_back(next);
+      is_in[at(next)] = true;
+    }
+    return ring;
+  }
+  /// Takes a rank out and puts it in elsewhere where that shortens the trip.
+  bool move_one(std::vector<std::int32_t>& ring) const {
+    const std::size_t n = ring.size();
+    for (std::size_t p = 0; p < n; ++p) {
+      const std::int32_t rank = ring[p], before = ring[(p + n - 1) % n], after = ring[(p + 1) % n];
+      const double gain = step(before, rank) + step(rank, after) - step(before, after);
+      for (std::size_t q = 0; q < n; ++q) {
+        const std::int32_t a = ring[q], b = ring[(q + 1) % n];
+        if (a == rank || b == rank || step(a, rank) + step(rank, b) - step(a, b) >= gain - kTiny) continue;
+        ring.erase(ring.begin() + static_cast<std::ptrdiff_t>(p));
+        ring.insert(std::find(ring.begin(), ring.end(), a) + 1, rank);
+        return true;
+      }
+    }
+    return false;
+  }
+
   const Wiring& wiring_;
   std::size_t others_;
   std::vector<double> cost_;
@@ -180,6 +238,16 @@ bool has_all_ways(const Wiring& wiring) {
   return true;
 }
 
+/// Prices over the cheapest order's cost price every order at 1 or more: weak duality.
+void note_bound(const Wiring& wiring, const std::vector<double>& price, double cost, RingMixture& mixture) {
+  double worth = 0;
+  for (std::size_t w = 0; w < price.size(); ++w) worth += price[w] * wiring.capacity[w];
+  if (cost <= kTiny || worth / cost >= mixture.bound) return;
+  mixture.bound = worth / cost;
+  mixture.price = price;
+  for (double& p : mixture.price) p /= cost;
+}
+
 }  // namespace
 
 RingMixture mix_rings(const Wiring& wiring) {
@@ -208,18 +276,17 @@ RingMixture mix_rings(const Wiring& wiring) {
       best = static_cast<int>(c);
     }
     if (best < 0) {
-      if (work > kMostWork) break;
-      work += trip.work();
-      std::vector<std::int32_t> ring = trip.shortest(price);
+      trip.take_prices(price);
+      std::vector<std::int32_t> ring = trip.short_one();
       Column column = column_of(wiring, ring);
-      const double cost = column.cost(price);
-      // Prices over the cheapest order's cost price every order at 1 or more: weak duality.
-      double worth = 0;
-      for (std::size_t w = 0; w < price.size(); ++w) worth += price[w] * wiring.capacity[w];
-      if (cost > kTiny && worth / cost < mixture.bound) {
-        mixture.bound = worth / cost;
-        mixture.price = price;
-        for (double& p : mixture.price) p /= cost;
+      double cost = column.cost(price);
+      if (cost >= 1 - 1e-7) {
+        if (work > kMostWork) break;
+        work += trip.work();
+        ring = trip.shortest();
+        column = column_of(wiring, ring);
+        cost = column.cost(price);
+        note_bound(wiring, price, cost, mixture);
       }
       if (cost >= 1 - 1e-7) break;
       best = static_cast<int>(columns.size());
@@ -229,6 +296,7 @@ RingMixture mix_rings(const Wiring& wiring) {
     }
     program.enter(columns[static_cast<std::size_t>(best)], best);
   }
+  if (mixture.price.empty()) mixture.bound = rate_at_the_ends(wiring);
   program.each_rate([&](int column, double rate) {
     mixture.rings.push_back(columns[static_cast<std::size_t>(column)].ring);
     mixture.rates.push_back(rate);

@@ -1,4 +1,5 @@
 // Slurm's topology.conf, topology.yaml, gres.conf and host lists. The first byte chooses the reader.
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -26,13 +27,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace peal::topology;
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  constexpr auto kReaders = {import_slurm_topology, import_slurm_gres, import_slurm_topology_yaml};
+  constexpr std::array kReaders = {import_slurm_topology, import_slurm_gres, import_slurm_topology_yaml};
   const std::size_t chosen = data[0] % (kReaders.size() + 1);
   if (chosen == kReaders.size()) {
     check_hostlist(text);
     return 0;
   }
-  const auto graph = kReaders.begin()[chosen](text, "fuzz.conf");
+  const auto graph = kReaders[chosen](text, "fuzz.conf");
   if (!graph && graph.error().message.empty()) std::abort();
   return 0;
 }

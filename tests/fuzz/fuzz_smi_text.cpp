@@ -1,4 +1,5 @@
 // Tables of nvidia-smi, rocm-smi and npu-smi: any bytes give a graph or one sentence. The first byte chooses the reader.
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -8,8 +9,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace peal::topology;
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  constexpr auto kReaders = {import_smi_matrix, import_smi_p2p, import_smi_nvlink, import_rocm_topology, import_npu_topology};
-  const auto graph = kReaders.begin()[data[0] % kReaders.size()](text, "fuzz.txt");
+  constexpr std::array kReaders = {import_smi_matrix, import_smi_p2p, import_smi_nvlink, import_rocm_topology, import_npu_topology};
+  const auto graph = kReaders[data[0] % kReaders.size()](text, "fuzz.txt");
   if (graph ? graph->device_count() == 0 : graph.error().message.empty()) std::abort();
   return 0;
 }

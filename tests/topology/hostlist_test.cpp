@@ -41,6 +41,9 @@ TEST(Hostlist, WhatIsNoListSaysWhere) {
   EXPECT_THAT(refused("node1]"), HasSubstr("not opened"));
   EXPECT_THAT(refused("node[5-3]"), HasSubstr("backwards"));
   EXPECT_THAT(refused("ok,node[a-b]"), HasSubstr("character 8"));
+  EXPECT_THAT(refused("node 1"), HasSubstr("a blank inside a name"));
+  EXPECT_THAT(refused("a[1-2] b[1-2]"), HasSubstr("a blank inside a name"));
+  EXPECT_THAT(expanded(" a , b[1, 2] "), ElementsAre("a", "b1", "b2"));
   EXPECT_THAT(refused("node[]"), HasSubstr("no range"));
   EXPECT_THAT(refused("node[1234567890123456789]"), HasSubstr("no range"));
 }

@@ -122,6 +122,7 @@ TEST(ImportIbnetdiscover, SwitchesOfOneNameAndRoutersStayApart) {
   EXPECT_GE(graph.find("big/L3/U1"), 0);
   EXPECT_EQ(graph.link_count(), 2);
   EXPECT_FALSE(import_ibnetdiscover("vendid=0x2c9\n", "in.txt"));
+  EXPECT_FALSE(import_ibnetdiscover("Ca 1 \"H-1\" # \"Mellanox Technologies Aggregation Node\"\n", "in.txt")) << "nothing is left to know";
 }
 
 TEST(ImportTopograph, SwitchesBlocksAndDomains) {

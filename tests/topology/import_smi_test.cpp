@@ -399,6 +399,8 @@ TEST(ImportRocm, XgmiThroughOtherGpusIsNoWire) {
                            "GPU1\nGPU0 0 XGMI\nGPU1 XGMI 0\n");
   EXPECT_EQ(graph.total_of(0, LinkKind::xgmi).value, 0);
   EXPECT_THAT(warnings(graph), ElementsAre(HasSubstr("XGMI over 2 hops")));
+  const Graph strange = read(import_rocm_topology, "== Hops between two GPUs ==\nGPU0 A1\nGPU0 0 1\nA1 1 0\n");
+  EXPECT_EQ(strange.devices_of(DeviceKind::gpu).size(), 1u) << "a column that is no GPU is none";
   EXPECT_FALSE(import_rocm_topology("nothing\n", "in.txt"));
 }
 

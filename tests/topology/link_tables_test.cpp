@@ -62,7 +62,8 @@ TEST(LinkTables, SwitchesAndMemoriesGiveThePublishedTotals) {
   EXPECT_EQ(catalogue().switches.size(), 4u);
   ASSERT_GT(catalogue().memories.size(), 15u);
   for (const MemoryGeneration& m : catalogue().memories) {
-    if (m.published.value > 0) EXPECT_NEAR(m.bandwidth.gigabytes(), m.published.gigabytes(), 0.01 * m.published.gigabytes()) << m.name;
+    if (m.published.value <= 0) continue;
+    EXPECT_NEAR(m.bandwidth.gigabytes(), m.published.gigabytes(), 0.01 * m.published.gigabytes()) << m.name;
   }
 }
 

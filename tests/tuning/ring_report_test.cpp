@@ -2,8 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <topology/import.hpp>
+#include <topology/import_nccl_graph.hpp>
 #include <topology/machine.hpp>
 #include <tuning/placement.hpp>
 #include <tuning/ring_report.hpp>
@@ -73,6 +78,52 @@ TEST(RingReport, SaysWhatTheRingsCarryAndWhere) {
   EXPECT_DOUBLE_EQ(tree.at("GBps").get<double>(), 336);
   EXPECT_DOUBLE_EQ(tree.at("bound_GBps").get<double>(), 336);
   EXPECT_EQ(tree.at("wires").size(), 56u);
+}
+
+TEST(RingReport, CarriesAtLeastWhatNcclFoundOnTheSameMachine) {
+  // A topology and a graph that one run of NCCL wrote. Other graphs of that folder were written by hand or have no topology beside them.
+  const std::string folder = std::string(PEAL_SOURCE_DIR) + "/../shared/data/";
+  const std::string name = "/perlmutter-a100-4gpu-cxi.xml";
+  if (!std::filesystem::exists(folder + "nccl-graph" + name)) GTEST_SKIP() << "no recorded files beside the source tree";
+  auto machine = topology::import_file(folder + "nccl-topo" + name);
+  ASSERT_TRUE(machine) << machine.error().message;
+  std::ifstream file(folder + "nccl-graph" + name);
+  std::stringstream text;
+  text << file.rdbuf();
+  auto graphs = topology::read_nccl_graphs(text.str(), name);
+  ASSERT_TRUE(graphs) << graphs.error().message;
+  double theirs = 0;
+  for (const auto& graph : graphs->graphs)
+    if (graph.pattern == topology::NcclPattern::ring) theirs = graph.intra_gbps * static_cast<double>(graph.channels.size());
+  EXPECT_DOUBLE_EQ(theirs, 240) << "twelve channels of 20 GB/s";
+  const topology::Cluster cluster(machine->graph);
+  const std::vector<int> devices = spread(cluster, cluster.ranks());
+  const topology::Resources resources(cluster);
+  auto report = report_rings(resources, devices);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GE(report->rate, theirs * (1 - 1e-9));
+}
+
+TEST(RingReport, OnNoImportedTopologyDoRingsTakeMoreThanItsLinksHave) {
+  const std::string folder = std::string(PEAL_SOURCE_DIR) + "/../shared/data/nccl-topo";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no recorded files beside the source tree";
+  int seen = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    SCOPED_TRACE(entry.path().filename().string());
+    auto file = topology::import_file(entry.path().string());
+    ASSERT_TRUE(file) << file.error().message;
+    const topology::Cluster cluster(file->graph);
+    if (cluster.ranks() < 2) continue;
+    const std::vector<int> devices = spread(cluster, cluster.ranks());
+    const topology::Resources resources(cluster);
+    auto report = report_rings(resources, devices);
+    if (!report) continue;  // pieces of a file whose GPUs have no way to each other
+    EXPECT_LE(report->rate, report->bound * (1 + 1e-6));
+    expect_no_link_beyond_its_capacity(cluster.machine(), devices, *report);
+    ++seen;
+  }
+  EXPECT_GE(seen, 45);
 }
 
 TEST(RingReport, NeedsTwoRanksThatHaveAWay) {

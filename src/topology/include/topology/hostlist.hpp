@@ -13,7 +13,8 @@ namespace peal::topology {
 inline constexpr std::size_t kMostHosts = 100'000;
 
 /// The names that `text` stands for, at most 100,000 of at most 256 bytes; several brackets in one name multiply, the last one running
-/// fastest. A number is padded to the width of the range's first. Empty items are skipped. Fails with the place in the text.
+/// fastest. A number is padded to the width of the range's first. Empty items and blanks around items are skipped. Fails with the place in
+/// the text.
 Result<std::vector<std::string>> expand_hostlist(std::string_view text);
 
 /// The shortest text that keeps the order: neighbours that differ only in their last number become one bracket.
