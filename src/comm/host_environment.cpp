@@ -76,7 +76,7 @@ Status add_virtual_nic(topology::Graph& host) {
 }
 
 Result<tuning::Environment> find(const World& world) {
-  PEAL_ASSIGN(topology::Graph host, discovery::discover_host());
+  PEAL_ASSIGN(topology::Graph host, discovery::discover_host({}, nullptr, discovery::Detail::wiring));
   const int hosts = host_count(world);
   if (hosts > 1) PEAL_TRY(add_virtual_nic(host));
   PEAL_ASSIGN(topology::Cluster cluster,

@@ -22,10 +22,11 @@ void add_rate(const PciRate& rate, const char* which, const std::string& folder,
 
 }  // namespace
 
-void add_pci_attributes(const PciPlace& place, Attributes& attributes) {
+void add_pci_attributes(const PciPlace& place, Detail detail, Attributes& attributes) {
   if (place.chain.empty()) return;
   const PciDevice& device = place.chain.back();
   attributes.push_back({"pci", place.address, fmt::format("read from {}", device.folder)});
+  if (detail == Detail::wiring) return;
   if (!device.model.empty()) attributes.push_back({"model", device.model, fmt::format("read from {}/vendor and device", device.folder)});
   add_rate(device.negotiated, "", device.folder, "current", attributes);
   add_rate(device.capable, "_capable", device.folder, "max", attributes);

@@ -26,10 +26,11 @@ constexpr const char* kUnmeasured = "assumed: data/constants/host.yaml, not meas
 
 class HostBuilder {
  public:
-  HostBuilder(const Roots& roots, HostDefaults defaults, const HostMeasurements* measured)
+  HostBuilder(const Roots& roots, HostDefaults defaults, const HostMeasurements* measured, Detail detail)
       : roots_(roots),
         defaults_(std::move(defaults)),
         measured_(measured),
+        detail_(detail),
         of_cores_("assumed: " + defaults_.source),
         of_loopback_(of_cores_),
         of_memory_(kUnmeasured) {}
@@ -124,7 +125,7 @@ class HostBuilder {
       Device device{
           .id = fmt::format("numa{}", fact.os_index), .kind = DeviceKind::cpu, .name = model_, .numa = fact.os_index, .source = "hwloc"};
       if (fact.memory_bytes > 0) device.attributes.push_back({"memory_bytes", std::to_string(fact.memory_bytes), "hwloc"});
-      add_host_attributes(roots_, device.attributes);
+      if (detail_ == Detail::all) add_host_attributes(roots_, device.attributes);
       PEAL_ASSIGN(const int index, graph_.add_device(std::move(device)));
       domains_.push_back(index);
       by_package[fact.package].push_back(index);
@@ -213,15 +214,16 @@ class HostBuilder {
   }
 
   Status add_gpus() {
-    const std::vector<GpuFact> gpus = find_gpus(roots_);
-    const std::vector<vendor::NvmlGpu> reports = gpus.empty() ? std::vector<vendor::NvmlGpu>() : ask_nvml(roots_);
+    const std::vector<GpuFact> gpus = find_gpus(roots_, detail_);
+    std::vector<vendor::NvmlGpu> reports;
+    if (!gpus.empty() && detail_ == Detail::all) reports = ask_nvml(roots_);
     for (std::size_t i = 0; i < gpus.size(); ++i) {
       Device device{.id = fmt::format("gpu{}", i),
                     .kind = DeviceKind::gpu,
                     .name = gpus[i].name,
                     .numa = gpus[i].place.numa,
                     .source = fmt::format("read from {}/bus/pci/devices/*/class", roots_.sys)};
-      add_pci_attributes(gpus[i].place, device.attributes);
+      add_pci_attributes(gpus[i].place, detail_, device.attributes);
       for (const vendor::NvmlGpu& report : reports) {
         if (report.pci != gpus[i].place.address) continue;
         if (!report.name.empty()) device.name = report.name;
@@ -230,7 +232,7 @@ class HostBuilder {
       PEAL_ASSIGN(const int index, graph_.add_device(std::move(device)));
       PEAL_TRY(hang(index, gpus[i].place));
     }
-    if (!gpus.empty())
+    if (!gpus.empty() && detail_ == Detail::all)
       graph_.add_warning(fmt::format("{} found by PCI class; {}, and ranks are placed on cores", count_text(gpus.size(), "GPU"),
                                      reports.empty() ? "without NVML nobody says whether NVLinks join them"
                                                      : "their NVLinks stand in their attributes, not among the links"));
@@ -239,14 +241,14 @@ class HostBuilder {
 
   Status add_nics() {
     int rail = 0;
-    for (const NicFact& nic : find_nics(roots_)) {
+    for (const NicFact& nic : find_nics(roots_, detail_)) {
       Device device{.id = nic.name,
                     .kind = DeviceKind::nic,
                     .name = nic.is_infiniband ? "InfiniBand" : "Ethernet",
                     .numa = nic.place.numa,
                     .source = fmt::format("read from {}", nic.folder)};
-      add_pci_attributes(nic.place, device.attributes);
-      add_nic_attributes(nic, device.attributes);
+      add_pci_attributes(nic.place, detail_, device.attributes);
+      if (detail_ == Detail::all) add_nic_attributes(nic, device.attributes);
       topology::Port port{.kind = nic.is_infiniband ? LinkKind::infiniband : LinkKind::ethernet};
       port.bandwidth = nic.gigabytes > 0 ? Bandwidth::gigabytes(nic.gigabytes) : defaults_.unknown_nic;
       port.source = nic.gigabytes > 0 ? nic.source : fmt::format("assumed: not {}, which does not say", nic.source);
@@ -279,8 +281,8 @@ class HostBuilder {
                       defaults_.near_exchange.value, defaults_.far_exchange.value,
                       measured_ == nullptr ? "near is assumed" : "and the hypervisor may move them at any time"));
     }
-    if (const std::string sign = container_sign(roots_); !sign.empty())
-      graph_.add_warning(fmt::format("this is a container ({}): limits of the host around it are not seen", sign));
+    const std::string sign = detail_ == Detail::all ? container_sign(roots_) : std::string();
+    if (!sign.empty()) graph_.add_warning(fmt::format("this is a container ({}): limits of the host around it are not seen", sign));
     const double quota = cpu_quota(roots_).cpus;
     if (quota > 0 && quota < static_cast<double>(facts_.cores.size())) {
       graph_.add_warning(fmt::format("the control group grants {:g} CPUs' time for {} cores: ranks beyond that wait for each other", quota,
@@ -291,6 +293,7 @@ class HostBuilder {
   const Roots& roots_;
   HostDefaults defaults_;
   const HostMeasurements* measured_;
+  Detail detail_;
   std::string of_cores_, of_loopback_, of_memory_;  // sources
   std::string model_;
   CoreFacts facts_;
@@ -301,9 +304,9 @@ class HostBuilder {
 
 }  // namespace
 
-Result<Graph> discover_host(const Roots& roots, const HostMeasurements* measured) {
+Result<Graph> discover_host(const Roots& roots, const HostMeasurements* measured, Detail detail) {
   PEAL_ASSIGN(HostDefaults defaults, topology::host_defaults());
-  return HostBuilder(roots, std::move(defaults), measured).build();
+  return HostBuilder(roots, std::move(defaults), measured, detail).build();
 }
 
 Result<std::string> host_fingerprint(const Roots& roots) {

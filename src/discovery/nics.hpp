@@ -41,8 +41,9 @@ struct NicFact {
 };
 
 /// Every port of every RDMA adapter, RoCE's too, in order of names.
-std::vector<RdmaPort> find_rdma_ports(const Roots& roots);
+/// With Detail::wiring nothing is counted.
+std::vector<RdmaPort> find_rdma_ports(const Roots& roots, Detail detail = Detail::all);
 /// InfiniBand ports (the first of each adapter, and others that are active), then Ethernet interfaces of hardware.
-std::vector<NicFact> find_nics(const Roots& roots);
+std::vector<NicFact> find_nics(const Roots& roots, Detail detail = Detail::all);
 
 }  // namespace peal::discovery

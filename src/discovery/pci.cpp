@@ -57,11 +57,12 @@ void read_access_control(PciDevice& device) {
   }
 }
 
-PciDevice read_device(const fs::path& folder) {
+PciDevice read_device(const fs::path& folder, Detail detail) {
   PciDevice device{.address = folder.filename().string(), .folder = folder.string()};
+  device.negotiated = read_rate(folder, "current");
+  if (detail == Detail::wiring) return device;
   const auto vendor = read_line((folder / "vendor").string()), model = read_line((folder / "device").string());
   if (vendor && model) device.model = *vendor + ":" + *model;
-  device.negotiated = read_rate(folder, "current");
   device.capable = read_rate(folder, "max");
   device.corrected = read_counters((folder / "aer_dev_correctable").string());
   device.nonfatal = read_counters((folder / "aer_dev_nonfatal").string());
@@ -86,7 +87,7 @@ double pcie_gigabytes(const std::string& speed, const std::string& width) {
   return PciRate{transfers, lanes}.gigabytes();
 }
 
-PciPlace find_place(const std::string& device) {
+PciPlace find_place(const std::string& device, Detail detail) {
   Notes::add(device);
   std::error_code error;
   const fs::path real = fs::canonical(device, error);
@@ -97,7 +98,7 @@ PciPlace find_place(const std::string& device) {
     walked /= part;
     const std::string name = part.string();
     if (name.starts_with("pci") && name.find(':') != std::string::npos) place.root = name;
-    if (is_pci_address(name)) place.chain.push_back(read_device(walked));
+    if (is_pci_address(name)) place.chain.push_back(read_device(walked, detail));
   }
   if (place.chain.empty()) return place;
   const PciDevice& last = place.chain.back();
@@ -112,7 +113,7 @@ PciPlace find_place(const std::string& device) {
   return place;
 }
 
-std::vector<GpuFact> find_gpus(const Roots& roots) {
+std::vector<GpuFact> find_gpus(const Roots& roots, Detail detail) {
   const fs::path devices = fs::path(roots.sys) / "bus" / "pci" / "devices";
   std::vector<GpuFact> gpus;
   for (const std::string& name : entries_of(devices.string())) {
@@ -122,7 +123,7 @@ std::vector<GpuFact> find_gpus(const Roots& roots) {
     const bool is_maker = vendor == "0x10de" || vendor == "0x1002";
     if (!is_maker || !(kind.starts_with("0x03") || kind.starts_with("0x12"))) continue;
     const std::string device = read_line((devices / name / "device").string()).value_or("?");
-    gpus.push_back({fmt::format("{} {}", vendor == "0x10de" ? "NVIDIA" : "AMD", device), find_place((devices / name).string())});
+    gpus.push_back({fmt::format("{} {}", vendor == "0x10de" ? "NVIDIA" : "AMD", device), find_place((devices / name).string(), detail)});
   }
   return gpus;
 }

@@ -53,8 +53,9 @@ struct GpuFact {
 double pcie_gigabytes(const std::string& speed, const std::string& width);
 
 /// `device` is the folder (or link to it) of a device in /sys; virtio and other children hang below their PCI device.
-PciPlace find_place(const std::string& device);
+/// With Detail::wiring of every PCI device in the chain only its address, folder and negotiated link.
+PciPlace find_place(const std::string& device, Detail detail = Detail::all);
 
-std::vector<GpuFact> find_gpus(const Roots& roots);
+std::vector<GpuFact> find_gpus(const Roots& roots, Detail detail = Detail::all);
 
 }  // namespace peal::discovery

@@ -73,7 +73,7 @@ class Builder {
   Graph& graph_;
   Remarks& remarks_;
   std::vector<int> index_;  ///< of each device of the table in the graph
-  ImportRate pcie_;
+  WireFigures pcie_;
   int most_wires_ = 0;
   int host_bridges_ = 0;
   int pcie_switches_ = 0;
@@ -124,7 +124,7 @@ Status Builder::add_direct_links() {
       const Cell& cell = table_.cell(i, j);
       const bool is_behind = cell.is_switched || (to_switch[i] > 0 && to_switch[j] > 0 && cell.kind == LinkKind::nvlink);
       if (cell.path != CellClass::direct || is_behind) continue;
-      PEAL_ASSIGN(const ImportRate rate, rates_.assumed(cell.rate, most_wires_));
+      PEAL_ASSIGN(const WireFigures rate, rates_.assumed(cell.rate, most_wires_));
       PEAL_TRY(graph_.add_link(rate.link(index_[i], index_[j], cell.kind, cell.wires)));
     }
     if (to_switch[i] == 0) continue;
@@ -136,7 +136,7 @@ Status Builder::add_direct_links() {
       const std::string word = kind == LinkKind::nvlink ? "NVSwitch" : "switch";
       PEAL_ASSIGN(the_switch, add_part(DeviceKind::nvswitch, lower_case(word) + "0", word + " (all of the machine as one)", -1));
     }
-    PEAL_ASSIGN(const ImportRate rate, rates_.assumed(switched.rate, most_wires_));
+    PEAL_ASSIGN(const WireFigures rate, rates_.assumed(switched.rate, most_wires_));
     PEAL_TRY(graph_.add_link(rate.link(index_[i], the_switch, kind, to_switch[i])));
   }
   return {};
@@ -276,7 +276,7 @@ Status Builder::add_complex(const Group& complex, int cpu, int host_bridge) {
 
 Status Builder::join_domains(const std::vector<int>& cpus) {
   if (cpus.size() < 2) return {};
-  PEAL_ASSIGN(const ImportRate rate, rates_.assumed("sys"));
+  PEAL_ASSIGN(const WireFigures rate, rates_.assumed("sys"));
   for (std::size_t i = 0; i < cpus.size(); ++i)
     for (std::size_t j = i + 1; j < cpus.size(); ++j)
       if (i == 0 || cpus.size() <= kMostMeshedDomains) PEAL_TRY(graph_.add_link(rate.link(cpus[i], cpus[j], LinkKind::sys)));

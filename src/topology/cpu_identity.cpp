@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <topology/machine.hpp>
 
+#include "text_lines.hpp"
 #include "yaml_tree.hpp"
 
 namespace peal::topology {
@@ -14,12 +15,6 @@ struct Entry {
   std::vector<std::string> words;
   CpuIdentity identity;
 };
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
 
 Result<std::vector<Entry>> read_table() {
   const std::string path = (std::filesystem::path(data_directory()) / "cpus.yaml").string();
@@ -35,7 +30,7 @@ Result<std::vector<Entry>> read_table() {
     PEAL_ASSIGN(const YamlNode* words, fields.list("words"));
     Entry entry;
     if (words != nullptr)
-      for (const YamlNode& word : words->items) entry.words.push_back(lower(word.text));
+      for (const YamlNode& word : words->items) entry.words.push_back(lower_case(word.text));
     PEAL_ASSIGN(entry.identity.arch, fields.text("arch"));
     PEAL_ASSIGN(entry.identity.vendor, fields.text("vendor", ""));
     PEAL_ASSIGN(entry.identity.family, fields.text("family", ""));
@@ -60,7 +55,7 @@ CpuIdentity identify_cpu(const std::vector<std::string_view>& names) {
   static const Result<std::vector<Entry>> table = read_table();
   if (!table) return {};
   for (std::string_view name : names) {
-    const std::string text = lower(name);
+    const std::string text = lower_case(name);
     for (const Entry& entry : *table)
       if (std::any_of(entry.words.begin(), entry.words.end(), [&](const std::string& word) { return has_word(text, word); }))
         return entry.identity;

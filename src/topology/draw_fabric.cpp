@@ -366,12 +366,7 @@ class Drawing {
         std::swap(a, b);
       const auto [it, is_new] = seen.emplace(std::tuple{a, b, l.kind}, wires_.size());
       if (is_new) wires_.push_back({.from = a, .to = b, .look = {.kind = l.kind, .is_folded = box(a).is_folded || box(b).is_folded}});
-      SvgWire& look = wires_[it->second].look;
-      ++look.links;
-      look.widest = {std::max(look.widest.value, l.total().value)};
-      look.total.value += l.total().value;
-      look.title = fmt::format("{} - {}: {} x{}, {:g} GB/s each way, {}", graph_.device(l.a).id, graph_.device(l.b).id, name_of(l.kind),
-                               l.count, l.total().gigabytes(), l.source);
+      wires_[it->second].look.add(graph_, l);
     }
     std::map<std::pair<int, int>, int> drawn;
     most_wires_ = 0;

@@ -5,9 +5,12 @@
 #include <topology/path.hpp>
 
 #include "slurm_words.hpp"
+#include "text_lines.hpp"
 
 namespace peal::topology {
 namespace {
+
+constexpr int kMostNumber = 1'000'000;  // cores of a NUMA domain, device files
 
 std::vector<int> gpus_of_first_machine(const Graph& graph) {
   std::vector<int> gpus = graph.devices_of(DeviceKind::gpu);
@@ -46,7 +49,7 @@ std::map<int, Cores> cores_of(const Graph& graph, int node) {
     for (int d : graph.devices_of(DeviceKind::cpu)) {
       if (graph.device(d).node != node) continue;
       const int numa = numa_of_cpu(graph, d, index++);
-      const std::optional<int> cores = number_in(graph.device(d).attribute("cores"));
+      const std::optional<int> cores = whole_number(graph.device(d).attribute("cores"), kMostNumber);
       if (!cores || *cores < 1) return {};
       counts[numa] = *cores;
     }
@@ -121,7 +124,7 @@ Result<std::string> export_slurm_gres(const Graph& graph) {
     const Device& gpu = graph.device(gpus[i]);
     const Files files = files_of(graph, gpus[i]);
     const std::string type = type_of(gpu.name);
-    const std::optional<int> minor = number_in(gpu.attribute("minor"));
+    const std::optional<int> minor = whole_number(gpu.attribute("minor"), kMostNumber);
     std::string file = fmt::format("{}{}", files.path, minor ? *minor : files.first + static_cast<int>(i));
     if (is_path(gpu.attribute("device_file"))) file = std::string(gpu.attribute("device_file"));
     out += fmt::format("Name={}{} File={}", files.name, type.empty() ? "" : " Type=" + type, file);

@@ -47,14 +47,6 @@ std::string word_of(YamlFields& fields, std::string_view key) {
 
 }  // namespace
 
-Link WireFigures::link(LinkKind kind, int count) const {
-  Link link{.kind = kind, .bandwidth = line, .usable = usable, .count = count};
-  link.scope = scope;
-  link.source = source;
-  link.usable_source = usable_source;
-  return link;
-}
-
 Status ImportFigures::read_defaults(YamlFields& top, const std::string& name) {
   const YamlNode* defaults = top.find("defaults");
   if (defaults == nullptr) return fail(ErrorCode::corrupt, "{}: no 'defaults': add them", top.where());

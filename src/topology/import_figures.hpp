@@ -7,19 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "wire_figures.hpp"
+
 namespace peal::topology {
-
-/// Rates of one wire, one direction, with who said them.
-struct WireFigures {
-  Bandwidth line;
-  Bandwidth usable;
-  std::string source;
-  std::string usable_source;
-  std::string scope;
-
-  /// A link with these figures and without ends.
-  Link link(LinkKind kind, int count = 1) const;
-};
 
 class YamlFields;
 

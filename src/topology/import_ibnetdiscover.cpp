@@ -171,7 +171,7 @@ class Drawer {
   Status add_node(std::size_t i);
   Status add_adapter(const Node& node);
   Result<int> host_of(const std::string& name);
-  ImportRate rate_of(const std::string& word, int line);
+  WireFigures rate_of(const std::string& word, int line);
   Status add_wires();
   Status add_host_links();
 
@@ -184,22 +184,22 @@ class Drawer {
   std::vector<int> device_;                     ///< of each node, -1 left out
   std::vector<int> host_;                       ///< of each node, -1 none
   std::unordered_map<std::string, int> hosts_;  ///< device by host name
-  std::map<std::string, ImportRate> known_rates_;
+  std::map<std::string, WireFigures> known_rates_;
   std::unordered_map<int, Bandwidth> port_rate_;  ///< of each NIC, all its ports
 };
 
-ImportRate Drawer::rate_of(const std::string& word, int line) {
+WireFigures Drawer::rate_of(const std::string& word, int line) {
   const auto it = known_rates_.find(word);
   if (it != known_rates_.end()) return it->second;
   const auto x = word.find('x');
   const auto lanes = whole_number(std::string_view(word).substr(0, x == std::string::npos ? 0 : x), kMostLanes);
   const ImportRates::Lane* lane = x == std::string::npos ? nullptr : rates_.lane(std::string_view(word).substr(x + 1));
-  ImportRate rate;
+  WireFigures rate;
   if (lanes && *lanes > 0 && lane != nullptr) {
     rate.line = rate.usable = {lane->rate.value * *lanes};
     rate.source = rate.usable_source = fmt::format("{}: {}; {}", source_, word, lane->source);
   } else {
-    rate = rates_.assumed("infiniband").value_or(ImportRate{Bandwidth::gigabytes(1), Bandwidth::gigabytes(1), "assumed", "assumed"});
+    rate = rates_.assumed("infiniband").value_or(WireFigures{Bandwidth::gigabytes(1), Bandwidth::gigabytes(1), "assumed", "assumed"});
     remarks_.add(line, "'{}' is no rate that is known: {:.6g} GB/s are assumed here and wherever else it stands", word,
                  rate.line.gigabytes());
   }
@@ -294,7 +294,7 @@ Status Drawer::add_wires() {
   }
   for (const auto& [bundle, count] : bundles) {
     const auto& [a, b, word] = bundle;
-    const ImportRate rate = rate_of(word, lines[bundle]);
+    const WireFigures rate = rate_of(word, lines[bundle]);
     PEAL_TRY(graph_.add_link(rate.link(a, b, LinkKind::infiniband, count)));
     port_rate_[a].value += rate.line.value * count;
     port_rate_[b].value += rate.line.value * count;
@@ -311,7 +311,7 @@ Status Drawer::add_host_links() {
       continue;
     }
     const std::string source = "assumed: the host feeds its adapter as fast as the ports are";
-    const ImportRate rate{ports, ports, source, source};
+    const WireFigures rate{ports, ports, source, source};
     PEAL_TRY(graph_.add_link(rate.link(host_[i], device_[i], LinkKind::pcie)));
   }
   return {};

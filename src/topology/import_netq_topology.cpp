@@ -83,7 +83,7 @@ const Json& list_of(const Json& object, const char* key) {
 
 class Drawer {
  public:
-  Drawer(Graph& graph, Remarks& remarks, std::string_view text, bool is_cut, const std::string& source, ImportRate rate)
+  Drawer(Graph& graph, Remarks& remarks, std::string_view text, bool is_cut, const std::string& source, WireFigures rate)
       : graph_(graph), remarks_(remarks), text_(text), is_cut_(is_cut), network_(graph, remarks, source), rate_(std::move(rate)) {}
   Status draw(const Json& part);
 
@@ -99,7 +99,7 @@ class Drawer {
   std::string_view text_;
   bool is_cut_;
   NetworkDrawing network_;
-  ImportRate rate_;
+  WireFigures rate_;
   std::unordered_map<std::string, int> devices_;  ///< by NetQ's id
   int unknown_ = 0;
 };
@@ -171,7 +171,7 @@ Result<Graph> import_netq_topology(std::string_view text, const std::string& nam
   if (text.size() > kMostJsonBytes)
     return fail(ErrorCode::corrupt, "{}:1: the file has {} bytes, more than 16 MiB: give a part of the network", name, text.size());
   PEAL_ASSIGN(const ImportRates* rates, ImportRates::load());
-  PEAL_ASSIGN(ImportRate rate, rates->assumed("ethernet"));
+  PEAL_ASSIGN(WireFigures rate, rates->assumed("ethernet"));
   Graph graph;
   Remarks remarks(graph, name);
   bool is_cut = false;

@@ -15,8 +15,8 @@ constexpr int kMostLinksOfGpu = 1000;
 /// The driver prints three digits behind the point.
 constexpr double kDriverDigits = 0.002;
 
-Result<ImportRate> read_rate(YamlFields& fields) {
-  ImportRate rate;
+Result<WireFigures> read_rate(YamlFields& fields) {
+  WireFigures rate;
   PEAL_ASSIGN(const double line, fields.number("GBps", 1e-6, kMostGBps));
   PEAL_ASSIGN(const double usable, fields.number("usable_GBps", 1e-6, kMostGBps, line));
   PEAL_ASSIGN(rate.source, fields.text("source"));
@@ -87,7 +87,7 @@ Result<const ImportRates*> ImportRates::load() {
   return &*rates;
 }
 
-Result<ImportRate> ImportRates::assumed(std::string_view link, int nvlinks) const {
+Result<WireFigures> ImportRates::assumed(std::string_view link, int nvlinks) const {
   const Assumed* found = nullptr;
   for (const Assumed& a : assumed_) {
     if (a.link != link || (a.links != 0 && a.links != nvlinks)) continue;
@@ -98,7 +98,7 @@ Result<ImportRate> ImportRates::assumed(std::string_view link, int nvlinks) cons
   return found->rate;
 }
 
-const ImportRate* ImportRates::of_driver(double reported) const noexcept {
+const WireFigures* ImportRates::of_driver(double reported) const noexcept {
   for (const Driver& d : driver_)
     if (std::abs(d.reported - reported) < kDriverDigits) return &d.rate;
   return nullptr;

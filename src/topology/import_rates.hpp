@@ -8,31 +8,20 @@
 #include <topology/graph.hpp>
 #include <vector>
 
+#include "wire_figures.hpp"
+
 namespace peal::topology {
-
-/// One wire, one direction, and who said so.
-struct ImportRate {
-  Bandwidth line;
-  Bandwidth usable;
-  std::string source;
-  std::string usable_source;
-
-  /// A link of this rate that is ready for add_link.
-  Link link(int a, int b, LinkKind kind, int count = 1) const {
-    return {a, b, kind, line, usable, count, {}, false, {}, source, usable_source, -1};
-  }
-};
 
 class ImportRates {
  public:
   struct Assumed {
     std::string link;  ///< name of a LinkKind
     int links = 0;     ///< only where GPUs have so many NVLinks each; 0: otherwise
-    ImportRate rate;
+    WireFigures rate;
   };
   struct Driver {
     double reported = 0;  ///< GB/s
-    ImportRate rate;
+    WireFigures rate;
   };
   struct Lane {
     std::string speed;  ///< "HDR"
@@ -44,9 +33,9 @@ class ImportRates {
   static Result<const ImportRates*> load();
 
   /// What is assumed of a link of that kind in a machine whose GPUs have `nvlinks` NVLinks each (0: unknown).
-  Result<ImportRate> assumed(std::string_view link, int nvlinks = 0) const;
+  Result<WireFigures> assumed(std::string_view link, int nvlinks = 0) const;
   /// The specification's rate for the `reported` GB/s of nvidia-smi nvlink --status; null when it is none that is known.
-  const ImportRate* of_driver(double reported) const noexcept;
+  const WireFigures* of_driver(double reported) const noexcept;
   const Lane* lane(std::string_view speed) const noexcept;
   bool is_whole_gpu(int nvlinks) const noexcept;
   int most_nvlinks() const noexcept { return most_nvlinks_; }

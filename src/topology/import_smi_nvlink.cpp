@@ -90,14 +90,14 @@ std::vector<Gpu> read_gpus(std::string_view text, Remarks& remarks) {
 }
 
 /// What the driver reports, as the specification's rate where that is known. Links of one GPU share a rate in all known machines.
-ImportRate rate_of(const Gpu& gpu, const ImportRates& rates, const std::string& source, Remarks& remarks) {
+WireFigures rate_of(const Gpu& gpu, const ImportRates& rates, const std::string& source, Remarks& remarks) {
   double reported = 0;
   for (const auto& [link, rate] : gpu.links) {
     if (rate > 0 && reported > 0 && rate != reported)
       remarks.add(gpu.line, "GPU {} has links of {} and of {} GB/s: all are taken for the slower", gpu.number, reported, rate);
     if (rate > 0) reported = reported > 0 ? std::min(reported, rate) : rate;
   }
-  if (const ImportRate* known = rates.of_driver(reported)) return *known;
+  if (const WireFigures* known = rates.of_driver(reported)) return *known;
   if (reported > 0)
     remarks.add(gpu.line, "GPU {}: {} GB/s a link is none of the rates that drivers are known to report: it is taken as it is", gpu.number,
                 reported);
@@ -125,7 +125,7 @@ Result<Graph> import_smi_nvlink(std::string_view text, const std::string& name) 
     return fail(ErrorCode::corrupt, "{}:1: no output of nvidia-smi nvlink --status: lines such as \"GPU 0: NVIDIA H100\" are needed", name);
   note_gaps(gpus, remarks);
   const std::string source = fmt::format("nvidia-smi nvlink --status in {}", name);
-  std::vector<ImportRate> of_gpu;
+  std::vector<WireFigures> of_gpu;
   for (const Gpu& gpu : gpus) {
     of_gpu.push_back(rate_of(gpu, *rates, source, remarks));
     Device device;

@@ -33,7 +33,7 @@ std::vector<const YamlNode*> words_below(const YamlNode& node, std::string_view 
 
 class Drawer {
  public:
-  Drawer(Graph& graph, Remarks& remarks, const std::string& source, ImportRate rate)
+  Drawer(Graph& graph, Remarks& remarks, const std::string& source, WireFigures rate)
       : graph_(graph), remarks_(remarks), network_(graph, remarks, source), rate_(std::move(rate)) {}
   Status draw(const YamlNode& root);
 
@@ -47,7 +47,7 @@ class Drawer {
   Graph& graph_;
   Remarks& remarks_;
   NetworkDrawing network_;
-  ImportRate rate_;
+  WireFigures rate_;
   std::unordered_map<std::string, std::string> switch_of_block_;  ///< older models: by name of the capacity block
 };
 
@@ -137,7 +137,7 @@ Status Drawer::draw(const YamlNode& root) {
 Result<Graph> import_topograph_model(std::string_view text, const std::string& name) {
   PEAL_TRY(check_text_size(text, name));
   PEAL_ASSIGN(const ImportRates* rates, ImportRates::load());
-  PEAL_ASSIGN(ImportRate rate, rates->assumed("ethernet"));
+  PEAL_ASSIGN(WireFigures rate, rates->assumed("ethernet"));
   Graph graph;
   Remarks remarks(graph, name);
   PEAL_ASSIGN(const YamlNode root, parse_cut_yaml(text, name, remarks));

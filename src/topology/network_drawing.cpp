@@ -40,7 +40,7 @@ Result<int> NetworkDrawing::net_switch(const std::string& name, std::vector<Attr
   return add(std::move(device), switches_, name);
 }
 
-Status NetworkDrawing::join(int a, int b, LinkKind kind, const ImportRate& rate, int count, int line) {
+Status NetworkDrawing::join(int a, int b, LinkKind kind, const WireFigures& rate, int count, int line) {
   if (a == b) {
     remarks_.add(line, "{} is joined to itself: left out", graph_.device(a).id);
     return {};

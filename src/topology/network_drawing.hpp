@@ -29,7 +29,7 @@ class NetworkDrawing {
   Result<int> net_switch(const std::string& name, std::vector<Attribute> attributes = {});
   bool has_switch(const std::string& name) const { return switches_.contains(name); }
   /// Joins two devices by `count` wires. What is joined already, or would be joined to itself, is left out with a warning.
-  Status join(int a, int b, LinkKind kind, const ImportRate& rate, int count, int line);
+  Status join(int a, int b, LinkKind kind, const WireFigures& rate, int count, int line);
   std::vector<std::string> expand(std::string_view list, int line) { return lists_.expand(list, line); }
   const std::string& source() const { return source_; }
 

@@ -9,7 +9,7 @@ constexpr int kMostRingNodes = 16;
 
 class Drawer {
  public:
-  Drawer(Graph& graph, Remarks& remarks, const std::string& source, ImportRate rate)
+  Drawer(Graph& graph, Remarks& remarks, const std::string& source, WireFigures rate)
       : graph_(graph), remarks_(remarks), network_(graph, remarks, source), rate_(std::move(rate)) {}
   Status draw_tree(const SlurmTopology& topology);
   Status draw_blocks(const SlurmTopology& topology);
@@ -25,7 +25,7 @@ class Drawer {
   Graph& graph_;
   Remarks& remarks_;
   NetworkDrawing network_;
-  ImportRate rate_;
+  WireFigures rate_;
   std::unordered_map<int, int> parents_;  ///< how many switches name a device
 };
 
@@ -180,7 +180,7 @@ std::string SlurmTopology::summary() const {
 
 Status draw_slurm_topology(const SlurmTopology& topology, Graph& graph, Remarks& remarks, const std::string& source) {
   PEAL_ASSIGN(const ImportRates* rates, ImportRates::load());
-  PEAL_ASSIGN(ImportRate rate, rates->assumed("ethernet"));
+  PEAL_ASSIGN(WireFigures rate, rates->assumed("ethernet"));
   Drawer drawer(graph, remarks, source, rate);
   if (!topology.switches.empty()) PEAL_TRY(drawer.draw_tree(topology));
   if (!topology.blocks.empty()) PEAL_TRY(drawer.draw_blocks(topology));

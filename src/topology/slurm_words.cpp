@@ -6,24 +6,21 @@
 #include <cctype>
 #include <charconv>
 #include <set>
+#include <topology/hostlist.hpp>
 #include <tuple>
+
+#include "text_lines.hpp"
 
 namespace peal::topology {
 namespace {
 
 constexpr std::size_t kMostDigits = 9;
+constexpr int kMostNumber = 999'999'999;
 constexpr std::size_t kLongestLine = 100;
 
 std::size_t first_of_last_digits(std::string_view text) { return text.find_last_not_of("0123456789") + 1; }
 
 }  // namespace
-
-std::optional<int> number_in(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 bool is_bus_before(std::string_view a, std::string_view b) {
   const auto fields = [](std::string_view text) {
@@ -45,7 +42,7 @@ int numa_of_cpu(const Graph& graph, int cpu, int index) {
   if (d.numa >= 0) return d.numa;
   const std::size_t digits = first_of_last_digits(d.id);
   if (digits == d.id.size() || d.id.size() - digits > kMostDigits) return index;
-  return number_in(std::string_view(d.id).substr(digits)).value_or(index);
+  return whole_number(std::string_view(d.id).substr(digits), kMostNumber).value_or(index);
 }
 
 std::string slurm_name(std::string_view text) {
@@ -84,52 +81,15 @@ std::vector<std::string> machine_names(const Graph& graph) {
 }
 
 std::string fold_names(std::vector<std::string> names) {
-  struct Part {
-    std::string stem;
-    std::size_t digits = 0;  // 0: a name without a number
-    long number = -1;
-    bool is_padded = false;
-  };
-  std::vector<Part> parts;
-  for (const std::string& name : names) {
+  const auto parts = [](const std::string& name) {
     const std::size_t at = first_of_last_digits(name);
-    const std::size_t digits = name.size() - at;
-    if (digits == 0 || digits > kMostDigits) {
-      parts.push_back({name, 0, -1, false});
-    } else {
-      parts.push_back({name.substr(0, at), digits, std::stol(name.substr(at)), digits > 1 && name[at] == '0'});
-    }
-  }
-  std::sort(parts.begin(), parts.end(),
-            [](const Part& a, const Part& b) { return std::tie(a.stem, a.number, a.digits) < std::tie(b.stem, b.number, b.digits); });
-  std::string out;
-  for (std::size_t i = 0; i < parts.size();) {
-    const Part& first = parts[i];
-    if (!out.empty()) out += ",";
-    if (first.digits == 0) {
-      out += first.stem;
-      ++i;
-      continue;
-    }
-    // Ranges of one stem share a bracket. A number may follow another where both have the same width, or neither is padded.
-    std::string ranges;
-    int count = 0;
-    while (i < parts.size() && parts[i].stem == first.stem && parts[i].digits > 0) {
-      std::size_t end = i + 1;
-      const auto follows = [&](std::size_t j) {
-        return j < parts.size() && parts[j].stem == first.stem && parts[j].number == parts[j - 1].number + 1 &&
-               (parts[j].digits == parts[j - 1].digits || (!parts[j].is_padded && !parts[j - 1].is_padded));
-      };
-      while (follows(end) && (parts[end].digits == parts[i].digits || !parts[i].is_padded)) ++end;
-      const auto written = [](const Part& p) { return fmt::format("{:0{}}", p.number, p.digits); };
-      ranges += (ranges.empty() ? "" : ",") + written(parts[i]);
-      if (end - i > 1) ranges += "-" + written(parts[end - 1]);
-      count += static_cast<int>(end - i);
-      i = end;
-    }
-    out += count == 1 ? first.stem + ranges : fmt::format("{}[{}]", first.stem, ranges);
-  }
-  return out;
+    const std::string_view digits = std::string_view(name).substr(at);
+    const bool is_number = !digits.empty() && digits.size() <= kMostDigits;
+    return std::tuple{is_number ? name.substr(0, at) : name, is_number ? whole_number(digits, kMostNumber).value_or(-1) : -1,
+                      digits.size()};
+  };
+  std::sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) { return parts(a) < parts(b); });
+  return fold_hostlist(names);
 }
 
 }  // namespace peal::topology

@@ -10,9 +10,6 @@
 
 namespace peal::topology {
 
-/// "12" -> 12; nothing for anything else.
-std::optional<int> number_in(std::string_view text);
-
 /// "0000:07:00.0" before "0000:0a:00.0" before "0001:01:00.0": by the hexadecimal fields.
 bool is_bus_before(std::string_view a, std::string_view b);
 
@@ -23,7 +20,7 @@ int numa_of_cpu(const Graph& graph, int cpu, int index);
 /// "n3/gpu0"), else "n" and the number. All different.
 std::vector<std::string> machine_names(const Graph& graph);
 
-/// {"n0", "n1", "n2", "x"} -> "n[0-2],x"; keeps zero padding, sorts, folds numbers at the end of names.
+/// fold_hostlist of sorted names: {"n2", "n0", "x", "n1"} -> "n[0-2],x".
 std::string fold_names(std::vector<std::string> names);
 
 /// A name that Slurm takes: letters, digits, - _ and .; others become '_'.

@@ -69,6 +69,14 @@ double svg_text_width(const std::string& text, double font_size, bool is_bold) {
   return static_cast<double>(letters) * font_size * (is_bold ? 0.66 : 0.6);
 }
 
+void SvgWire::add(const Graph& graph, const Link& link) {
+  ++links;
+  widest = {std::max(widest.value, link.total().value)};
+  total.value += link.total().value;
+  title = fmt::format("{} - {}: {} x{}, {:g} GB/s each way, {}", graph.device(link.a).id, graph.device(link.b).id, name_of(link.kind),
+                      link.count, link.total().gigabytes(), link.source);
+}
+
 std::string svg_escape(std::string_view text) {
   std::string out;
   for (char c : text) {

@@ -35,6 +35,9 @@ struct SvgWire {
   Bandwidth total;   ///< of all together, one direction
   std::string title = {};
   bool is_folded = false;
+
+  /// A further link that this wire stands for; the title is that of the last one.
+  void add(const Graph& graph, const Link& link);
 };
 
 class SvgPage {

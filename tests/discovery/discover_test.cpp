@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <topology/resources.hpp>
+#include <vendor/nvml.hpp>
 
 #include "tree.hpp"
 
@@ -254,6 +255,46 @@ TEST(Discover, EmptyRootsAndBadTextsAreNoCrash) {
   tree.nic("eth0", "pci0000:00/0000:00:03.0", std::string(100'000, '9'));
   tree.write("sys/class/net/eth0/type", std::string("1\n\0\xff", 4));
   EXPECT_EQ(discover(tree.roots("core:1 pu:1")).devices_of(DeviceKind::nic).size(), 1u);
+}
+
+int times_asked = 0;
+int count_asking() { return ++times_asked, vendor::kNvmlSuccess; }
+int nothing() { return vendor::kNvmlSuccess; }
+int no_gpus(unsigned* count) { return *count = 0, vendor::kNvmlSuccess; }
+
+TEST(Discover, AJobReadsTheWiringAndNothingElse) {
+  Tree tree;
+  const std::string port = "pci0000:16/0000:16:01.0", gpu = port + "/0000:17:00.0";
+  tree.pcie(gpu, "16.0", "8", "16.0", "16");
+  tree.write("sys/devices/" + gpu + "/vendor", "0x10de\n");
+  tree.write("sys/devices/" + gpu + "/device", "0x2330\n");
+  tree.write("sys/devices/" + gpu + "/class", "0x030200\n");
+  tree.write("sys/devices/" + gpu + "/aer_dev_correctable", "RxErr 4\n");
+  tree.link("sys/bus/pci/devices/0000:17:00.0", "sys/devices/" + gpu);
+  tree.nic("eth0", "pci0000:20/0000:20:01.0/0000:21:00.0", "100000");
+  tree.write("sys/class/net/eth0/mtu", "9000\n");
+  const vendor::NvmlTable library = {.init = count_asking, .shutdown = nothing, .device_count = no_gpus};
+  Roots roots = tree.roots("pack:1 numa:1 core:2 pu:1");
+  roots.nvml = &library;
+  const auto all = discover_host(roots);
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_GT(times_asked, 0);
+  times_asked = 0;
+  const auto wiring = discover_host(roots, nullptr, Detail::wiring);
+  ASSERT_TRUE(wiring) << wiring.error().message;
+  EXPECT_EQ(times_asked, 0);
+  ASSERT_EQ(wiring->device_count(), all->device_count());
+  ASSERT_EQ(wiring->link_count(), all->link_count());
+  for (int l = 0; l < all->link_count(); ++l) {
+    EXPECT_EQ(wiring->link(l).a, all->link(l).a);
+    EXPECT_EQ(wiring->link(l).b, all->link(l).b);
+    EXPECT_EQ(wiring->link(l).bandwidth.value, all->link(l).bandwidth.value);
+  }
+  for (int d = 0; d < all->device_count(); ++d) EXPECT_EQ(wiring->device(d).id, all->device(d).id);
+  EXPECT_EQ(wiring->device(wiring->find("gpu0")).attributes.size(), 1u) << "pci";
+  EXPECT_GT(all->device(all->find("gpu0")).attributes.size(), 4u);
+  EXPECT_TRUE(wiring->device(wiring->find("eth0")).attribute("mtu").empty());
+  EXPECT_EQ(all->device(all->find("eth0")).attribute("mtu"), "9000");
 }
 
 }  // namespace

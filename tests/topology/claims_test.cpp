@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
 #include <topology/claims.hpp>
 #include <topology/machine.hpp>
+
+#include "golden.hpp"
 
 namespace peal::topology {
 namespace {
@@ -75,10 +75,8 @@ TEST(Claims, ThePageIsWhatTheDataSays) {
   auto claims = load_claims();
   ASSERT_TRUE(claims) << claims.error().message;
   EXPECT_GE(claims->size(), 25u);
-  std::ifstream file(std::string(PEAL_SOURCE_DIR) + "/docs/claims.md");
-  std::stringstream text;
-  text << file.rdbuf();
-  EXPECT_EQ(text.str(), claims_page(*claims)) << "write it anew: build/release/bin/peal claims > docs/claims.md";
+  EXPECT_EQ(read_whole(std::string(PEAL_SOURCE_DIR) + "/docs/claims.md"), claims_page(*claims))
+      << "write it anew: build/release/bin/peal claims > docs/claims.md";
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <topology/describe.hpp>
 #include <topology/machine.hpp>
 
+#include "golden.hpp"
+
 namespace peal::topology {
 namespace {
 
@@ -16,14 +18,6 @@ Graph load(std::string_view name) {
   auto graph = load_machine(name);
   EXPECT_TRUE(graph) << graph.error().message;
   return std::move(*graph);
-}
-
-std::string golden(const std::string& name) {
-  std::ifstream file(std::string(PEAL_SOURCE_DIR) + "/tests/golden/" + name);
-  EXPECT_TRUE(file) << name;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 TEST(Describe, MatrixOfDgxMachinesIsTheRecordedOne) {

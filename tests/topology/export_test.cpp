@@ -1,10 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
 #include <topology/export.hpp>
 #include <topology/machine.hpp>
+
+#include "golden.hpp"
 
 namespace peal::topology {
 namespace {
@@ -22,14 +22,6 @@ Graph read(std::string_view yaml) {
   auto cluster = read_cluster_text(yaml, "test.yaml");
   EXPECT_TRUE(cluster) << cluster.error().message;
   return cluster->machine();
-}
-
-std::string golden(const std::string& name) {
-  std::ifstream file(std::string(PEAL_SOURCE_DIR) + "/tests/golden/" + name);
-  EXPECT_TRUE(file) << name;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 std::string nccl(const Graph& graph) {

@@ -4,19 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
 #include <topology/import.hpp>
 
-namespace peal::topology {
+#include "golden.hpp"
 
-inline std::string read_whole(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file) << path;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+namespace peal::topology {
 
 inline std::string fixture(const std::string& name) { return read_whole(std::string(PEAL_SOURCE_DIR) + "/tests/fixtures/" + name); }
 

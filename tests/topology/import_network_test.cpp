@@ -2,11 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
 #include <topology/describe.hpp>
 #include <topology/import.hpp>
 #include <topology/path.hpp>
+
+#include "golden.hpp"
 
 namespace peal::topology {
 namespace {
@@ -26,14 +26,6 @@ Graph read(Reader reader, std::string_view text) {
 }
 
 std::size_t count(const Graph& graph, DeviceKind kind) { return graph.devices_of(kind).size(); }
-
-std::string golden(const std::string& name) {
-  std::ifstream file(std::string(PEAL_SOURCE_DIR) + "/tests/golden/" + name);
-  EXPECT_TRUE(file) << name;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 constexpr std::string_view kTwoLeaves =
     "#\n# Topology file: generated on a day\n#\n"

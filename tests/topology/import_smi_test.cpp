@@ -2,12 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <regex>
 #include <sstream>
 #include <topology/describe.hpp>
 #include <topology/import.hpp>
 #include <topology/path.hpp>
+
+#include "golden.hpp"
 
 namespace peal::topology {
 namespace {
@@ -54,14 +55,6 @@ std::vector<std::string> warnings(const Graph& graph) {
 }
 
 std::size_t count(const Graph& graph, DeviceKind kind) { return graph.devices_of(kind).size(); }
-
-std::string golden(const std::string& name) {
-  std::ifstream file(std::string(PEAL_SOURCE_DIR) + "/tests/golden/" + name);
-  EXPECT_TRUE(file) << name;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 // Two sockets, a switch with a GPU and a NIC on each, two more levels on the first.
 constexpr std::string_view kTwoSockets =

@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <topology/link_tables.hpp>
+
+#include "golden.hpp"
 
 namespace peal::topology {
 namespace {
@@ -30,10 +30,7 @@ TEST(LinkTables, NvlinkFromLaneToDeviceIsGolden) {
   LinkCatalogue nvlink;
   for (const LinkGeneration& l : catalogue().links)
     if (l.family == "nvlink") nvlink.links.push_back(l);
-  std::ifstream file(std::string(PEAL_SOURCE_DIR) + "/tests/golden/links_nvlink.txt");
-  std::stringstream golden;
-  golden << file.rdbuf();
-  EXPECT_EQ(link_tables(nvlink, true), golden.str());
+  EXPECT_EQ(link_tables(nvlink, true), golden("links_nvlink.txt"));
 }
 
 TEST(LinkTables, EverySectionIsThereAndEveryNoteIsListed) {

@@ -19,6 +19,7 @@
 //   capacity_source                         who said the device's capacity
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <topology/graph.hpp>
 
@@ -38,13 +39,17 @@ struct Roots {
 
 struct HostMeasurements;
 
+/// How much is read. A job asks for the wiring whenever it starts: no vendor's library is loaded, no configuration space, error counter or
+/// state of health is read, and devices carry the attributes pci, cpus and memory_bytes only.
+enum class Detail : std::uint8_t { wiring, all };
+
 /// Cores, caches, NUMA domains, NICs, PCIe GPUs, with the links that shared memory, loopback and sockets use.
 /// Honest where the system does not say (virtual machines): an assumption is marked in `source` and in a warning.
 /// Lists the cores that the control group allows, not only those that the calling process is bound to, so that all ranks of a host see the
 /// same graph. Ranks are placed on cores: a GPU is listed, but nothing runs on it yet.
 /// With `measured` (measure.hpp), its figures take the place of what is assumed of cores, memory and loopback, and every core has an
 /// attribute exchange_ns, "core1 62, core2 258".
-Result<topology::Graph> discover_host(const Roots& roots = {}, const HostMeasurements* measured = nullptr);
+Result<topology::Graph> discover_host(const Roots& roots = {}, const HostMeasurements* measured = nullptr, Detail detail = Detail::all);
 
 /// What makes two hosts alike for tuning tables: "Intel Xeon @ 2.50GHz | 2 cores, 1 package, 1 NUMA | L1d 32K L2 1M L3 35.8M | Linux 6.1 |
 /// kvm".
