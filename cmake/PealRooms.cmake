@@ -1,4 +1,5 @@
 # A room is one static library, peal_ROOM, with a private include root src/ROOM/include that only its declared dependents see.
+# A large room has its sources in folders; "folder/file.hpp" is then found from the room's own folder.
 # The floors, from the ground up; layers.toml says the same in words and tools/check_layers.py holds the two together.
 set(PEAL_ROOMS
   base
@@ -24,19 +25,43 @@ function(peal_options target)
   endif()
 endfunction()
 
-# peal_room(NAME [USES room...] [LIBRARIES target...] [PRIVATE_LIBRARIES target...])
+# Outside headers are most of what a file costs to compile, so a release build compiles them once: cmake/room_headers.hpp for the rooms,
+# tests/support/headers.hpp for the tests. The other presets go without, which shows a file that lacks an #include.
+# A target takes them where its options are those of their owner.
+function(peal_shared_headers owner)
+  target_precompile_headers(${owner} PRIVATE ${ARGN})
+  # ccache recognises such a compilation by this.
+  target_compile_options(${owner} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+endfunction()
+
+function(peal_take_headers target owner)
+  target_precompile_headers(${target} REUSE_FROM ${owner})
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+endfunction()
+
+# peal_room(NAME [OWN_OPTIONS] [USES room...] [LIBRARIES target...] [PRIVATE_LIBRARIES target...])
 # USES: rooms whose words appear in this room; LIBRARIES: outside libraries that its headers name; PRIVATE_LIBRARIES: those only its sources name.
+# OWN_OPTIONS: it is compiled with options of its own.
 function(peal_room name)
-  cmake_parse_arguments(ARG "" "" "USES;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  cmake_parse_arguments(ARG "OWN_OPTIONS" "" "USES;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*/*.cpp)
   add_library(peal_${name} STATIC ${sources})
-  target_include_directories(peal_${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/include)
+  target_include_directories(peal_${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/include PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   list(TRANSFORM ARG_USES PREPEND peal_)
   target_link_libraries(peal_${name} PUBLIC ${ARG_USES} ${ARG_LIBRARIES} PRIVATE ${ARG_PRIVATE_LIBRARIES})
   peal_options(peal_${name})
+  if(NOT ARG_OWN_OPTIONS)
+    peal_take_headers(peal_${name} peal_room_headers)
+  endif()
   # libpeal.so is made of the rooms' objects and needs what they need (cmake/PealInstall.cmake).
   set_property(GLOBAL APPEND PROPERTY PEAL_BUILT_ROOMS ${name})
   set_property(GLOBAL APPEND PROPERTY PEAL_OUTSIDE_LIBRARIES_${name} ${ARG_LIBRARIES} ${ARG_PRIVATE_LIBRARIES})
+endfunction()
+
+# What is tested is built as it is released; the tests' own code compiles a third faster with less optimisation.
+function(peal_test_options target)
+  peal_options(${target})
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
 # peal_test(NAME [ROOMS room...] [LIBRARIES target...] [LABELS label...] [TIMEOUT s])
@@ -65,12 +90,9 @@ function(peal_test name)
   endforeach()
   add_executable(test_${name} ${sources})
   list(TRANSFORM ARG_ROOMS PREPEND peal_)
-  target_link_libraries(test_${name} PRIVATE ${ARG_ROOMS} ${ARG_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
-  target_compile_definitions(test_${name} PRIVATE
-    PEAL_SOURCE_DIR="${CMAKE_SOURCE_DIR}" PEAL_TOOL="$<TARGET_FILE_DIR:test_${name}>/peal" PEAL_FIXTURES="${CMAKE_SOURCE_DIR}/tests/fixtures")
-  peal_options(test_${name})
-  # What is tested is built as it is released; the tests' own code compiles a third faster with less optimisation.
-  target_compile_options(test_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_link_libraries(test_${name} PRIVATE ${ARG_ROOMS} ${ARG_LIBRARIES} peal_test_support)
+  peal_test_options(test_${name})
+  peal_take_headers(test_${name} peal_test_support)
   add_test(NAME ${name} COMMAND test_${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml)
   # What this host's table would choose is not what the tests expect.
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT PEAL_TUNING=off)

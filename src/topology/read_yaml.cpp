@@ -4,7 +4,7 @@
 #include <topology/link_catalogue.hpp>
 #include <topology/machine.hpp>
 
-#include "read_fabric.hpp"
+#include "fabric/read_fabric.hpp"
 #include "yaml_tree.hpp"
 
 namespace peal::topology {

@@ -8,6 +8,7 @@
 #include <set>
 #include <vendor/nvml.hpp>
 
+#include "source_tree.hpp"
 #include "tree.hpp"
 
 namespace peal::discovery {
@@ -523,7 +524,7 @@ TEST(Findings, EveryKindIsTestedHere) {
 }
 
 TEST(Findings, ThePageHoldsTheListAsItIs) {
-  std::ifstream file(PEAL_SOURCE_DIR "/docs/guide/doctor.md");
+  std::ifstream file(peal::test::in_source("docs/guide/doctor.md"));
   std::vector<std::string> rows, expected;
   for (std::string line; std::getline(file, line);)
     if (line.starts_with("| `")) rows.push_back(line);

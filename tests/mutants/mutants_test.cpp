@@ -14,6 +14,7 @@
 #include "../agreement/reference_interpreter.hpp"
 #include "hand_made.hpp"
 #include "mutate.hpp"
+#include "source_tree.hpp"
 
 namespace peal::mutants {
 namespace {
@@ -245,7 +246,7 @@ TEST(Mutants, everyBaseIsRightInTheReferenceToo) {
 }
 
 TEST(Mutants, everyImportedPlanThatIsAcceptedIsRightInTheReferenceToo) {
-  const std::filesystem::path folder = std::filesystem::path(PEAL_SOURCE_DIR) / "../shared/data/msccl-xml";
+  const std::filesystem::path folder = peal::test::in_source("../shared/data/msccl-xml");
   if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << "no collection of MSCCL plans beside the source tree";
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (entry.path().extension() != ".xml") continue;

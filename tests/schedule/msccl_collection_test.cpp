@@ -9,13 +9,15 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "source_tree.hpp"
+
 namespace peal::schedule {
 namespace {
 
 namespace fs = std::filesystem;
 
 TEST(MscclCollection, isJudgedFileByFile) {
-  const fs::path folder = fs::path(PEAL_SOURCE_DIR) / "../shared/data/msccl-xml";
+  const fs::path folder = peal::test::in_source("../shared/data/msccl-xml");
   if (!fs::is_directory(folder)) GTEST_SKIP() << "no collection of MSCCL plans beside the source tree";
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder))

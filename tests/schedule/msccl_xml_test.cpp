@@ -6,12 +6,14 @@
 
 #include <string>
 
+#include "source_tree.hpp"
+
 namespace peal::schedule {
 namespace {
 
 using ::testing::HasSubstr;
 
-std::string fixture(const std::string& name) { return std::string(PEAL_FIXTURES) + "/msccl/" + name; }
+std::string fixture(const std::string& name) { return peal::test::in_source("tests/fixtures/msccl/") + name; }
 
 Verdict judged(const std::string& name, Protocol protocol = Protocol::staged) {
   const Result<MscclPlan> plan = read_msccl_plan(fixture(name));

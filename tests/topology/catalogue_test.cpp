@@ -12,13 +12,15 @@
 #include <topology/machine.hpp>
 #include <topology/path.hpp>
 
+#include "source_tree.hpp"
+
 namespace peal::topology {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string kShared = std::string(PEAL_SOURCE_DIR) + "/../shared/data/";
+const std::string kShared = peal::test::in_source("../shared/data/");
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path);
@@ -300,7 +302,7 @@ TEST(Catalogue, MatricesAreThePublishedOnesCellByCell) {
 
 TEST(Catalogue, MatricesAreTheRecordedOnes) {
   for (const char* name : {"dgx-1-v100", "polaris"}) {
-    EXPECT_EQ(describe_matrix(load(name)), read_text(std::string(PEAL_SOURCE_DIR) + "/tests/golden/matrix_" + name + ".txt")) << name;
+    EXPECT_EQ(describe_matrix(load(name)), read_text(peal::test::in_source("tests/golden/matrix_") + name + ".txt")) << name;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <topology/machine.hpp>
 
 #include "golden.hpp"
+#include "source_tree.hpp"
 
 namespace peal::topology {
 namespace {
@@ -75,7 +76,7 @@ TEST(Claims, ThePageIsWhatTheDataSays) {
   auto claims = load_claims();
   ASSERT_TRUE(claims) << claims.error().message;
   EXPECT_GE(claims->size(), 25u);
-  EXPECT_EQ(read_whole(std::string(PEAL_SOURCE_DIR) + "/docs/claims.md"), claims_page(*claims))
+  EXPECT_EQ(read_whole(peal::test::in_source("docs/claims.md")), claims_page(*claims))
       << "write it anew: build/release/bin/peal claims > docs/claims.md";
 }
 

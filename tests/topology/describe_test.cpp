@@ -8,6 +8,7 @@
 #include <topology/machine.hpp>
 
 #include "golden.hpp"
+#include "source_tree.hpp"
 
 namespace peal::topology {
 namespace {
@@ -42,7 +43,7 @@ std::vector<std::vector<std::string>> cells_of(const std::string& table, const s
 }
 
 void compare_with_published(const std::string& machine, const std::string& file, const std::string& nic_word, std::size_t most_rows) {
-  std::ifstream published(std::string(PEAL_SOURCE_DIR) + "/../shared/data/nvidia-smi-topo/" + file);
+  std::ifstream published(peal::test::in_source("../shared/data/nvidia-smi-topo/") + file);
   if (!published) GTEST_SKIP() << "no recorded tables beside this checkout";
   std::ostringstream text;
   text << published.rdbuf();

@@ -7,6 +7,8 @@
 #include <sstream>
 #include <string>
 
+#include "source_tree.hpp"
+
 namespace peal::topology {
 
 inline std::string read_whole(const std::string& path) {
@@ -18,6 +20,6 @@ inline std::string read_whole(const std::string& path) {
 }
 
 /// A file of tests/golden.
-inline std::string golden(const std::string& name) { return read_whole(std::string(PEAL_SOURCE_DIR) + "/tests/golden/" + name); }
+inline std::string golden(const std::string& name) { return read_whole(peal::test::in_source("tests/golden/") + name); }
 
 }  // namespace peal::topology

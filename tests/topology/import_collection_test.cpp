@@ -7,13 +7,14 @@
 #include <topology/machine.hpp>
 
 #include "import_fixtures.hpp"
+#include "source_tree.hpp"
 
 namespace peal::topology {
 namespace {
 
 namespace fs = std::filesystem;
 
-fs::path collection() { return fs::path(PEAL_SOURCE_DIR) / "../shared/data"; }
+fs::path collection() { return peal::test::in_source("../shared/data"); }
 
 std::vector<fs::path> files_of(const std::string& folder) {
   std::vector<fs::path> files;

@@ -7,10 +7,11 @@
 #include <topology/import.hpp>
 
 #include "golden.hpp"
+#include "source_tree.hpp"
 
 namespace peal::topology {
 
-inline std::string fixture(const std::string& name) { return read_whole(std::string(PEAL_SOURCE_DIR) + "/tests/fixtures/" + name); }
+inline std::string fixture(const std::string& name) { return read_whole(peal::test::in_source("tests/fixtures/") + name); }
 
 /// The graph of a fixture, which must be recognised as `form`.
 inline Graph import_fixture(const std::string& name, FileForm form) {

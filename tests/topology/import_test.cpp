@@ -3,6 +3,7 @@
 #include <topology/describe.hpp>
 
 #include "import_fixtures.hpp"
+#include "source_tree.hpp"
 
 namespace peal::topology {
 namespace {
@@ -93,8 +94,8 @@ TEST(Import, WhatAPersonReadsIsTheRecordedText) {
     const auto file = import_text(fixture(fmt::format("{}.xml", name)), fmt::format("{}.xml", name));
     ASSERT_TRUE(file) << name;
     const std::string golden =
-        fmt::format("/tests/golden/import_{}.txt", std::string_view(name).substr(std::string_view(name).find('/') + 1));
-    EXPECT_EQ(describe_text(file->graph), read_whole(PEAL_SOURCE_DIR + golden)) << name;
+        fmt::format("tests/golden/import_{}.txt", std::string_view(name).substr(std::string_view(name).find('/') + 1));
+    EXPECT_EQ(describe_text(file->graph), read_whole(peal::test::in_source(golden))) << name;
   }
 }
 

@@ -9,13 +9,15 @@
 #include <topology/describe.hpp>
 #include <topology/import.hpp>
 
+#include "source_tree.hpp"
+
 namespace peal::topology {
 namespace {
 
 using ::testing::HasSubstr;
 using Reader = Result<Graph> (*)(std::string_view, const std::string&);
 
-const std::string kData = std::string(PEAL_SOURCE_DIR) + "/../shared/data/";
+const std::string kData = peal::test::in_source("../shared/data/");
 
 std::string text_of(const std::string& path) {
   std::ifstream file(kData + path, std::ios::binary);

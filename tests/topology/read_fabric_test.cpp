@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "fabric_checks.hpp"
+#include "source_tree.hpp"
 
 namespace peal::topology {
 namespace {
@@ -130,7 +131,7 @@ TEST(ReadFabric, MetaClusterIsSevenToOneBetweenPods) {
 }
 
 TEST(ReadFabric, TheGuidesExamplesAreClusters) {
-  std::ifstream file(std::string(PEAL_SOURCE_DIR) + "/docs/guide/clusters.md");
+  std::ifstream file(peal::test::in_source("docs/guide/clusters.md"));
   ASSERT_TRUE(file);
   std::string line;
   std::string example;

@@ -13,6 +13,8 @@
 #include <tuning/placement.hpp>
 #include <tuning/ring_report.hpp>
 
+#include "source_tree.hpp"
+
 namespace peal::tuning {
 namespace {
 
@@ -82,7 +84,7 @@ TEST(RingReport, SaysWhatTheRingsCarryAndWhere) {
 
 TEST(RingReport, CarriesAtLeastWhatNcclFoundOnTheSameMachine) {
   // A topology and a graph that one run of NCCL wrote. Other graphs of that folder were written by hand or have no topology beside them.
-  const std::string folder = std::string(PEAL_SOURCE_DIR) + "/../shared/data/";
+  const std::string folder = peal::test::in_source("../shared/data/");
   const std::string name = "/perlmutter-a100-4gpu-cxi.xml";
   if (!std::filesystem::exists(folder + "nccl-graph" + name)) GTEST_SKIP() << "no recorded files beside the source tree";
   auto machine = topology::import_file(folder + "nccl-topo" + name);
@@ -105,7 +107,7 @@ TEST(RingReport, CarriesAtLeastWhatNcclFoundOnTheSameMachine) {
 }
 
 TEST(RingReport, OnNoImportedTopologyDoRingsTakeMoreThanItsLinksHave) {
-  const std::string folder = std::string(PEAL_SOURCE_DIR) + "/../shared/data/nccl-topo";
+  const std::string folder = peal::test::in_source("../shared/data/nccl-topo");
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no recorded files beside the source tree";
   int seen = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {

@@ -6,21 +6,21 @@
 //     machines                         (links between machines as arcs below them)
 //     NVSwitches that several machines share
 //
-// The order comes from slurm_tree.hpp: machines on the same leaf switches stand together below them, leaves that the same spines join stand
-// together below those. Of machines, switches and whole groups that look alike the first few are drawn and one that stands for the rest.
+// The order comes from export/slurm_tree.hpp: machines on the same leaf switches stand together below them, leaves that the same spines
+// join stand together below those. Of machines, switches and whole groups that look alike the first few are drawn and one that stands for
+// the rest.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
-#include <optional>
 #include <set>
 #include <topology/describe.hpp>
 #include <tuple>
 
-#include "slurm_tree.hpp"
-#include "slurm_words.hpp"
+#include "export/slurm_words.hpp"
+#include "fabric_parts.hpp"
 #include "svg_page.hpp"
 
 namespace peal::topology {
@@ -44,14 +44,11 @@ class Drawing {
  public:
   explicit Drawing(const Graph& graph)
       : graph_(graph),
-        tree_(plan_slurm_tree(graph)),
-        names_(machine_names(graph)),
+        parts_(graph),
         switch_box_(static_cast<std::size_t>(graph.device_count()), -1),
-        machine_box_(names_.size(), -1) {}
+        machine_box_(parts_.names.size(), -1) {}
 
   std::string draw() {
-    find_tiers();
-    describe_machines();
     for (int keep : {8, 4, 3, 2}) {
       forget();
       keep_ = keep;
@@ -70,78 +67,6 @@ class Drawing {
   }
 
  private:
-  bool is_switch(int d) const { return graph_.device(d).kind == DeviceKind::net_switch; }
-  /// NVSwitches that belong to no machine.
-  bool is_shared(int d) const { return graph_.device(d).node < 0 && !is_switch(d); }
-
-  /// Tier of each switch: 0 next to the machines.
-  void find_tiers() {
-    std::vector<int> ring;
-    for (const SlurmSwitch& s : tree_)
-      if (s.children.empty()) ring.insert(ring.end(), s.members.begin(), s.members.end());
-    for (int d : ring) tier_.emplace(d, 0);
-    for (int t = 1; !ring.empty(); ++t) {
-      std::vector<int> next;
-      for (int d : ring)
-        for (int l : graph_.links_of(d)) {
-          const int other = graph_.other_end(l, d);
-          if (is_switch(other) && tier_.emplace(other, t).second) next.push_back(other);
-        }
-      ring = std::move(next);
-    }
-    for (int d : graph_.devices_of(DeviceKind::net_switch)) tier_.emplace(d, 0);
-    for (const auto& [d, t] : tier_) top_tier_ = std::max(top_tier_, t);
-  }
-
-  struct Machine {
-    std::string looks;
-    std::string lines[2];
-    std::map<std::string, int> compute;
-    int ports = 0;
-    double GBps = 0;
-  };
-
-  void describe_machines() {
-    machines_.resize(names_.size());
-    const DeviceKind ranks = graph_.compute_devices().empty() ? DeviceKind::cpu : graph_.device(graph_.compute_devices().front()).kind;
-    for (const Device& d : graph_.devices()) {
-      if (d.node < 0) continue;
-      Machine& m = machines_[static_cast<std::size_t>(d.node)];
-      if (d.kind == ranks) ++m.compute[d.kind == DeviceKind::core || d.name.empty() ? std::string(name_of(d.kind)) : d.name];
-      if (!d.port || (d.rail < 0 && has_rails())) continue;
-      ++m.ports;
-      m.GBps += d.port->bandwidth.gigabytes();
-    }
-    for (Machine& m : machines_) {
-      std::vector<std::string> parts;
-      for (const auto& [name, count] : m.compute) parts.push_back(fmt::format("{} x {}", count, name));
-      m.lines[0] = fmt::format("{}", fmt::join(parts, ", "));
-      if (m.ports > 0) m.lines[1] = fmt::format("{} x {:g} GB/s", m.ports, std::round(m.GBps / m.ports * 100) / 100);
-      m.looks = m.lines[0] + "; " + m.lines[1];
-    }
-  }
-
-  bool has_rails() {
-    if (!rails_) {
-      const auto devices = graph_.devices();
-      rails_ = std::any_of(devices.begin(), devices.end(), [](const Device& d) { return d.rail >= 0; });
-    }
-    return *rails_;
-  }
-
-  /// Equal words: drawn alike.
-  const std::string& looks_of(int entry) {
-    const auto it = looks_.find(entry);
-    if (it != looks_.end()) return it->second;
-    const SlurmSwitch& s = tree_[static_cast<std::size_t>(entry)];
-    std::map<std::string, int> parts;
-    for (int n : s.machines) ++parts[machines_[static_cast<std::size_t>(n)].looks];
-    for (int child : s.children) ++parts[looks_of(child)];
-    std::string text = fmt::format("({} and {} switches", s.members.size(), s.above.size());
-    for (const auto& [part, count] : parts) text += fmt::format(" {}x{}", count, part);
-    return looks_[entry] = text + ")";
-  }
-
   void forget() {
     boxes_.clear();
     rows_.clear();
@@ -152,36 +77,36 @@ class Drawing {
   // ---- boxes; x in columns from 0, rows: -1 shared NVSwitches, 0 machines, 1 + tier switches ----
 
   void place_everything() {
-    std::vector<bool> is_child(tree_.size(), false);
-    for (const SlurmSwitch& s : tree_)
+    std::vector<bool> is_child(parts_.tree.size(), false);
+    for (const SlurmSwitch& s : parts_.tree)
       for (int child : s.children) is_child[static_cast<std::size_t>(child)] = true;
     std::vector<int> roots;
-    for (std::size_t i = 0; i < tree_.size(); ++i)
+    for (std::size_t i = 0; i < parts_.tree.size(); ++i)
       if (!is_child[i]) roots.push_back(static_cast<int>(i));
     place_groups(roots);
     std::vector<int> alone;
-    std::vector<bool> has_switch(names_.size(), false);
-    for (const SlurmSwitch& s : tree_)
+    std::vector<bool> has_switch(parts_.names.size(), false);
+    for (const SlurmSwitch& s : parts_.tree)
       for (int n : s.machines) has_switch[static_cast<std::size_t>(n)] = true;
-    for (std::size_t n = 0; n < names_.size(); ++n)
+    for (std::size_t n = 0; n < parts_.names.size(); ++n)
       if (!has_switch[n]) alone.push_back(static_cast<int>(n));
     if (!alone.empty()) place_row(alone, columns_, 0, machine_places(alone));
     place_shared();
     // A switch that no way leads to from any machine.
     std::vector<int> lost;
-    for (const auto& [d, t] : tier_)
-      if (is_switch(d) && switch_box_[static_cast<std::size_t>(d)] < 0) lost.push_back(d);
+    for (const auto& [d, t] : parts_.tier)
+      if (parts_.is_switch(d) && switch_box_[static_cast<std::size_t>(d)] < 0) lost.push_back(d);
     if (!lost.empty()) place_switches(lost, 0, columns_);
   }
 
   /// The first ones of each look, and one box for the rest of it.
   void place_groups(const std::vector<int>& entries) {
     std::map<std::string, std::vector<int>> groups;
-    for (int e : entries) groups[looks_of(e)].push_back(e);
+    for (int e : entries) groups[parts_.looks[static_cast<std::size_t>(e)]].push_back(e);
     std::map<std::string, int> used;
     for (int e : entries) {
-      const auto& group = groups.at(looks_of(e));
-      const int index = used[looks_of(e)]++;
+      const auto& group = groups.at(parts_.looks[static_cast<std::size_t>(e)]);
+      const int index = used[parts_.looks[static_cast<std::size_t>(e)]]++;
       const int size = static_cast<int>(group.size());
       if (size <= keep_ || index < keep_ - 1) {
         place_group(e);
@@ -192,7 +117,7 @@ class Drawing {
   }
 
   void place_group(int entry) {
-    const SlurmSwitch& s = tree_[static_cast<std::size_t>(entry)];
+    const SlurmSwitch& s = parts_.tree[static_cast<std::size_t>(entry)];
     const double left = columns_;
     if (!s.children.empty()) place_groups(s.children);
     if (!s.machines.empty()) place_row(s.machines, left, 0, machine_places(s.machines));
@@ -215,10 +140,10 @@ class Drawing {
   }
 
   void add_machines(const std::vector<int>& members, double x) {
-    const Machine& first = machines_[static_cast<std::size_t>(members.front())];
+    const FabricParts::Machine& first = parts_.machines[static_cast<std::size_t>(members.front())];
     SvgBox box{.x = x, .height = kBoxHeight, .kind = DeviceKind::gpu, .is_folded = members.size() > 1};
     std::vector<std::string> names;
-    for (int n : members) names.push_back(names_[static_cast<std::size_t>(n)]);
+    for (int n : members) names.push_back(parts_.names[static_cast<std::size_t>(n)]);
     const std::string folded = fold_names(names);
     box.lines = {box.is_folded ? fmt::format("x {} more", members.size()) : names.front(), first.lines[0], first.lines[1]};
     if (box.lines[2].empty()) box.lines.pop_back();
@@ -230,7 +155,7 @@ class Drawing {
   /// Switches tier by tier, spread over `width` columns from `left` on; more columns where they need them.
   void place_switches(const std::vector<int>& members, double left, double width) {
     std::map<int, std::vector<int>> tiers;
-    for (int d : members) tiers[tier_.at(d)].push_back(d);
+    for (int d : members) tiers[parts_.tier.at(d)].push_back(d);
     for (const auto& [t, list] : tiers) {
       const int size = static_cast<int>(list.size());
       const int places = std::min(size, std::max(keep_, std::min(4, static_cast<int>(width))));
@@ -285,7 +210,7 @@ class Drawing {
     std::vector<int> switches;
     std::vector<int> open = entries;
     while (!open.empty()) {
-      const SlurmSwitch& s = tree_[static_cast<std::size_t>(open.back())];
+      const SlurmSwitch& s = parts_.tree[static_cast<std::size_t>(open.back())];
       open.pop_back();
       machines.insert(machines.end(), s.machines.begin(), s.machines.end());
       switches.insert(switches.end(), s.members.begin(), s.members.end());
@@ -298,7 +223,7 @@ class Drawing {
     add_machines(machines, x);
     boxes_.back().is_folded = true;
     std::map<int, std::vector<int>> tiers;
-    for (int d : switches) tiers[tier_.at(d)].push_back(d);
+    for (int d : switches) tiers[parts_.tier.at(d)].push_back(d);
     for (const auto& [t, list] : tiers) {
       add_switches(list, x, t + 1);
       boxes_.back().is_folded = true;
@@ -310,7 +235,7 @@ class Drawing {
   void place_shared() {
     std::map<std::vector<int>, std::vector<int>> domains;  // by the boxes of the machines
     for (int d = 0; d < graph_.device_count(); ++d) {
-      if (!is_shared(d)) continue;
+      if (!parts_.is_shared(d)) continue;
       std::set<int> boxes;
       for (int l : graph_.links_of(d))
         if (const int node = graph_.device(graph_.other_end(l, d)).node; node >= 0)
@@ -342,7 +267,7 @@ class Drawing {
 
   int box_of(int d) const {
     const int node = graph_.device(d).node;
-    return node >= 0 && !is_switch(d) ? machine_box_[static_cast<std::size_t>(node)] : switch_box_[static_cast<std::size_t>(d)];
+    return node >= 0 && !parts_.is_switch(d) ? machine_box_[static_cast<std::size_t>(node)] : switch_box_[static_cast<std::size_t>(d)];
   }
 
   void collect_wires() {
@@ -389,7 +314,7 @@ class Drawing {
     for (const Wire& w : wires_) {
       if (!is_level(w)) continue;
       if (hangs(w)) hanging_ = 70;
-      if (!hangs(w) && rows_[static_cast<std::size_t>(w.from)] == 1 + top_tier_) top_ = SvgPage::content_top(2) + 60;
+      if (!hangs(w) && rows_[static_cast<std::size_t>(w.from)] == 1 + parts_.top_tier) top_ = SvgPage::content_top(2) + 60;
     }
     for (std::size_t i = 0; i < boxes_.size(); ++i) {
       boxes_[i].x = kLeft + boxes_[i].x * kSlot;
@@ -410,7 +335,7 @@ class Drawing {
   }
 
   double y_of(int row) const { return top_ + kBoxHeight / 2 + kRow * (top_row() - row); }
-  int top_row() const { return tier_.empty() ? 0 : 1 + top_tier_; }
+  int top_row() const { return parts_.tier.empty() ? 0 : 1 + parts_.top_tier; }
 
   std::string path_of(const Wire& w) {
     const SvgBox& upper = box(w.from);
@@ -426,14 +351,15 @@ class Drawing {
     if (row < 0) return "shared switches";
     if (row == 0) return "machines";
     constexpr std::array<std::string_view, 3> kNames = {"leaf", "spine", "core"};
-    return top_tier_ < 3 ? fmt::format("{} switches", kNames[static_cast<std::size_t>(row - 1)]) : fmt::format("switches, tier {}", row);
+    return parts_.top_tier < 3 ? fmt::format("{} switches", kNames[static_cast<std::size_t>(row - 1)])
+                               : fmt::format("switches, tier {}", row);
   }
 
   int count_in(int row) const {
-    if (row == 0) return static_cast<int>(names_.size());
+    if (row == 0) return static_cast<int>(parts_.names.size());
     int count = 0;
-    for (int d = 0; row < 0 && d < graph_.device_count(); ++d) count += is_shared(d) ? 1 : 0;
-    for (const auto& [d, t] : tier_) count += row > 0 && t + 1 == row ? 1 : 0;
+    for (int d = 0; row < 0 && d < graph_.device_count(); ++d) count += parts_.is_shared(d) ? 1 : 0;
+    for (const auto& [d, t] : parts_.tier) count += row > 0 && t + 1 == row ? 1 : 0;
     return count;
   }
 
@@ -460,17 +386,17 @@ class Drawing {
     std::map<std::string, int> compute;
     int ports = 0;
     double GBps = 0;
-    for (const Machine& m : machines_) {
+    for (const FabricParts::Machine& m : parts_.machines) {
       for (const auto& [name, count] : m.compute) compute[name] += count;
       ports += m.ports;
       GBps += m.GBps;
     }
-    std::vector<std::string> parts = {fmt::format("{} machines", names_.size())};
+    std::vector<std::string> parts = {fmt::format("{} machines", parts_.names.size())};
     for (const auto& [name, count] : compute) parts.push_back(fmt::format("{} {}", count, name));
-    if (!tier_.empty()) parts.push_back(fmt::format("{} switches", tier_.size()));
+    if (!parts_.tier.empty()) parts.push_back(fmt::format("{} switches", parts_.tier.size()));
     std::vector<std::string> sums;
     if (ports > 0) sums.push_back(fmt::format("one direction: {} ports of the machines, {} GB/s", ports, rounded(GBps)));
-    for (int t = 1; t <= top_tier_; ++t) {
+    for (int t = 1; t <= parts_.top_tier; ++t) {
       const auto below = sums_.find({t - 1, t});
       const auto above = sums_.find({t, t + 1});
       if (below == sums_.end() || above == sums_.end() || above->second.second <= 0) continue;
@@ -480,19 +406,13 @@ class Drawing {
   }
 
   const Graph& graph_;
-  std::vector<SlurmSwitch> tree_;
-  std::vector<std::string> names_;
+  const FabricParts parts_;
   std::vector<int> switch_box_;
   std::vector<int> machine_box_;
-  std::vector<Machine> machines_;
-  std::map<int, int> tier_;  // of switches
-  std::map<int, std::string> looks_;
-  std::optional<bool> rails_;
   std::vector<SvgBox> boxes_;
   std::vector<int> rows_;
   std::vector<Wire> wires_;
   std::map<std::pair<int, int>, std::pair<long, double>> sums_;  // wires and GB/s between rows
-  int top_tier_ = 0;
   int keep_ = 8;
   int most_wires_ = 0;
   double columns_ = 0;

@@ -1,0 +1,1 @@
+// Nothing but its headers: their owner must have a source.
