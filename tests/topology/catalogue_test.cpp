@@ -62,7 +62,7 @@ constexpr std::string_view kNoLinks = "no link but PCIe";
 
 const std::map<std::string, Published>& published() {
   static const std::map<std::string, Published> table = {
-      {"atlas-800-a2", {8, 8, LinkKind::hccs, 196, "Huawei Atlas 800T A2: 392 GB/s both ways an NPU, seven links"}},
+      {"atlas-800-a2", {8, 8, LinkKind::hccs, 196, "seven HCCS links of 4 x 56 Gb/s an NPU, 392 GB/s both ways"}},
       {"atlas-900-pod", {8, 8, LinkKind::hccs, 90, "Ascend 910: three HCCS links of 30 GB/s"}},
       {"aws-g4dn", {8, 1, LinkKind::nvlink, 0, kNoLinks}},
       {"aws-p3dn", {8, 1, LinkKind::nvlink, 150, kNvlink}},
@@ -95,8 +95,8 @@ const std::map<std::string, Published>& published() {
       {"hgx-h200", {8, 8, LinkKind::nvlink, 450, kNvlink}},
       {"mi250x-4card", {4, 4, LinkKind::xgmi, 250, "github.com/ROCm/rccl topo_8p1h.xml: five wires of 50 GB/s to dies of other cards"}},
       {"mi250x-8gcd", {8, 4, LinkKind::xgmi, 350, "first die; github.com/ROCm/rccl topo_8p1h.xml: 4 + 2 + 1 wires of 50 GB/s"}},
-      {"mi300x-8", {8, 8, LinkKind::xgmi, 448, "AMD Instinct MI300X platform data sheet: 896 GB/s both ways"}},
-      {"mi325x-8", {8, 8, LinkKind::xgmi, 448, "AMD Instinct MI325X platform data sheet: 896 GB/s both ways"}},
+      {"mi300x-8", {8, 8, LinkKind::xgmi, 448, "wheelersnetwork.com/2024/01: seven links of 128 GB/s both ways"}},
+      {"mi325x-8", {8, 8, LinkKind::xgmi, 448, "github.com/stas00/ml-engineering: 64 x 7 GB/s each way, 896 both ways"}},
       {"mi355x-8",
        {8, 8, LinkKind::xgmi, 535.5, "AMD product page of MI355X, as ROCm's documentation has it: seven links of 153 GB/s both ways"}},
       {"pcie3-rtx2080tix2", {2, 0, LinkKind::nvlink, 50, "NVIDIA Turing white paper: TU102 two links, 100 GB/s both ways"}},
@@ -301,7 +301,7 @@ TEST(Catalogue, MatricesAreThePublishedOnesCellByCell) {
 }
 
 TEST(Catalogue, MatricesAreTheRecordedOnes) {
-  for (const char* name : {"dgx-1-v100", "polaris"}) {
+  for (const char* name : {"dgx-1-v100", "gcp-a4", "polaris"}) {
     EXPECT_EQ(describe_matrix(load(name)), read_text(peal::test::in_source("tests/golden/matrix_") + name + ".txt")) << name;
   }
 }
