@@ -64,11 +64,16 @@ function(peal_test_options target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# peal_test(NAME [ROOMS room...] [LIBRARIES target...] [LABELS label...] [TIMEOUT s])
+function(peal_crowded test)
+  set_property(TEST ${test} PROPERTY RESOURCE_LOCK cores)
+endfunction()
+
+# peal_test(NAME [CROWDED] [ROOMS room...] [LIBRARIES target...] [LABELS label...] [TIMEOUT s])
 # One GoogleTest program of every *_test.cpp in the current folder, run as one ctest test. LABELS: quick (unless said) or full.
+# CROWDED: it keeps every core busy; of such tests one runs at a time (peal_crowded), beside those that wait or compute on one core.
 # Its cases are written to test-results/NAME.xml, from which tools/count_tests.py counts them.
 function(peal_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "ROOMS;LIBRARIES;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "CROWDED" "TIMEOUT" "ROOMS;LIBRARIES;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
@@ -96,6 +101,9 @@ function(peal_test name)
   add_test(NAME ${name} COMMAND test_${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml)
   # What this host's table would choose is not what the tests expect.
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT PEAL_TUNING=off)
+  if(ARG_CROWDED)
+    peal_crowded(${name})
+  endif()
 endfunction()
 
 # peal_fuzz(NAME [ROOMS room...] [LIBRARIES target...])

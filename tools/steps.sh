@@ -43,6 +43,7 @@ configure() {
   local launcher=()
   if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+    export CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:-pch_defines,time_macros}" # what it asks for where headers are compiled once
   fi
   cmake --preset "$1" "${launcher[@]}"
 }

@@ -20,7 +20,9 @@ constexpr std::size_t kCheckBytes = 16;
 /// Finds accidents (a cut or mixed-up copy), not attackers: whoever can change the bytes holds the key.
 std::array<std::uint8_t, kCheckBytes> check_of(const UniqueId& id) {
   const std::string_view content(reinterpret_cast<const char*>(id.bytes.data()), kCheckAt);
-  const std::string words = net::WireWriter().u64(net::hash_text(content)).u64(net::hash_text(std::string(content) + "again")).bytes();
+  std::string again(content);
+  again += "again";
+  const std::string words = net::WireWriter().u64(net::hash_text(content)).u64(net::hash_text(again)).bytes();
   std::array<std::uint8_t, kCheckBytes> out{};
   std::memcpy(out.data(), words.data(), out.size());
   return out;

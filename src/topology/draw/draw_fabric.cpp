@@ -366,7 +366,7 @@ class Drawing {
   std::string counted(int row) const {
     std::string name = name_of_row(row);
     const int count = count_in(row);
-    if (count == 1 && row >= 0) name.resize(name.size() - (row > 0 ? 2 : 1));
+    if (count == 1 && row >= 0) name.erase(name.rfind(row > 0 ? "es" : "s"));
     return fmt::format("{} {}", count, name);
   }
 

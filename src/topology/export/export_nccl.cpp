@@ -404,8 +404,8 @@ class Export {
   std::string head() const {
     std::string text = title() + ", written by peal";
     for (const std::string& note : notes_) text += "\n  " + note;
-    for (std::size_t at = text.find("--"); at != std::string::npos; at = text.find("--", at)) text.replace(at, 2, "- ");
-    return "<!-- " + text + " -->\n";
+    for (std::size_t at = text.find("--"); at != std::string::npos; at = text.find("--", at)) text[at + 1] = ' ';
+    return fmt::format("<!-- {} -->\n", text);
   }
 
   const Graph& graph_;
