@@ -1,6 +1,8 @@
 // The worlds of the conformance suite: the same bodies run over every transport, by threads or by forked processes.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,8 +69,8 @@ void wait_until(const Board& board, const char* what, Done done, std::int64_t li
     if (spins < 64) continue;
     std::this_thread::yield();  // there may be fewer cores than ranks
     if (spins % 16 != 0) continue;
-    if (now_ns() > deadline) broken(std::string("deadline passed while waiting for ") + what);
-    if (board.is_failed.load() != 0) broken(std::string("another rank failed while this one waited for ") + what);
+    if (now_ns() > deadline) broken(fmt::format("deadline passed while waiting for {}", what));
+    if (board.is_failed.load() != 0) broken(fmt::format("another rank failed while this one waited for {}", what));
   }
 }
 
