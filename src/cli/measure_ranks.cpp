@@ -85,12 +85,16 @@ RankMeasurements arrange(comm::Core& core, const std::vector<double>& all) {
   found.latency_us.assign(n, std::vector<double>(n, 0));
   found.GBps = found.latency_us;
   std::map<std::string, int> index;
+  std::map<std::string, int> called;  // containers and cloned machines share a name: "vm", "vm (2)"
   for (std::size_t a = 0; a < n; ++a) {
     const bootstrap::Contact& contact = core.contact(static_cast<int>(a));
     const auto [it, is_new] = index.emplace(contact.host_identity, static_cast<int>(index.size()));
-    if (is_new) found.hosts.push_back(contact.host_name);
+    if (is_new) {
+      const int count = ++called[contact.host_name];
+      found.hosts.push_back(count == 1 ? contact.host_name : fmt::format("{} ({})", contact.host_name, count));
+    }
     found.host_index.push_back(it->second);
-    found.host_of.push_back(contact.host_name);
+    found.host_of.push_back(found.hosts[static_cast<std::size_t>(it->second)]);
     for (std::size_t b = 0; b < n; ++b) {
       const std::size_t lower = std::min(a, b), upper = std::max(a, b);
       if (a == b) continue;

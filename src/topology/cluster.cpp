@@ -114,7 +114,7 @@ Result<Graph> Cluster::graph(int max_devices) const {
                 total, max_devices);
   }
   Graph all;
-  all.title = fmt::format("{} x {}", copies_, machine_.title);
+  all.title = fmt::format("{} x {}{}", copies_, machine_.title, fabric_ ? fmt::format(", {}", fabric_->name()) : "");
   all.rank_kind = machine_.rank_kind;
   std::vector<std::vector<int>> ports(static_cast<std::size_t>(copies_));
   for (int n = 0; n < copies_; ++n) {

@@ -1,5 +1,6 @@
 """Jobs over several hosts: `peal run` in two and three network namespaces. Usage: multihost_test.py PATH_OF_PEAL"""
 
+import json
 import os
 import re
 import signal
@@ -133,6 +134,18 @@ class MultiHost(unittest.TestCase):
                 for collective in ("broadcast", "reduce"):
                     with self.subTest(algorithm=algorithm, collective=collective):
                         self.assert_good(self.ends(self.job(network, hosts, 6, [*self.bench(collective), "--algorithm", algorithm])))
+
+    def test_hosts_that_share_a_rack_are_found(self):
+        racks = [0, 1, 0, 1]
+        with Network(4, racks=racks) as network:
+            hosts = [f"192.168.77.{i + 1}" for i in range(4)]
+            results = self.ends(self.job(network, hosts, 4, [PEAL, "topo", "--measure", "--json", "-"]))
+            self.assert_good(results)
+            found = json.loads("".join(line.removeprefix("[0] ") for line in results[0][1].splitlines(True)))
+        self.assertEqual(found["racks"]["rack_of_host"], racks, found)
+        self.assertGreater(found["racks"]["between_us"], 300)
+        self.assertLess(found["racks"]["within_us"], 300)
+        self.assertEqual(len(set(found["hosts"])), 4)
 
     def test_the_interface_is_chosen_and_explained(self):
         with Network(2) as network:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 
 
@@ -27,9 +28,13 @@ def why_not():
 
 
 class Network:
-    """`count` hosts; host i has 192.168.77.(i+1) and fd00:77::(i+1) on eth0, 192.168.78.(i+1) on eth1."""
+    """`count` hosts; host i has 192.168.77.(i+1) and fd00:77::(i+1) on eth0, 192.168.78.(i+1) on eth1.
 
-    def __init__(self, count):
+    `racks`: the rack of each host, 0 or 1. The racks' bridges are then joined by a cable on which every frame of eth0 takes `cable_us` longer."""
+
+    def __init__(self, count, racks=None, cable_us=300):
+        self.racks = racks or [0] * count
+        self.cable_us = cable_us
         self.prefix = f"peal{os.getpid()}x{time.monotonic_ns() % 100000}"
         self.hosts = [f"{self.prefix}h{i}" for i in range(count)]
         self.made = []
@@ -49,17 +54,29 @@ class Network:
             ip("netns", "add", name)
             self.made.append(name)
             ip("-n", name, "link", "set", "lo", "up")
-        for net in (0, 1):
-            ip("-n", switch, "link", "add", f"br{net}", "type", "bridge")
-            ip("-n", switch, "link", "set", f"br{net}", "up")
+        bridges = ["br0", "br1"] + (["br0far"] if any(self.racks) else [])
+        for bridge in bridges:
+            ip("-n", switch, "link", "add", bridge, "type", "bridge")
+            ip("-n", switch, "link", "set", bridge, "up")
         for i, host in enumerate(self.hosts):
             for net in (0, 1):
                 ip("-n", switch, "link", "add", f"p{i}n{net}", "type", "veth", "peer", "name", f"eth{net}", "netns", host)
-                ip("-n", switch, "link", "set", f"p{i}n{net}", "master", f"br{net}", "up")
+                bridge = "br0far" if net == 0 and self.racks[i] else f"br{net}"
+                ip("-n", switch, "link", "set", f"p{i}n{net}", "master", bridge, "up")
                 ip("-n", host, "addr", "add", f"192.168.{77 + net}.{i + 1}/24", "dev", f"eth{net}")
                 if net == 0:
                     ip("-n", host, "addr", "add", f"fd00:77::{i + 1}/64", "dev", "eth0", "nodad")
                 ip("-n", host, "link", "set", f"eth{net}", "up")
+        if any(self.racks):
+            self._join(switch)
+
+    def _join(self, switch):
+        for end, bridge in (("near", "br0"), ("far", "br0far")):
+            ip("-n", switch, "link", "add", f"{end}-port", "type", "veth", "peer", "name", end)
+            ip("-n", switch, "link", "set", f"{end}-port", "master", bridge, "up")
+            ip("-n", switch, "link", "set", end, "up")
+        cable = [sys.executable, "-B", os.path.join(os.path.dirname(os.path.abspath(__file__)), "long_cable.py"), "near", "far", str(self.cable_us)]
+        self.processes.append(subprocess.Popen(["ip", "netns", "exec", switch, *cable], start_new_session=True))
 
     def start(self, host, command, environment=None):
         """A process on a host, in a group of its own, with its output as text in two pipes."""

@@ -350,6 +350,7 @@ class Drawing {
   std::string name_of_row(int row) const {
     if (row < 0) return "shared switches";
     if (row == 0) return "machines";
+    if (parts_.top_tier == 0) return "switches";
     constexpr std::array<std::string_view, 3> kNames = {"leaf", "spine", "core"};
     return parts_.top_tier < 3 ? fmt::format("{} switches", kNames[static_cast<std::size_t>(row - 1)])
                                : fmt::format("switches, tier {}", row);
@@ -375,10 +376,13 @@ class Drawing {
     for (int row : rows) page.add_text(24, y_of(row) + 4, counted(row));
     for (const auto& [pair, what] : sums_) {
       const auto& [wires, sum] = what;
-      const bool is_level = pair.first == pair.second;
-      const double y = is_level ? y_of(pair.first) + 18 : (y_of(pair.first) + y_of(pair.second)) / 2 + 4;
-      if (is_level && pair.first == 0) continue;
-      page.add_text(24, y, fmt::format("{}{} wires, {} GB/s", is_level ? "among them " : "", wires, rounded(sum)));
+      if (pair.first == pair.second) {  // beside the boxes, where the space is narrow
+        if (pair.first == 0) continue;
+        page.add_text(24, y_of(pair.first) + 20, fmt::format("among them {} wires,", wires));
+        page.add_text(24, y_of(pair.first) + 36, fmt::format("{} GB/s", rounded(sum)));
+      } else {
+        page.add_text(24, (y_of(pair.first) + y_of(pair.second)) / 2 + 4, fmt::format("{} wires, {} GB/s", wires, rounded(sum)));
+      }
     }
   }
 
