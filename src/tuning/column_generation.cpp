@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kTiny = 1e-9;
 constexpr double kMostWork = 3e8;  // additions of all proofs together
-constexpr int kMostPivots = 12000;
+constexpr int kMostPivots = 5000;
 constexpr double kPerturbation = 1e-6;  // of capacities, against ties that let the simplex walk in circles
 constexpr double kLeastSaving = 1e-7;   // of a shape that is worth a pivot
 constexpr double kSmoothing = 0.7;      // how much of the best prices so far is in those that shapes are made for

@@ -16,8 +16,10 @@ namespace {
 
 constexpr std::size_t kMostRings = 16;  // of equal shares
 constexpr int kTries = 400;             // packings a unit
+constexpr int kTriesBeforeMost = 40;    // before it is asked how much more there could be
 constexpr double kLeastGain = 1.005;    // over one ring
 constexpr double kEnough = 0.999;       // of the most; what rings of equal shares carry is enough from kEnoughOfEqual on
+constexpr double kNearlyEnough = 0.991;
 constexpr double kEnoughOfEqual = 0.99;
 constexpr double kLeastGainOfShares = 1.005;
 
@@ -31,14 +33,38 @@ std::vector<double> units_of(const Wiring& wiring) {
   return units;
 }
 
-/// The fullest of several packings, if it carries more than `rate`, which is then what it carries; the search ends at `bound`.
-Rings pack_most(const Wiring& wiring, double bound, double& rate) {
+/// The most that rings can carry, found when it is first asked for.
+class Most {
+ public:
+  explicit Most(const Wiring& wiring) : wiring_(wiring), bound_(rate_at_the_ends(wiring)) {}
+
+  const Mixture& mixture() {
+    if (is_found_) return mixture_;
+    is_found_ = true;
+    mixture_ = mix_rings(wiring_);
+    if (mixture_.bound > 0) bound_ = std::min(bound_, mixture_.bound);
+    return mixture_;
+  }
+  /// What is known of it so far.
+  double bound() const { return bound_; }
+
+ private:
+  const Wiring& wiring_;
+  double bound_;
+  bool is_found_ = false;
+  Mixture mixture_;
+};
+
+/// The fullest of several packings, if it carries more than `rate`, which is then what it carries.
+Rings pack_most(const Wiring& wiring, Most& most_of_all, double& rate) {
   Rings best;
   Shuffler shuffler;
+  int tries = 0;
   for (const double unit : units_of(wiring)) {
     RingPacking packing(wiring, unit);
     const std::size_t most = std::min(packing.most(), kMostRings);
-    for (int i = 0; i < kTries && rate < bound * (1 - 1e-6) && static_cast<double>(most) * unit > rate * (1 + 1e-6); ++i) {
+    for (int i = 0; i < kTries && rate < most_of_all.bound() * (1 - 1e-6) && static_cast<double>(most) * unit > rate * (1 + 1e-6); ++i) {
+      if (++tries == kTriesBeforeMost) most_of_all.mixture();
       Rings rings = packing.pack(shuffler, most, i % 2 == 0);
       const double found = static_cast<double>(rings.size()) * unit;
       if (rings.size() < 2 || found <= rate * (1 + 1e-6)) continue;
@@ -78,18 +104,22 @@ RingSet find_rings(const Wiring& wiring, const std::vector<std::int32_t>& ring) 
     alone.resize(static_cast<std::size_t>(wiring.ranks));
     std::iota(alone.begin(), alone.end(), 0);
   }
-  const Mixture mixture = mix_rings(wiring);
   double rate = kLeastGain * rate_of(wiring, {{std::move(alone)}, {}});
-  RingSet best{pack_most(wiring, mixture.total > 0 ? mixture.bound : rate_at_the_ends(wiring), rate), {}};
+  Most most(wiring);
+  RingSet best{pack_most(wiring, most, rate), {}};
+  if (rate >= most.bound() * (1 - 1e-6)) return best;
+  const Mixture& mixture = most.mixture();
   if (rate >= kEnoughOfEqual * mixture.total) return best;
-  const RingSet packed = best;
+  const Rings packed = best.rings;
   const double least = kLeastGainOfShares * rate;
-  for (std::int32_t shares = 2; shares <= kMostShares && rate < kEnough * mixture.total; ++shares) {
-    RingSet set = share_out(wiring, mixture, packed, shares, kEnough * mixture.total);
-    const double found = rate_of(wiring, set);
-    if (found <= std::max(least, rate * (1 + 1e-6))) continue;
-    rate = found;
-    best = std::move(set);
+  for (const double enough : {kEnough, kNearlyEnough}) {
+    for (std::int32_t shares = 2; shares * wiring.ranks <= kMostChunks && rate < enough * mixture.total; ++shares) {
+      RingSet set = share_out(wiring, mixture, packed, shares, enough * mixture.total);
+      const double found = rate_of(wiring, set);
+      if (found <= std::max(least, rate * (1 + 1e-6))) continue;
+      rate = found;
+      best = std::move(set);
+    }
   }
   if (std::adjacent_find(best.shares.begin(), best.shares.end(), std::not_equal_to<>()) == best.shares.end()) best.shares.clear();
   return best;

@@ -12,6 +12,7 @@ namespace peal::tuning {
 namespace {
 
 constexpr int kMostMends = 400;
+constexpr int kFills = 8;
 constexpr double kTiny = 1e-9;
 
 using Crossings = std::vector<std::pair<std::uint16_t, int>>;
@@ -106,22 +107,21 @@ class Rounding {
   std::vector<std::int32_t> shares_;
 };
 
-/// Each packed ring as often as it fits, then whatever else does. Empty where that is less than `shares`.
-RingSet fill(const Wiring& wiring, const RingSet& packed, std::int32_t shares, double rate) {
+/// Every ring as often as it fits, up to what `wanted` says, and then whatever else does. Empty where that is less than `shares`.
+RingSet fill(const Wiring& wiring, const Rings& rings, const std::vector<std::int32_t>& wanted, std::int32_t shares, double rate,
+             Shuffler& shuffler) {
   RingPacking packing(wiring, rate / shares);
-  RingSet set = packed;
-  set.shares.assign(set.rings.size(), 0);
+  RingSet set{rings, std::vector<std::int32_t>(rings.size(), 0)};
   std::int32_t left = shares;
   for (bool is_any = true; is_any && left > 0;) {
     is_any = false;
-    for (std::size_t k = 0; k < packed.rings.size() && left > 0; ++k) {
-      if (!packing.take(set.rings[k])) continue;
+    for (std::size_t k = 0; k < rings.size() && left > 0; ++k) {
+      if (set.shares[k] == wanted[k] || !packing.take(rings[k])) continue;
       ++set.shares[k];
       --left;
       is_any = true;
     }
   }
-  Shuffler shuffler;
   for (; left > 0; --left) {
     std::vector<std::int32_t> ring = packing.find(shuffler);
     if (ring.empty()) return {};
@@ -132,6 +132,11 @@ RingSet fill(const Wiring& wiring, const RingSet& packed, std::int32_t shares, d
     }
     set.rings.push_back(std::move(ring));
     set.shares.push_back(1);
+  }
+  for (std::size_t k = set.rings.size(); k-- > 0;) {
+    if (set.shares[k] > 0) continue;
+    set.rings.erase(set.rings.begin() + static_cast<std::ptrdiff_t>(k));
+    set.shares.erase(set.shares.begin() + static_cast<std::ptrdiff_t>(k));
   }
   return set;
 }
@@ -146,11 +151,23 @@ bool may_fit(const Wiring& wiring, const Mixture& mixture, std::int32_t shares, 
 
 }  // namespace
 
-RingSet share_out(const Wiring& wiring, const Mixture& mixture, const RingSet& packed, std::int32_t shares, double rate) {
-  RingSet set = Rounding(wiring, mixture, shares, rate).mended();
-  if (packed.rings.empty() || !may_fit(wiring, mixture, shares, rate)) return set;
-  RingSet filled = fill(wiring, packed, shares, rate);
-  return rate_of(wiring, filled) > rate_of(wiring, set) ? filled : set;
+RingSet share_out(const Wiring& wiring, const Mixture& mixture, const Rings& packed, std::int32_t shares, double rate) {
+  RingSet best = Rounding(wiring, mixture, shares, rate).mended();
+  double most = rate_of(wiring, best);
+  if (most >= rate * (1 - kTiny) || !may_fit(wiring, mixture, shares, rate)) return best;
+  Shuffler shuffler;
+  const auto take = [&](const Rings& rings, const std::vector<std::int32_t>& wanted) {
+    RingSet filled = fill(wiring, rings, wanted, shares, rate, shuffler);
+    const double found = rate_of(wiring, filled);
+    if (found <= most) return;
+    most = found;
+    best = std::move(filled);
+  };
+  std::vector<std::int32_t> whole;
+  for (const double each : mixture.rates) whole.push_back(static_cast<std::int32_t>(each * shares / mixture.total + 1e-6));
+  take(packed, std::vector<std::int32_t>(packed.size(), shares));
+  for (int i = 0; i < kFills && most < rate * (1 - kTiny); ++i) take(mixture.shapes, whole);
+  return best;
 }
 
 }  // namespace peal::tuning

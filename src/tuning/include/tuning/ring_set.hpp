@@ -16,7 +16,7 @@ struct RingSet {
   std::int32_t all_shares() const;
 };
 
-inline constexpr std::int32_t kMostShares = 64;  ///< of a set that was searched for
+inline constexpr std::int32_t kMostChunks = 512;  ///< shares of a set that was searched for, times ranks: chunks of an all_reduce
 
 /// Orders of the ranks of one node that together move more than `ring` alone (empty: rank order). Empty where one ring is as good. Equal
 /// shares where these come near the most that rings can carry, else the fewest shares that do. A search with a limit and without chance:
