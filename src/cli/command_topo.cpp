@@ -16,6 +16,7 @@
 #include <topology/machine.hpp>
 #include <tuning/placement.hpp>
 #include <tuning/ring_report.hpp>
+#include <tuning/tree_report.hpp>
 
 namespace peal::cli {
 
@@ -25,7 +26,7 @@ constexpr int kMostSpelledOut = 1 << 17;  // devices
 
 struct TopoWords {
   ClusterWords cluster;
-  bool matrix = false, links = false, rings = false, measure = false;
+  bool matrix = false, links = false, rings = false, trees = false, measure = false;
   std::string svg, form, json;
   int ranks = 0;
 };
@@ -50,19 +51,25 @@ Result<std::string> exported(const topology::Cluster& cluster, const TopoWords& 
 
 Status check_form(const TopoWords& words) {
   if (words.ranks < 0) return fail(ErrorCode::invalid_argument, "--ranks {} is no number of ranks; give 1 or more", words.ranks);
-  if (words.ranks > 0 && words.form != "sbatch" && !words.rings)
-    return fail(ErrorCode::invalid_argument, "--ranks says how large a job is: give it with --export sbatch or --rings");
+  if (words.ranks > 0 && words.form != "sbatch" && !words.rings && !words.trees)
+    return fail(ErrorCode::invalid_argument, "--ranks says how large a job is: give it with --export sbatch, --rings or --trees");
   if (words.form.empty() || std::find(kForms.begin(), kForms.end(), words.form) != kForms.end()) return {};
   const std::string_view near = nearest(words.form, kForms.data(), kForms.size());
   return fail(ErrorCode::invalid_argument, "there is no export form \"{}\"{}; type one of {}", words.form,
               near.empty() ? std::string() : fmt::format(", did you mean {}?", near), fmt::join(kForms, ", "));
 }
 
-Result<int> show_rings(const topology::Cluster& cluster, const TopoWords& words) {
+Result<int> show_shapes(const topology::Cluster& cluster, const TopoWords& words) {
   const int ranks = words.ranks > 0 ? words.ranks : cluster.ranks();
   if (ranks > cluster.ranks()) return fail(ErrorCode::invalid_argument, "--ranks {}: there are places for {} only", ranks, cluster.ranks());
   const std::vector<int> devices = tuning::spread(cluster, ranks);
   const topology::Resources resources(cluster);
+  if (words.trees) {
+    PEAL_ASSIGN(const tuning::TreeReport report, tuning::report_trees(resources, devices, 0));
+    if (!words.json.empty()) PEAL_TRY(write_output(words.json, tuning::trees_json(resources, devices, report) + "\n"));
+    if (words.json != "-") PEAL_TRY(write_output("-", tuning::describe_trees(resources, devices, report)));
+    return 0;
+  }
   PEAL_ASSIGN(const tuning::RingReport report, tuning::report_rings(resources, devices));
   if (!words.json.empty()) PEAL_TRY(write_output(words.json, tuning::rings_json(resources, devices, report) + "\n"));
   if (words.json != "-") PEAL_TRY(write_output("-", tuning::describe_rings(resources, devices, report)));
@@ -95,7 +102,7 @@ Result<int> show(const TopoWords& words) {
     if (job.size > 1) return show_pairs(words, job);
   }
   PEAL_ASSIGN(const topology::Cluster cluster, words.measure ? measured_host(words) : cluster_of(words.cluster));
-  if (words.rings) return show_rings(cluster, words);
+  if (words.rings || words.trees) return show_shapes(cluster, words);
   const std::string fabric = topology::describe_fabric(cluster);
   const bool is_plain = !words.matrix && !words.links && words.svg.empty() && words.json.empty() && words.form.empty();
   // Machines that are alike are described once.
@@ -170,6 +177,8 @@ void add_topo(CLI::App& app, Action& action) {
   command->add_flag("--matrix", words->matrix, "Path classes between devices, as nvidia-smi topo -m prints them");
   command->add_flag("--links", words->links, "One line a link: kind, count, GB/s, latency, source");
   command->add_flag("--rings", words->rings, "The rings that ranks take, what they carry, and the most that any rings could");
+  command->add_flag("--trees", words->trees,
+                    "The trees from the first rank that carry the most together, and the proof that none carry more");
   command->add_flag("--measure", words->measure,
                     "Measure cores, memory and loopback of this host; under peal run: every pair of ranks, and which hosts share a rack");
   command->add_option("--svg", words->svg, "Draw into a file, or - for standard output: one machine, or a cluster and its fabric");
@@ -182,7 +191,8 @@ void add_topo(CLI::App& app, Action& action) {
                       "sbatch: a batch script for a job of --ranks\n"
                       "nvlink-status: as nvidia-smi nvlink --status prints it\n"
                       "dot: Graphviz; yaml: Peal's own form");
-  command->add_option("--ranks", words->ranks, "Ranks of --rings, or of the job of --export sbatch (default: all of the cluster)");
+  command->add_option("--ranks", words->ranks,
+                      "Ranks of --rings or --trees, or of the job of --export sbatch (default: all of the cluster)");
   command->add_option("--json", words->json, "Write devices and links as JSON to a file, or - for standard output");
   command->callback([words, &action] { action = [words] { return show(*words); }; });
 }

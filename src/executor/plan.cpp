@@ -72,7 +72,9 @@ void Binding::bind(const Plan& plan, const Shape& shape) {
     const schedule::ExtentTable& like = scratch_like_input_ ? input : output;
     const std::uint64_t largest = scratch_like_input_ ? largest_in : largest_out;
     scratch_chunks_ = like.layout().chunks();
-    scratch_stride_ = compact_ ? largest : like.total();
+    scratch_width_ = layouts.scratch_width;
+    scratch_room_ = largest;
+    scratch_stride_ = compact_ ? static_cast<std::uint64_t>(scratch_width_) * largest : like.total();
     scratch_bytes_ = static_cast<std::uint64_t>(layouts.scratch_copies) * scratch_stride_ * shape.element_bytes;
   }
   if (plan.wide_partials)

@@ -6,13 +6,16 @@
 //     ring 3: 0 -> 3 -> 2 -> 1 -> 0        the fourth
 //
 // One ring sends by one of a rank's ways out. Where ranks have several (GPUs wired to each other as a cube mesh or all to all, one network
-// card each), as many rings as there are disjoint ones send by all of them: K rings of Patarasuk and Yuan (build_ring.cpp), each for a
-// K-th of the data, in as many steps as one ring and with as many bytes. So do NCCL's channels: Jeaugey, "NCCL 2.0" (GTC 2017). The orders
+// card each), as many rings as there are disjoint ones send by all of them: K rings of Patarasuk and Yuan (build_ring.cpp), each for its
+// share of the data, in as many steps as one ring and with as many bytes. So do NCCL's channels: Jeaugey, "NCCL 2.0" (GTC 2017). The orders
 // are part of the placement; that they are disjoint is for who makes them, any orders are right.
-// Block b is chunks K b to K b + K - 1. One strand a ring, two slots a channel once lowered with fusion, as in the ring. Rings that share
-// an edge take different channels there.
+// Wires of unlike width are full when rings carry unlike shares. A share is a number of chunks: where the shares sum up to S, a block is S
+// chunks, ring k has its share of them behind those of the rings before it, and a message carries all of these, so that rings of small
+// shares send short messages as often as those of large ones send long ones. Equal shares are one chunk each. One strand a ring, two slots
+// a channel once lowered with fusion, as in the ring. Rings that share an edge take different channels there.
 #include <algorithm>
 #include <base/names.hpp>
+#include <numeric>
 
 #include "build_algorithms.hpp"
 #include "cost_of_groups.hpp"
@@ -51,52 +54,75 @@ std::vector<std::uint8_t> channels_of(const Request& request) {
   return channels;
 }
 
+/// The chunks of every block that a ring carries.
+struct Part {
+  std::int32_t first = 0;
+  std::int32_t width = 1;
+};
+std::int32_t share_of(const Request& request, std::int32_t ring) {
+  return request.placement.shares.empty() ? 1 : request.placement.shares[static_cast<std::size_t>(ring)];
+}
+std::int32_t shares_of(const Request& request) {
+  const std::vector<std::int32_t>& shares = request.placement.shares;
+  return shares.empty() ? rings_of(request) : std::accumulate(shares.begin(), shares.end(), 0);
+}
+std::vector<Part> parts_of(const Request& request) {
+  std::vector<Part> parts;
+  std::int32_t first = 0;
+  for (std::int32_t k = 0; k < rings_of(request); ++k) {
+    parts.push_back({first, share_of(request, k)});
+    first += parts.back().width;
+  }
+  return parts;
+}
+
 std::string name_of_ring(std::int32_t ring) { return fmt::format("ring {}", ring); }
 
-/// body(strand, ring number, its order, this rank's seat on it) for every ring.
+/// body(strand, its part of every block, its order, this rank's seat on it) for every ring.
 template <class Body>
 void each_ring(const Request& request, std::int32_t rank, RankBuilder& builder, Body&& body) {
   const std::vector<std::uint8_t> channels = channels_of(request);
+  const std::vector<Part> parts = parts_of(request);
   for (std::int32_t k = 0; k < rings_of(request); ++k) {
     const RingOrder ring = order_of(request, k);
     StrandBuilder strand = builder.strand(name_of_ring(k));
-    body(strand, k, ring, seat_of(ring, rank, channels[static_cast<std::size_t>(k)]));
+    body(strand, parts[static_cast<std::size_t>(k)], ring, seat_of(ring, rank, channels[static_cast<std::size_t>(k)]));
   }
 }
 
 // Every ring's part of ranks' blocks: numbered by rank, whatever the ring's order.
-RingChunks parts_of_blocks(const RingOrder& ring, std::int32_t k, std::int32_t rings) {
-  const std::int32_t n = ring.size();
-  RingChunks chunks = RingChunks::in_order(n, k);
-  chunks.stride = rings;
+RingChunks parts_of_blocks(const RingOrder& ring, Part part, std::int32_t shares) {
+  RingChunks chunks = RingChunks::in_order(ring.size(), part.first);
+  chunks.stride = shares;
   if (!ring.is_rank_order()) {
     std::vector<std::int32_t> numbers;
-    for (std::int32_t p = 0; p < n; ++p) numbers.push_back(rings * ring.rank_at(p) + k);
+    for (std::int32_t p = 0; p < ring.size(); ++p) numbers.push_back(shares * ring.rank_at(p) + part.first);
     chunks = RingChunks::numbered(std::move(numbers));
   }
-  chunks.scratch_base = k * rings * n;
+  chunks.width = part.width;
   return chunks;
 }
 
-Layouts all_reduce_layouts(const Request& request) { return standard_layouts(request, rings_of(request) * request.ranks); }
-Layouts gather_layouts(const Request& request) { return standard_layouts(request, rings_of(request)); }
+Layouts all_reduce_layouts(const Request& request) { return standard_layouts(request, shares_of(request) * request.ranks); }
+Layouts gather_layouts(const Request& request) { return standard_layouts(request, shares_of(request)); }
 Layouts reduce_layouts(const Request& request) {
   Layouts layouts = gather_layouts(request);
   layouts.scratch_copies = request.ranks > 2 ? 1 : 0;
   return layouts;
 }
-// Room for one partial sum on its way in each ring.
+// Room for one partial sum on its way in each ring: together one block.
 Layouts partial_sum_layouts(const Request& request) {
   Layouts layouts = gather_layouts(request);
   layouts.scratch_like_input = true;
   layouts.scratch_is_compact = true;
-  layouts.scratch_copies = request.ranks > 2 ? rings_of(request) : 0;
+  layouts.scratch_width = shares_of(request);
+  layouts.scratch_copies = request.ranks > 2 ? 1 : 0;
   return layouts;
 }
 
 void build_all_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
-  each_ring(request, rank, builder, [&](StrandBuilder& strand, std::int32_t k, const RingOrder&, const RingSeat& seat) {
-    const RingChunks chunks = RingChunks::in_order(request.ranks, k * request.ranks);
+  each_ring(request, rank, builder, [&](StrandBuilder& strand, Part part, const RingOrder&, const RingSeat& seat) {
+    const RingChunks chunks = RingChunks::in_order(request.ranks, part.first * request.ranks, part.width);
     const Ref mine = chunks.at(seat.position).in(kOutput);
     ring_reduce_scatter(strand, seat, chunks, kInput, kOutput, mine, true);
     ring_all_gather(strand, seat, chunks, mine, kOutput);
@@ -104,31 +130,33 @@ void build_all_reduce(const Request& request, std::int32_t rank, RankBuilder& bu
 }
 
 void build_reduce_scatter(const Request& request, std::int32_t rank, RankBuilder& builder) {
-  each_ring(request, rank, builder, [&](StrandBuilder& strand, std::int32_t k, const RingOrder& ring, const RingSeat& seat) {
-    ring_reduce_scatter(strand, seat, parts_of_blocks(ring, k, rings_of(request)), kInput, kScratch, output(k), true);
+  each_ring(request, rank, builder, [&](StrandBuilder& strand, Part part, const RingOrder& ring, const RingSeat& seat) {
+    ring_reduce_scatter(strand, seat, parts_of_blocks(ring, part, shares_of(request)), kInput, kScratch, output(part.first, part.width),
+                        true);
   });
 }
 
 void build_all_gather(const Request& request, std::int32_t rank, RankBuilder& builder) {
-  const std::int32_t rings = rings_of(request);
-  if (!request.in_place) builder.strand("copy").copy(output(rings * rank, rings), input(0, rings));
-  each_ring(request, rank, builder, [&](StrandBuilder& strand, std::int32_t k, const RingOrder& ring, const RingSeat& seat) {
-    ring_all_gather(strand, seat, parts_of_blocks(ring, k, rings), input(k), kOutput);
+  const std::int32_t shares = shares_of(request);
+  if (!request.in_place) builder.strand("copy").copy(output(shares * rank, shares), input(0, shares));
+  each_ring(request, rank, builder, [&](StrandBuilder& strand, Part part, const RingOrder& ring, const RingSeat& seat) {
+    ring_all_gather(strand, seat, parts_of_blocks(ring, part, shares), input(part.first, part.width), kOutput);
   });
 }
 
 // A chain from the root on every ring.
 void build_broadcast(const Request& request, std::int32_t rank, RankBuilder& builder) {
-  if (rank == request.root && !request.in_place) builder.strand("copy").copy(output(0, rings_of(request)), input(0, rings_of(request)));
-  each_ring(request, rank, builder, [&](StrandBuilder& strand, std::int32_t k, const RingOrder& ring, const RingSeat& seat) {
-    ring_broadcast(strand, seat, ring.position_of(request.root), input(k), output(k));
+  if (rank == request.root && !request.in_place) builder.strand("copy").copy(output(0, shares_of(request)), input(0, shares_of(request)));
+  each_ring(request, rank, builder, [&](StrandBuilder& strand, Part part, const RingOrder& ring, const RingSeat& seat) {
+    ring_broadcast(strand, seat, ring.position_of(request.root), input(part.first, part.width), output(part.first, part.width));
   });
 }
 
 // A chain to the root on every ring.
 void build_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
-  each_ring(request, rank, builder, [&](StrandBuilder& strand, std::int32_t k, const RingOrder& ring, const RingSeat& seat) {
-    ring_reduce(strand, seat, ring.position_of(request.root), input(k), scratch(k), output(k));
+  each_ring(request, rank, builder, [&](StrandBuilder& strand, Part part, const RingOrder& ring, const RingSeat& seat) {
+    ring_reduce(strand, seat, ring.position_of(request.root), input(part.first, part.width), scratch(part.first, part.width),
+                output(part.first, part.width));
   });
 }
 
@@ -136,13 +164,17 @@ void build_reduce(const Request& request, std::int32_t rank, RankBuilder& builde
 // out of it (reduce).
 struct Ways {
   double all[2] = {0, 0};
-  double most[2] = {0, 0};  ///< of one rank
+  double most[2] = {0, 0};       ///< of one rank
+  double all_moved[2] = {0, 0};  ///< the same in shares of the data
+  double most_moved[2] = {0, 0};
   double share(int level) const { return all[level] / (all[0] + all[1]); }
+  double moved_share(int level) const { return all_moved[level] / (all_moved[0] + all_moved[1]); }
 };
 Ways ways_of(const Request& request) {
   Ways ways;
-  std::vector<double> of_rank[2];
-  for (std::vector<double>& each : of_rank) each.assign(static_cast<std::size_t>(request.ranks), 0);
+  const auto ranks = static_cast<std::size_t>(request.ranks);
+  std::vector<double> of_rank[2], moved[2];
+  for (auto* const each : {&of_rank[0], &of_rank[1], &moved[0], &moved[1]}) each->assign(ranks, 0);
   for (std::int32_t k = 0; k < rings_of(request); ++k) {
     const RingOrder ring = order_of(request, k);
     const std::int32_t root = has_root(request.collective) ? ring.position_of(request.root) : -1;
@@ -150,14 +182,17 @@ Ways ways_of(const Request& request) {
     for (std::int32_t p = 0; p < request.ranks; ++p) {
       if (p == left_out) continue;
       const int level = group_of(request, ring.rank_at(p)) != group_of(request, ring.rank_at(p + 1)) ? 1 : 0;
+      const auto rank = static_cast<std::size_t>(ring.rank_at(p));
       ways.all[level] += 1;
-      ways.most[level] = std::max(ways.most[level], ++of_rank[level][static_cast<std::size_t>(ring.rank_at(p))]);
+      ways.all_moved[level] += share_of(request, k);
+      ways.most[level] = std::max(ways.most[level], ++of_rank[level][rank]);
+      ways.most_moved[level] = std::max(ways.most_moved[level], moved[level][rank] += share_of(request, k));
     }
   }
   return ways;
 }
 
-// What `steps` steps cost in which every rank sends a K-th of one n-th on each ring: of a rank's ways the more of one kind make it the
+// What `steps` steps cost in which every rank sends each ring's share of one n-th: of a rank's ways the more of one kind make it the
 // busiest.
 CostTerms rings_cost(const Request& request, double steps) {
   const double n = request.ranks;
@@ -165,8 +200,8 @@ CostTerms rings_cost(const Request& request, double steps) {
   CostTerms cost;
   cost.both_levels_at_once = true;
   for (int level = 0; level < 2; ++level)
-    cost.level[level] = {steps * ways.share(level), steps * ways.most[level], steps / n * ways.most[level] / rings_of(request),
-                         steps / n * ways.share(level)};
+    cost.level[level] = {steps * ways.share(level), steps * ways.most[level], steps / n * ways.most_moved[level] / shares_of(request),
+                         steps / n * ways.moved_share(level)};
   return cost;
 }
 
@@ -191,16 +226,18 @@ CostTerms all_gather_cost(const Request& request) {
   return cost;
 }
 
-// Every rank but the last of a chain sends its part once; the chains' parts pass behind one another.
+// Every rank but the last of a chain sends its part once; the chains' parts pass behind one another, the largest last.
 CostTerms chains_cost(const Request& request) {
-  const double rings = rings_of(request);
+  const double shares = shares_of(request);
+  double largest = 1;
+  for (const std::int32_t share : request.placement.shares) largest = std::max<double>(largest, share);
   const Ways ways = ways_of(request);
   CostTerms cost;
   cost.both_levels_at_once = true;
   for (int level = 0; level < 2; ++level) {
     if (ways.all[level] == 0) continue;
     const double rounds = (request.ranks - 1) * ways.share(level);
-    cost.level[level] = {rounds, ways.most[level], ways.most[level] / rings, (rings - 1 + rounds) / rings};
+    cost.level[level] = {rounds, ways.most[level], ways.most_moved[level] / shares, (shares - largest + rounds * largest) / shares};
   }
   cost.pipelined = true;
   const bool reduces_data = has_reduction(request.collective);

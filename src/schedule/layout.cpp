@@ -71,13 +71,17 @@ Extent Extents::chunk(std::uint16_t buffer, std::int32_t index) const {
   const std::int32_t chunks = shape.layout().chunks();
   const auto copy = static_cast<std::uint64_t>(index / chunks);
   const Extent like = shape.chunk(index % chunks);
-  if (layouts.scratch_is_compact) return {copy * shape.largest_chunk(), like.count};
+  if (layouts.scratch_is_compact) {
+    const auto width = static_cast<std::uint64_t>(layouts.scratch_width);
+    return {(copy * width + static_cast<std::uint64_t>(index % chunks) % width) * shape.largest_chunk(), like.count};
+  }
   return {copy * shape.total() + like.offset, like.count};
 }
 
 std::uint64_t Extents::scratch_elements() const {
   const ExtentTable& shape = layouts.scratch_like_input ? input : output;
-  return static_cast<std::uint64_t>(layouts.scratch_copies) * (layouts.scratch_is_compact ? shape.largest_chunk() : shape.total());
+  const auto width = static_cast<std::uint64_t>(layouts.scratch_width);
+  return static_cast<std::uint64_t>(layouts.scratch_copies) * (layouts.scratch_is_compact ? width * shape.largest_chunk() : shape.total());
 }
 
 std::uint64_t Extents::largest_chunk() const { return std::max(input.largest_chunk(), output.largest_chunk()); }

@@ -18,6 +18,7 @@ std::vector<Algorithm> all_algorithms() {
 }
 
 constexpr std::size_t kMostRings = 64;
+constexpr std::int32_t kMostShares = 4096;  // of all rings together
 
 // Alone, a rank's result is its own contribution. Reductions copy in place too: premul_sum scales on the way.
 void build_alone(const Request& request, RankBuilder& builder) {
@@ -38,6 +39,20 @@ Status check_ring(const Request& request, const std::vector<std::int32_t>& ring)
       return fail(ErrorCode::invalid_argument, "the ring names rank {} twice or not below {}; name every rank once", rank, request.ranks);
     seen[static_cast<std::size_t>(rank)] = true;
   }
+  return {};
+}
+
+Status check_shares(const Placement& placement) {
+  if (placement.shares.empty()) return {};
+  if (placement.shares.size() != placement.rings.size())
+    return fail(ErrorCode::invalid_argument, "the placement gives {} rings {} shares; give each one", placement.rings.size(),
+                placement.shares.size());
+  std::int64_t all = 0;
+  for (const std::int32_t share : placement.shares) {
+    if (share < 1) return fail(ErrorCode::invalid_argument, "a ring has the share {}; give 1 or more", share);
+    all += share;
+  }
+  if (all > kMostShares) return fail(ErrorCode::invalid_argument, "rings have {} shares together; give at most {}", all, kMostShares);
   return {};
 }
 
@@ -72,6 +87,7 @@ Status check_request(const Request& request) {
   if (request.placement.rings.size() > kMostRings)
     return fail(ErrorCode::invalid_argument, "the placement has {} rings; give at most {}", request.placement.rings.size(), kMostRings);
   for (const std::vector<std::int32_t>& ring : request.placement.rings) PEAL_TRY(check_ring(request, ring));
+  PEAL_TRY(check_shares(request.placement));
   return check_groups(request);
 }
 

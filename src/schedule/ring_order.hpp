@@ -72,8 +72,8 @@ struct ChunkPlace {
   Chunks in(BufferId buffer) const { return chunks_of(buffer, first + (buffer == kScratch ? scratch_base : 0), width).by(step); }
 };
 
-/// Which chunks belong to a ring position: `width` chunks from base + stride * position, all of them in one block of |stride| * size
-/// (so that a walk along the ring is a loop of constant steps); or, where `numbers` are given, from numbers[position], moved by
+/// Which chunks belong to a ring position: `width` chunks from base + stride * position (where all of them are in one block of
+/// |stride| * size, a walk along the ring is a loop of constant steps); or, where `numbers` are given, from numbers[position], moved by
 /// `outer_step` in each iteration of a loop around the walk.
 struct RingChunks {
   std::int32_t size = 1;
@@ -85,7 +85,7 @@ struct RingChunks {
   std::int32_t scratch_base = 0;
   std::int32_t outer_modulus = 0;  ///< of the moves by outer_step
 
-  /// Ring position p owns `width` chunks from base + width * p; base is a multiple of size * width.
+  /// Ring position p owns `width` chunks from base + width * p.
   static RingChunks in_order(std::int32_t size, std::int32_t base = 0, std::int32_t width = 1) {
     return {size, base, width, width, {}, 0, 0, 0};
   }
@@ -100,11 +100,16 @@ struct RingChunks {
     return {numbers[static_cast<std::size_t>(p)], width, outer_step, outer_modulus, scratch_base};
   }
 
+  bool is_in_one_block() const {
+    const std::int32_t within = base % (std::abs(stride) * size);
+    return stride > 0 ? within < stride : within >= std::abs(stride) * (size - 1);
+  }
+
   /// body(place) for the chunks of `first`, `first` - 1, ... : `times` positions, as one loop where that is possible.
   template <class Body>
   void backwards(StrandBuilder& strand, std::int32_t first, std::int32_t times, Body&& body) const {
     if (times <= 0) return;
-    if (numbers.empty() && times > 1) {
+    if (numbers.empty() && times > 1 && is_in_one_block()) {
       ChunkPlace place = at(first);
       place.step = -stride;
       place.modulus = std::abs(stride) * size;

@@ -14,7 +14,8 @@ Memory::Memory(const Request& request, const Layouts& layouts, std::int32_t piec
   const auto input = static_cast<std::size_t>(layouts.input.chunks());
   const auto output = static_cast<std::size_t>(layouts.output.chunks());
   const auto copies = static_cast<std::size_t>(layouts.scratch_copies);
-  const std::size_t scratch = layouts.scratch_is_compact ? copies : copies * static_cast<std::size_t>(layouts.shape().chunks());
+  const std::size_t scratch =
+      copies * static_cast<std::size_t>(layouts.scratch_is_compact ? layouts.scratch_width : layouts.shape().chunks());
   begin_[kOutput] = input;
   begin_[kScratch] = input + output;
   begin_[kWideOutput] = begin_[kScratch] + scratch;
@@ -48,7 +49,10 @@ Place Memory::place(std::int32_t rank, BufferId buffer, std::int32_t index) cons
   ref.first = index;
   ref = alias_of(request_, layouts_, rank, ref);
   at.is_compact = (buffer == kScratch || buffer == kWideScratch) && layouts_.scratch_is_compact;
-  if (at.is_compact) ref.first /= layouts_.shape().chunks();
+  if (at.is_compact) {
+    const std::int32_t chunks = layouts_.shape().chunks();
+    ref.first = ref.first / chunks * layouts_.scratch_width + ref.first % chunks % layouts_.scratch_width;
+  }
   at.cell = (static_cast<std::size_t>(rank) * per_rank_ + begin_[ref.buffer] + static_cast<std::size_t>(ref.first)) *
             static_cast<std::size_t>(pieces_);
   return at;

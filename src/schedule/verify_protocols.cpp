@@ -34,6 +34,7 @@ bool is_right_on_few(const Algorithm& algorithm, const Request& request, const V
         std::vector<std::int32_t> there(static_cast<std::size_t>(ranks));
         std::iota(there.begin(), there.end(), 0);
         few.placement.rings = {there, {there.rbegin(), there.rend()}};
+        if (!request.placement.shares.empty()) few.placement.shares = {1, 2};
       }
       if (!algorithm.supports(few)) continue;
       was_asked = true;
@@ -46,10 +47,10 @@ bool is_right_on_few(const Algorithm& algorithm, const Request& request, const V
 bool is_right_remembered(const Algorithm& algorithm, const Request& request, const VerifyOptions& options) {
   if (request.ranks <= kFewRanks) return is_right(algorithm, request, options);
   static std::mutex mutex;
-  static std::map<std::tuple<const Algorithm*, bool, std::int32_t, bool, bool, bool, Protocol, bool, bool>, bool> known;
+  static std::map<std::tuple<const Algorithm*, bool, std::int32_t, bool, bool, bool, bool, Protocol, bool, bool>, bool> known;
   const auto key =
       std::make_tuple(&algorithm, request.in_place, request.radix, !request.placement.group.empty(), !request.placement.rings.empty(),
-                      request.wide_partials, options.protocol, options.shows, options.answers);
+                      !request.placement.shares.empty(), request.wide_partials, options.protocol, options.shows, options.answers);
   const std::lock_guard lock(mutex);
   const auto at = known.find(key);
   if (at != known.end()) return at->second;

@@ -2,6 +2,7 @@
 #include <map>
 #include <tuning/environment.hpp>
 #include <tuning/placement.hpp>
+#include <tuning/ring_set.hpp>
 
 namespace peal::tuning {
 
@@ -240,8 +241,14 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
     environment.placement.rings = host_rings(environment.placement, environment.ranks);
   } else {
     environment.wiring = wiring_of(resources, device_of_rank);
-    environment.placement.rings = environment.nodes == 1 ? find_rings(environment.wiring, environment.placement.ring)
-                                                         : rail_rings(environment.placement, environment.level[1].ranks_per_outlet);
+    schedule::Placement& placement = environment.placement;
+    if (environment.nodes == 1) {
+      RingSet found = find_rings(environment.wiring, placement.ring);
+      placement.rings = std::move(found.rings);
+      placement.shares = std::move(found.shares);
+    } else {
+      placement.rings = rail_rings(placement, environment.level[1].ranks_per_outlet);
+    }
   }
   if (environment.offers.empty()) {
     std::string why;

@@ -82,6 +82,7 @@ Result<Environment> read(const json& tree) {
   e.placement.ring = tree.at("ring").get<std::vector<std::int32_t>>();
   e.placement.group = tree.at("group").get<std::vector<std::int32_t>>();
   e.placement.rings = tree.at("rings").get<std::vector<std::vector<std::int32_t>>>();
+  e.placement.shares = tree.at("shares").get<std::vector<std::int32_t>>();
   e.core_of = tree.at("core_of").get<std::vector<std::int32_t>>();
   e.core_switch.value = tree.at("core_switch").get<double>();
   e.same_core_gain = tree.at("same_core_gain").get<double>();
@@ -99,6 +100,9 @@ Result<Environment> read(const json& tree) {
     return bad("a ring, group or core list that does not fit the ranks");
   for (const std::vector<std::int32_t>& ring : e.placement.rings)
     if (!is_per_rank(ring, e.ranks)) return bad("a ring of several that does not fit the ranks");
+  if (!e.placement.shares.empty() && e.placement.shares.size() != e.placement.rings.size()) return bad("shares that do not fit the rings");
+  for (const std::int32_t share : e.placement.shares)
+    if (share < 1) return bad("a ring without a share");
   if (!read_wiring(tree.at("wiring"), e.ranks, e.wiring)) return bad("wires that do not fit the ranks");
   if (e.is_host && e.core_of.empty()) return bad("no cores");
   for (int l = 0; l < kLevels; ++l) {
@@ -144,6 +148,7 @@ std::string to_json(const Environment& e) {
                {"ring", e.placement.ring},
                {"group", e.placement.group},
                {"rings", e.placement.rings},
+               {"shares", e.placement.shares},
                {"wiring", to_tree(e.wiring)},
                {"core_of", e.core_of},
                {"core_switch", e.core_switch.value},

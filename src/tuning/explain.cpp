@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <tuning/explain.hpp>
 #include <tuning/placement.hpp>
+#include <tuning/ring_set.hpp>
 
 namespace peal::tuning {
 
@@ -50,9 +51,9 @@ std::string times_of(const Candidate& c) {
 }
 
 /// The orders that it takes if it takes several; each up to kMostShown ranks are shown.
-std::span<const std::vector<std::int32_t>> rings_of(const Environment& environment, const Candidate& c) {
+RingSet rings_of(const Environment& environment, const Candidate& c) {
   if (c.algorithm->name != "multi_ring") return {};
-  return environment.placement.rings;
+  return {environment.placement.rings, environment.placement.shares};
 }
 
 /// How much longer a candidate takes than the chosen one, by what chose.
@@ -127,8 +128,13 @@ std::string explain_text(const Environment& environment, const Selection& select
                         level.bottleneck.gigabytes(), l == 0 && environment.wiring.is_known() ? " between the farthest pair" : "",
                         best.prediction.bytes[l]);
   }
-  for (const std::vector<std::int32_t>& ring : rings_of(environment, best))
-    text += fmt::format("  ring {}\n", fmt::join(ring.begin(), ring.begin() + std::min<std::ptrdiff_t>(std::ssize(ring), kMostShown), " "));
+  const RingSet set = rings_of(environment, best);
+  for (std::size_t k = 0; k < set.rings.size(); ++k) {
+    const std::vector<std::int32_t>& ring = set.rings[k];
+    const std::string share = set.shares.empty() ? "" : fmt::format(" with {} of {} shares", set.share(k), set.all_shares());
+    text += fmt::format("  ring {}{}\n",
+                        fmt::join(ring.begin(), ring.begin() + std::min<std::ptrdiff_t>(std::ssize(ring), kMostShown), " "), share);
+  }
   text += fmt::format("  {}\n", order_of(best, call.collective));
   if (is_narrow(call.type) && has_reduction(call.collective))
     text += fmt::format("  rounded to {} {}{}\n", name_of(call.type), rounding_of(best, environment, call),
@@ -186,7 +192,9 @@ std::string explain_json(const Environment& environment, const Selection& select
                {"excluded", json::array()},
                {"rings", json::array()},
                {"constants", json::array()}};
-  for (const std::vector<std::int32_t>& ring : rings_of(environment, best)) tree["rings"].push_back(ring);
+  RingSet set = rings_of(environment, best);
+  for (std::vector<std::int32_t>& ring : set.rings) tree["rings"].push_back(std::move(ring));
+  if (!set.shares.empty()) tree["shares"] = std::move(set.shares);
   for (const Candidate& c : selection.candidates) tree["candidates"].push_back(to_tree(c));
   for (const Exclusion& e : selection.excluded)
     tree["excluded"].push_back(

@@ -53,7 +53,7 @@ std::string proof_of(const schedule::Schedule& schedule, Protocol protocol) {
   const schedule::Request& r = schedule.request;
   std::string key = fmt::format("{}/{}/{}/{}/{}/{}/{}/{}", static_cast<int>(r.collective), schedule.name, static_cast<int>(protocol),
                                 r.ranks, r.root, r.peer, r.in_place, r.wide_partials);
-  std::vector<const std::vector<std::int32_t>*> lists{&r.placement.ring, &r.placement.group};
+  std::vector<const std::vector<std::int32_t>*> lists{&r.placement.ring, &r.placement.group, &r.placement.shares};
   for (const auto& ring : r.placement.rings) lists.push_back(&ring);
   for (const auto* list : lists) {
     key += '/';

@@ -31,7 +31,7 @@ bool is_sum(Collective c) {
 ReferenceInterpreter::ReferenceInterpreter(const schedule::Request& request, const schedule::Layouts& layouts,
                                            const std::vector<Program>& programs, Rules rules)
     : request_(request), layouts_(layouts), rules_(rules), sums_(is_sum(request.collective)) {
-  const std::int32_t scratch = layouts.scratch_is_compact ? layouts.scratch_copies : layouts.scratch_copies * layouts.shape().chunks();
+  const std::int32_t scratch = layouts.scratch_copies * (layouts.scratch_is_compact ? layouts.scratch_width : layouts.shape().chunks());
   const std::int32_t wide = request.wide_partials ? layouts.output.chunks() + scratch : 0;
   per_rank_ = (layouts.input.chunks() + layouts.output.chunks() + scratch + wide) * rules.pieces;
   for (std::int32_t r = 0; r < request.ranks; ++r) factor_.push_back(mix(77, static_cast<std::uint64_t>(r)) | 1);
@@ -134,11 +134,12 @@ ReferenceInterpreter::Operand ReferenceInterpreter::operand(std::int32_t rank, c
   place.buffer = ref.buffer;
   place.first = static_cast<std::int32_t>(index);
   if (is_any_scratch(ref.buffer)) {
-    if (layouts_.scratch_is_compact) place.first /= shape;
+    if (layouts_.scratch_is_compact)
+      place.first = place.first / shape * layouts_.scratch_width + place.first % shape % layouts_.scratch_width;
   } else {
     place = schedule::alias_of(request_, layouts_, rank, place);
   }
-  const std::int32_t scratch = layouts_.scratch_copies * (layouts_.scratch_is_compact ? 1 : shape);
+  const std::int32_t scratch = layouts_.scratch_copies * (layouts_.scratch_is_compact ? layouts_.scratch_width : shape);
   const std::int32_t starts[] = {0, in, in + out, in + out + scratch, in + out + scratch + out};
   const std::int32_t start = starts[place.buffer];
   at.cell = rank * per_rank_ + (start + place.first) * rules_.pieces + piece;

@@ -60,10 +60,14 @@ inline std::vector<Placement> placements(std::int32_t n) {
   return all;
 }
 
-/// Several rings at once; in the last, the second ring has edges of the first, and ranks are of several groups.
+/// Several rings at once; then with shares that neither divide each other nor their places; in the last, the second ring has edges of the
+/// first, and ranks are of several groups.
 inline std::vector<Placement> ringed_placements(std::int32_t n) {
   if (n < 2) return {{}};
   std::vector<Placement> all{{{}, {}, strided_rings(n)}};
+  Placement& uneven = all.emplace_back(all.front());
+  uneven.shares = {3, 2, 5, 1};
+  uneven.shares.resize(uneven.rings.size());
   if (n < 4) return all;
   std::vector<std::int32_t> half(static_cast<std::size_t>(n));
   std::iota(half.begin(), half.end(), 0);
@@ -104,7 +108,7 @@ inline std::vector<Request> requests_for(const Algorithm& algorithm, std::int32_
 inline std::string text_of(const Algorithm& algorithm, const Request& request) {
   return std::string(name_of(algorithm.collective)) + " by " + std::string(algorithm.name) + ", ranks " + std::to_string(request.ranks) +
          ", root " + std::to_string(request.root) + (request.in_place ? ", in place" : "") + ", radix " + std::to_string(request.radix) +
-         (request.placement.ring.empty() ? "" : ", permuted ring") +
+         (request.placement.ring.empty() ? "" : ", permuted ring") + (request.placement.shares.empty() ? "" : ", unlike shares") +
          (request.placement.group.empty() ? "" : ", groups of rank 1: " + std::to_string(request.placement.group[1]));
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <topology/machine.hpp>
 #include <tuning/placement.hpp>
+#include <tuning/ring_set.hpp>
 #include <tuning/wiring.hpp>
 
 namespace peal::tuning {

@@ -6,6 +6,7 @@
 #include <topology/machine.hpp>
 #include <tuning/environment.hpp>
 #include <tuning/placement.hpp>
+#include <tuning/ring_set.hpp>
 #include <tuning/select.hpp>
 #include <tuning/wiring.hpp>
 
@@ -48,11 +49,13 @@ void expect_rings(const Rings& rings, std::int32_t ranks) {
 TEST(FindRings, TakesEveryWireOfAnAllToAllMesh) {
   for (const std::int32_t n : {3, 4, 5, 6, 7, 8}) {
     const Wiring wiring = all_to_all(n, 48);
-    const Rings rings = find_rings(wiring, {});
+    const RingSet set = find_rings(wiring, {});
+    const Rings& rings = set.rings;
     expect_rings(rings, n);
+    EXPECT_TRUE(set.shares.empty());
     // No rings that share no edge cover the mesh of 4 or of 6 (Bermond and Faber, 1976): there twice as many take half a wire each.
     EXPECT_EQ(rings.size(), static_cast<std::size_t>(n == 4 || n == 6 ? 2 * (n - 1) : n - 1)) << n;
-    EXPECT_DOUBLE_EQ(rate_of(wiring, rings), 48.0 * (n - 1)) << n;
+    EXPECT_DOUBLE_EQ(rate_of(wiring, set), 48.0 * (n - 1)) << n;
   }
 }
 
@@ -61,9 +64,10 @@ TEST(FindRings, TakesAllSixWiresOfACubeMesh) {
   const Rings& rings = environment.placement.rings;
   expect_rings(rings, 8);
   EXPECT_EQ(rings.size(), 6u);
-  EXPECT_NEAR(rate_of(environment.wiring, rings), 6 * 23.95, 1e-6);
+  EXPECT_TRUE(environment.placement.shares.empty());
+  EXPECT_NEAR(rate_of(environment.wiring, {rings, {}}), 6 * 23.95, 1e-6);
   // One ring takes the double edges.
-  EXPECT_NEAR(rate_of(environment.wiring, {environment.placement.ring}), 2 * 23.95, 1e-6);
+  EXPECT_NEAR(rate_of(environment.wiring, {{environment.placement.ring}, {}}), 2 * 23.95, 1e-6);
 }
 
 TEST(FindRings, OneRingTakesAllOfASwitch) {
@@ -119,8 +123,9 @@ TEST(HostRings, ShareNoEdge) {
 }
 
 TEST(Wiring, TravelsWithItsEnvironment) {
-  const Environment environment = environment_on("dgx-1-v100", 1, 8);
+  const Environment environment = environment_on("mi250x-8gcd", 1, 8);
   ASSERT_TRUE(environment.wiring.is_known());
+  ASSERT_FALSE(environment.placement.shares.empty()) << "rings of one machine with unlike shares";
   const auto back = environment_from_json(to_json(environment));
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(back->wiring, environment.wiring);
@@ -159,8 +164,8 @@ TEST(Select, AReductionBySeveralRingsTakesItsShareOfTheTimeOfOne) {
       ASSERT_TRUE(selection) << selection.error().message;
       time[several] = selection->chosen().prediction.time.value;
     }
-    const double more =
-        rate_of(environment.wiring, environment.placement.rings) / rate_of(environment.wiring, {environment.placement.ring});
+    const double more = rate_of(environment.wiring, {environment.placement.rings, environment.placement.shares}) /
+                        rate_of(environment.wiring, {{environment.placement.ring}, {}});
     EXPECT_NEAR(time[0] / time[1], more, 0.15 * more) << machine;
   }
 }

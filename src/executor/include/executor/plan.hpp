@@ -107,7 +107,9 @@ class Binding {
       like = index % scratch_chunks_;
     }
     const schedule::Extent e = chunks_[(scratch_like_input_ ? 0 : outputs_) + static_cast<std::size_t>(like)];
-    return {static_cast<std::uint64_t>(copy) * scratch_stride_ + (compact_ ? 0 : e.offset), e.count};
+    const std::uint64_t copy_at = static_cast<std::uint64_t>(copy) * scratch_stride_;
+    if (!compact_) return {copy_at + e.offset, e.count};
+    return {copy_at + (scratch_width_ == 1 ? 0 : static_cast<std::uint64_t>(like % scratch_width_) * scratch_room_), e.count};
   }
 
   void place_wide(const schedule::Program& program, std::uint64_t output_elements, std::uint64_t scratch_elements);
@@ -130,6 +132,8 @@ class Binding {
   bool scratch_like_input_ = true;
   bool compact_ = false;
   bool varied_ = false;
+  std::int32_t scratch_width_ = 1;  // chunks a copy of compact scratch
+  std::uint64_t scratch_room_ = 0;  // elements of each of them
   std::uint64_t scratch_stride_ = 0;
   std::uint64_t scratch_bytes_ = 0;
   std::uint64_t wide_output_at_ = 0;

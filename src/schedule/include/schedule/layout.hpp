@@ -21,13 +21,14 @@ struct Layout {
 };
 
 /// Layouts of a schedule's three buffers. Scratch holds `scratch_copies` copies of `shape` (that of input or output): scratch index
-/// `copy * shape.chunks() + c` has the length of chunk c. Compact scratch keeps one chunk of room a copy (a copy holds one chunk
-/// at a time); otherwise a copy has room for the whole shape.
+/// `copy * shape.chunks() + c` has the length of chunk c. Compact scratch keeps room for `scratch_width` chunks a copy, and chunk c lies in
+/// the (c mod scratch_width)-th place (which holds one chunk at a time); otherwise a copy has room for the whole shape.
 struct Layouts {
   Layout input;
   Layout output;
   bool scratch_like_input = true;
   bool scratch_is_compact = false;
+  std::int32_t scratch_width = 1;
   std::int32_t scratch_copies = 0;
   /// All chunks are equally long: the plan serves only calls whose count is a multiple of its chunks (imported plans).
   bool uniform = false;

@@ -11,6 +11,8 @@ struct Placement {
   std::vector<std::int32_t> group;  ///< group (node) of each rank, numbered from 0 by lowest rank; empty: all in one group
   /// Ring orders that run at once, over different wires (as many as machine and ranks have); empty: one ring takes all there are.
   std::vector<std::vector<std::int32_t>> rings;
+  /// Of each of `rings`, the parts of the data that it carries: small whole numbers; empty: all the same.
+  std::vector<std::int32_t> shares;
   bool operator==(const Placement&) const = default;
 };
 

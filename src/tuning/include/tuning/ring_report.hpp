@@ -3,21 +3,17 @@
 #pragma once
 
 #include <string>
-#include <tuning/wiring.hpp>
+#include <tuning/ring_set.hpp>
+#include <tuning/wire_load.hpp>
 
 namespace peal::tuning {
 
 struct RingReport {
-  Rings rings;               ///< at least one
-  double rate = 0;           ///< GB/s that all of them carry together, one direction; each the same
+  RingSet set;               ///< at least one ring
+  double rate = 0;           ///< GB/s that all of them carry together, one direction; each its share
   double bound = 0;          ///< GB/s that no rings exceed; 0: not known (several nodes)
   bool is_bound_met = true;  ///< some rings reach the bound; false: it may be too high
-  struct Load {
-    std::string wire;     ///< "gpu0 > gpu3 (nvlink x2)"
-    int crossings = 0;    ///< of all rings
-    double capacity = 0;  ///< GB/s
-  };
-  std::vector<Load> loads;  ///< of every wire that a ring crosses, the fullest first
+  std::vector<WireLoad> loads;
 };
 
 /// Of ranks on devices of one node, or of several whose constants are known. Fails where two ranks have no way to each other.
@@ -25,7 +21,7 @@ Result<RingReport> report_rings(const topology::Resources& resources, std::span<
 
 /// A table for people; ranks are called by their devices.
 std::string describe_rings(const topology::Resources& resources, std::span<const int> device_of_rank, const RingReport& report);
-/// {"rings":[["gpu0",..],..],"GBps":..,"bound_GBps":..,"wires":[{"wire","crossings","capacity_GBps","share"}]}
+/// {"rings":[["gpu0",..],..],"shares":[1,..],"GBps":..,"bound_GBps":..,"is_bound_met":..,"rails":[..],"wires":[..]}
 std::string rings_json(const topology::Resources& resources, std::span<const int> device_of_rank, const RingReport& report);
 
 }  // namespace peal::tuning

@@ -38,14 +38,6 @@ Wiring wires_of(const topology::Resources& resources, std::span<const int> devic
 /// What a placement keeps of them: of up to 64 ranks on GPUs; empty where all pairs of a node are alike and every rank has one way out.
 Wiring wiring_of(const topology::Resources& resources, std::span<const int> device_of_rank);
 
-using Rings = std::vector<std::vector<std::int32_t>>;
-
-/// Orders of the ranks of one node that together move more than `ring` alone (empty: rank order): each over wires of its own, or over its
-/// share of them. Empty where one ring is as good. A search with a limit and without chance: equal wirings give equal rings.
-Rings find_rings(const Wiring& wiring, const std::vector<std::int32_t>& ring);
-
-/// GB/s that the rings carry together, each the same.
-double rate_of(const Wiring& wiring, const Rings& rings);
 /// GB/s that no rings exceed together: what enters and leaves a rank does so by the last or first wires of its ways.
 double rate_at_the_ends(const Wiring& wiring);
 
