@@ -6,6 +6,11 @@
 //   Ca      1 "H-b83fd20300bb0001"    # "node1 mlx5_0"
 //   [1](b83fd20300bb0001)  "S-b83fd20300aa0001"[1]   # lid 5 lmc 0 "MF0;leaf1:MQM9700/U1" lid 1 4xNDR
 //
+// or the ports report (-p), one line an end of a wire:
+//
+//   CA     5  1 0xb83fd20300bb0001 4x NDR - SW     1  1 0xb83fd20300aa0001 ( 'node1 mlx5_0' - 'leaf1' )
+//   SW     1  2 0xb83fd20300aa0001 4x SDR                                    'leaf1'
+//
 // A switch is a net_switch named by its node description; a channel adapter a NIC of its host, which is a cpu: the first word of "node1
 // mlx5_0" is the host. Each wire is listed at both ends and counts once. The link from host to NIC is no part of the file: it is
 // assumed to feed the NIC's ports at their rate. Routers count as switches. The aggregation nodes inside switches (SHARP) are left out.
@@ -41,10 +46,10 @@ struct Wire {
   int line = 0;
 };
 
-/// Text between the first two double quotes at or after `from`; moves `from` behind it.
-std::optional<std::string_view> next_quoted(std::string_view text, std::size_t& from) {
-  const auto begin = text.find('"', from);
-  const auto end = begin == std::string_view::npos ? begin : text.find('"', begin + 1);
+/// Text between the first two quotes at or after `from`; moves `from` behind it.
+std::optional<std::string_view> next_quoted(std::string_view text, std::size_t& from, char quote = '"') {
+  const auto begin = text.find(quote, from);
+  const auto end = begin == std::string_view::npos ? begin : text.find(quote, begin + 1);
   if (end == std::string_view::npos) return std::nullopt;
   from = end + 1;
   return text.substr(begin + 1, end - begin - 1);
@@ -81,6 +86,8 @@ class Reader {
  private:
   void read_line(const TextLine& line);
   void read_port(std::string_view text, int line);
+  void read_report(std::string_view text, int line);
+  void add_wire(Wire wire, std::string_view peer, std::string_view description);
   /// Index, or -1 when there are too many nodes.
   int node(std::string_view guid, int line);
 
@@ -103,6 +110,7 @@ void Reader::read_line(const TextLine& line) {
                         text.starts_with("Rt ");
   if (!is_block) {
     if (text.starts_with('[')) read_port(text, line.number);
+    if (text.starts_with("CA ") || text.starts_with("SW ") || text.starts_with("RT ")) read_report(text, line.number);
     return;
   }
   std::size_t at = 0;
@@ -134,17 +142,50 @@ void Reader::read_port(std::string_view text, int line) {
     remarks_.add(line, "this port line is cut or not understood: [PORT] \"GUID\"[PORT] is expected");
     return;
   }
-  const bool is_new_node = !index_.contains(short_name(*guid, 64));
+  // In a switch's block the peer's description follows; in an adapter's, the lid of its own port comes before it.
+  const std::string_view description = next_quoted(text, at).value_or(std::string_view());
+  add_wire({current_, *port, -1, *peer_port, rate_word(text.substr(std::min(at, text.size()))), line}, *guid, description);
+}
+
+/// `wire.b` is `peer`, which is new here or has been named before.
+void Reader::add_wire(Wire wire, std::string_view peer, std::string_view description) {
+  const bool is_new_node = !index_.contains(short_name(peer, 64));
   if (wires_.size() >= kMostWires || (is_new_node && nodes_.size() >= kMostNodes)) {
-    remarks_.add(line, "more than {} nodes or {} port lines: the rest is left out", kMostNodes, kMostWires);
+    remarks_.add(wire.line, "more than {} nodes or {} port lines: the rest is left out", kMostNodes, kMostWires);
     return;
   }
-  const int peer = node(*guid, line);
-  Node& there = nodes_[static_cast<std::size_t>(peer)];
-  // In a switch's block the peer's description follows; in an adapter's, the lid of its own port comes before it.
-  if (const auto description = next_quoted(text, at); description && there.description.empty())
-    there.description = short_name(trim(*description));
-  wires_.push_back({current_, *port, peer, *peer_port, rate_word(text.substr(std::min(at, text.size()))), line});
+  wire.b = node(peer, wire.line);
+  Node& there = nodes_[static_cast<std::size_t>(wire.b)];
+  if (there.description.empty()) there.description = short_name(trim(description));
+  wires_.push_back(std::move(wire));
+}
+
+/// A line of the ports report. Ports that lead nowhere have no " - " and no second end.
+void Reader::read_report(std::string_view text, int line) {
+  const std::vector<std::string_view> words = words_of(text.substr(0, text.find('\'')), 12);
+  const auto key = [&](std::size_t i) {  // as the blocks write it: "H-b83fd20300bb0001"
+    const std::string_view guid = words[i + 3];
+    return std::string(words[i] == "CA" ? "H-" : words[i] == "RT" ? "R-" : "S-") += guid.substr(guid.starts_with("0x") ? 2 : 0);
+  };
+  std::size_t at = 0;
+  const auto name = next_quoted(text, at, '\'');  // older tools print the name of a port that leads nowhere without quotes
+  const auto port = words.size() < 6 ? std::nullopt : whole_number(words[2], kMostPort);
+  const bool is_joined = words.size() >= 11 && words[6] == "-";
+  const auto peer_port = is_joined ? whole_number(words[9], kMostPort) : std::nullopt;
+  if (!port || (is_joined && !(name && peer_port))) {
+    remarks_.add(line,
+                 "this line is cut or not understood: CA LID PORT GUID WIDTH SPEED - SW LID PORT GUID ( 'NAME' - 'NAME' ) is expected");
+    return;
+  }
+  if (nodes_.size() >= kMostNodes) return;
+  const int here = node(key(0), line);
+  nodes_[static_cast<std::size_t>(here)].has_block = true;
+  std::string& description = nodes_[static_cast<std::size_t>(here)].description;
+  if (description.empty() && (name || words.size() > 6))
+    description = short_name(name ? trim(*name) : text.substr(static_cast<std::size_t>(words[6].data() - text.data())));
+  if (!is_joined) return;
+  const auto peer = next_quoted(text, at, '\'');
+  add_wire({here, *port, -1, *peer_port, std::string(words[4]) += words[5], line}, key(7), peer.value_or(std::string_view()));
 }
 
 bool is_adapter(const Node& node) { return node.guid.starts_with("H-"); }
@@ -200,8 +241,8 @@ WireFigures Drawer::rate_of(const std::string& word, int line) {
     rate.source = rate.usable_source = fmt::format("{}: {}; {}", source_, word, lane->source);
   } else {
     rate = rates_.assumed("infiniband").value_or(WireFigures{Bandwidth::gigabytes(1), Bandwidth::gigabytes(1), "assumed", "assumed"});
-    remarks_.add(line, "'{}' is no rate that is known: {:.6g} GB/s are assumed here and wherever else it stands", word,
-                 rate.line.gigabytes());
+    const std::string what = word.empty() ? "no rate is named" : fmt::format("'{}' is no rate that is known", word);
+    remarks_.add(line, "{}: {:.6g} GB/s are assumed here and wherever else that is so", what, rate.line.gigabytes());
   }
   return known_rates_.emplace(word, rate).first->second;
 }
