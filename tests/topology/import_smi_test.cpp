@@ -6,6 +6,7 @@
 #include <sstream>
 #include <topology/describe.hpp>
 #include <topology/import.hpp>
+#include <topology/link_catalogue.hpp>
 #include <topology/path.hpp>
 
 #include "golden.hpp"
@@ -439,6 +440,7 @@ TEST(ImportNpu, MeshSwitchAndDiesAreDirect) {
   EXPECT_EQ(count(mesh, DeviceKind::gpu), 3u);
   const PathFinder paths(mesh);
   EXPECT_EQ(paths.path(mesh.find("npu0"), mesh.find("npu1")).path_class, PathClass::nvl);
+  EXPECT_EQ(mesh.total_of(mesh.find("npu0"), LinkKind::hccs), link_generation("hccs-910b").value()->bandwidth);
   EXPECT_THAT(warnings(mesh), Contains(HasSubstr("npu1 to npu2 is NA")));
   const Graph dies = read(import_npu_topology,
                           "           Phy-ID12   Phy-ID13   Phy-ID14\n"
