@@ -129,7 +129,14 @@ Result<int> show(const TopoWords& words) {
     PEAL_TRY(write_output(words.json, topology::describe_json(graph) + "\n"));
     said = said || words.json == "-";
   }
-  if (words.matrix) PEAL_TRY(write_output("-", topology::describe_matrix(graph)));
+  if (words.matrix) {
+    const std::size_t rows = graph.compute_devices().size() + graph.devices_of(topology::DeviceKind::nic).size();
+    if (rows > topology::kMostMatrixRows) {
+      return fail(ErrorCode::unsupported, "a matrix of {} rows is longer than the {} that are printed: see --links, --json or --svg", rows,
+                  topology::kMostMatrixRows);
+    }
+    PEAL_TRY(write_output("-", topology::describe_matrix(graph)));
+  }
   if (words.links) PEAL_TRY(write_output("-", topology::describe_links(graph)));
   if (!words.matrix && !words.links && !said) PEAL_TRY(describe(graph));
   return 0;

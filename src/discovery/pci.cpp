@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <topology/link_catalogue.hpp>
 
 namespace peal::discovery {
 namespace {
@@ -75,9 +76,7 @@ PciDevice read_device(const fs::path& folder, Detail detail) {
 
 double PciRate::gigabytes() const {
   if (!is_known()) return 0;
-  // 8b/10b up to 5 GT/s, 128b/130b up to 32, fixed FLITs of 242 payload bytes in 256 beyond.
-  const double payload = speed < 8 ? 0.8 : speed < 64 ? 128.0 / 130.0 : 242.0 / 256.0;
-  return speed * width * payload / 8;
+  return speed * width * topology::pcie_coding_share(speed) / 8;
 }
 
 double pcie_gigabytes(const std::string& speed, const std::string& width) {

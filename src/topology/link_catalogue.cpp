@@ -15,6 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::size_t kMostRecords = 10'000;
 constexpr int kMostLanes = 4096;
+/// Tools print speeds with few digits.
+constexpr double kPrintedShare = 0.02;
 constexpr double kMostRate = 1e6;
 constexpr double kMostNanoseconds = 1e12;
 constexpr double kLeastRate = 1e-6;
@@ -159,15 +161,7 @@ Status read_link(const YamlNode& node, const std::string& file, const std::strin
     }
   }
   if (widths.empty()) into.links.push_back(std::move(link));
-  for (const int width : widths) {
-    LinkGeneration wide = link;
-    wide.name = fmt::format("{}-x{}", link.name, width);
-    wide.title = fmt::format("{} x{}", link.title, width);
-    wide.lanes = width;
-    wide.bandwidth.value *= width;
-    wide.usable.value *= width;
-    into.links.push_back(std::move(wide));
-  }
+  for (const int width : widths) into.links.push_back(link.of_width(width));
   return {};
 }
 
@@ -339,6 +333,18 @@ std::string LinkGeneration::origin() const {
   return parts.empty() ? fmt::format("{} ({})", title, source) : fmt::format("{}: {} ({})", title, parts, source);
 }
 
+LinkGeneration LinkGeneration::of_width(int width) const {
+  LinkGeneration wide = *this;
+  const std::string suffix = fmt::format(" x{}", lanes);
+  if (wide.title.ends_with(suffix)) wide.title.resize(wide.title.size() - suffix.size());
+  wide.name = fmt::format("{}-x{}", generation, width);
+  wide.title += fmt::format(" x{}", width);
+  wide.lanes = width;
+  wide.bandwidth.value *= static_cast<double>(width) / lanes;
+  wide.usable.value *= static_cast<double>(width) / lanes;
+  return wide;
+}
+
 int FrameOverhead::bytes() const {
   int sum = 0;
   for (const auto& [part, bytes] : parts) sum += bytes;
@@ -397,6 +403,35 @@ Result<const LinkGeneration*> link_generation(std::string_view name) {
   const std::string_view near = nearest(name, names.data(), names.size());
   return fail(ErrorCode::invalid_argument, "no generation of links is called '{}'{}; `peal machines --links` lists them", name,
               near.empty() ? std::string() : fmt::format(", did you mean '{}'?", near));
+}
+
+const std::vector<const LinkGeneration*>& pcie_generations() {
+  static const std::vector<const LinkGeneration*> lanes = [] {
+    static const Result<LinkCatalogue> pcie = []() -> Result<LinkCatalogue> {
+      const std::string path = (std::filesystem::path(data_directory()) / "links" / "pcie.yaml").string();
+      PEAL_ASSIGN(const std::string text, read_small_file(path));
+      return read_links_text(text, path);
+    }();
+    std::vector<const LinkGeneration*> found;
+    for (std::size_t i = 0; pcie && i < pcie->links.size(); ++i)
+      if (pcie->links[i].lanes == 1) found.push_back(&pcie->links[i]);
+    std::sort(found.begin(), found.end(), [](const auto* a, const auto* b) { return a->lane_gbps < b->lane_gbps; });
+    return found;
+  }();
+  return lanes;
+}
+
+const LinkGeneration* pcie_generation(double gtps) {
+  for (const LinkGeneration* lane : pcie_generations())
+    if (std::abs(lane->lane_gbps - gtps) <= kPrintedShare * lane->lane_gbps) return lane;
+  return nullptr;
+}
+
+double pcie_coding_share(double gtps) {
+  const LinkGeneration* last = nullptr;
+  for (const LinkGeneration* lane : pcie_generations())
+    if (last == nullptr || lane->lane_gbps <= gtps * (1 + kPrintedShare)) last = lane;
+  return last == nullptr ? 0 : last->coding_share;
 }
 
 }  // namespace peal::topology

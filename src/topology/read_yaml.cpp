@@ -5,6 +5,7 @@
 #include <topology/machine.hpp>
 
 #include "fabric/read_fabric.hpp"
+#include "read_wire_figures.hpp"
 #include "yaml_tree.hpp"
 
 namespace peal::topology {
@@ -73,15 +74,6 @@ struct Wire {
   std::string usable_source;  ///< empty: nothing better than the line rate is known
   std::string latency_source;
 };
-
-/// The generation that `of:` names, or null.
-Result<const LinkGeneration*> read_generation(YamlFields& fields) {
-  if (!fields.has("of")) return nullptr;
-  PEAL_ASSIGN(const std::string name, fields.text("of"));
-  auto found = link_generation(name);
-  if (!found) return fail(found.error().code, "{}: {}", fields.where(*fields.find("of")), found.error().message);
-  return *found;
-}
 
 Result<LinkKind> read_link_kind(YamlFields& fields, const LinkGeneration* of) {
   if (of != nullptr && !fields.has("kind")) return of->kind;

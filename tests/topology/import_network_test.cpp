@@ -84,10 +84,28 @@ TEST(ImportIbnetdiscover, CutFilesGiveWhatTheyName) {
   EXPECT_THAT(lone.warnings(), ElementsAre("in.txt:1: no port of node1/HCA-1 is listed: nothing is joined to it"));
 }
 
+TEST(ImportIbnetdiscover, ThePortsReportGivesTheSameNetwork) {
+  const Graph graph = read(import_ibnetdiscover,
+                           "CA     5  1 0x00000000000000c1 4x HDR - SW     1  1 0x00000000000000a1 ( 'node1 mlx5_0' - 'leaf 1' )\n"
+                           "SW     1  1 0x00000000000000a1 4x HDR - CA     5  1 0x00000000000000c1 ( 'leaf 1' - 'node1 mlx5_0' )\n"
+                           "SW     1  2 0x00000000000000a1 4x NDR - SW     2  7 0x00000000000000a2 ( 'leaf 1' - 'spine1' )\n"
+                           "SW     1  3 0x00000000000000a1 4x SDR                                    'leaf 1'\n"
+                           "SW     9  1 0x00000000000000a9 4x SDR                                    Old Switch of a Maker\n"
+                           "CA     6  1 0x00000000000000c2 4x\n");
+  EXPECT_EQ(count(graph, DeviceKind::net_switch), 3u);
+  EXPECT_GE(graph.find("Old Switch of a Maker"), 0);
+  ASSERT_GE(graph.find("node1/mlx5_0"), 0);
+  EXPECT_NEAR(graph.total_of(graph.find("leaf 1"), LinkKind::infiniband).gigabytes(), 25 + 50, 1e-9);
+  EXPECT_THAT(graph.warnings(), ElementsAre(HasSubstr("in.txt:6: this line is cut"),
+                                            HasSubstr("in.txt:3: S-00000000000000a2 is named here and has no block")));
+}
+
 TEST(ImportIbnetdiscover, EndsThatDisagreeAreNamed) {
   const Graph graph = read(import_ibnetdiscover,
                            "Switch 2 \"S-1\" # \"a\"\n[1] \"S-2\"[1] # \"b\" lid 1 4xHDR\n[2] \"S-1\"[3] # \"a\" lid 1 4xHDR\n"
-                           "Switch 2 \"S-2\" # \"b\"\n[1] \"S-1\"[2] # \"a\" lid 1 4xHDR\n[5] \"S-1\"[9] # \"a\" lid 1 4xABC\n");
+                           "Switch 2 \"S-2\" # \"b\"\n[1] \"S-1\"[2] # \"a\" lid 1 4xHDR\n[5] \"S-1\"[9] # \"a\" lid 1 4xABC\n"
+                           "[6] \"S-1\"[8] # \"a\" lid 1\n");
+  EXPECT_THAT(graph.warnings(), Contains(HasSubstr("in.txt:7: no rate is named: 12.5 GB/s are assumed")));
   EXPECT_THAT(graph.warnings(), Contains(HasSubstr("in.txt:5: port 1 of S-2 leads elsewhere in line 2")));
   EXPECT_THAT(graph.warnings(), Contains(HasSubstr("in.txt:3: a is joined to itself")));
   EXPECT_THAT(graph.warnings(), Contains(HasSubstr("in.txt:6: '4xABC' is no rate that is known: 12.5 GB/s are assumed")));

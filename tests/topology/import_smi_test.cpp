@@ -6,6 +6,7 @@
 #include <sstream>
 #include <topology/describe.hpp>
 #include <topology/import.hpp>
+#include <topology/link_catalogue.hpp>
 #include <topology/path.hpp>
 
 #include "golden.hpp"
@@ -109,6 +110,7 @@ TEST(ImportSmiMatrix, PastesInAllTheirShapesReadTheSame) {
       {"NIC rows without their tabs", replaced(plain, "\t\t\t\t\n", "\n")},
       {"a table of Markdown", replaced(replaced(plain, "\t", " | "), "(^|\n)", "$1| ")},
       {"trailing blanks", replaced(plain, "\n", "   \n")},
+      {"the command before the header", "$ nvidia-smi topo -m  " + plain},
   };
   for (const auto& [shape, text] : shapes) {
     const Graph graph = matrix(text);
@@ -273,6 +275,26 @@ TEST(ImportSmiMatrix, NamesThatCollideBecomeDifferentDevices) {
   EXPECT_THAT(warnings(graph), Contains(HasSubstr("two devices are called gpu0")));
 }
 
+TEST(ImportSmiMatrix, ColumnsThatSomebodyCutOutAreNamed) {
+  const Graph graph = matrix(
+      "  GPU0 GPU1 NIC0 ... NIC5 CPU Affinity NUMA Affinity\nGPU0 X NV18 NODE ... SYS 0-71 0\n"
+      "GPU1 NV18 X SYS ... PIX 72-143 1\n...\nNIC5 SYS PIX SYS ... X\n");
+  EXPECT_THAT(cells(graph), ElementsAre("GPU0 X NV18 NODE SYS", "GPU1 NV18 X SYS PIX", "NIC0 NODE SYS X SYS", "NIC1 SYS PIX SYS X"));
+  EXPECT_EQ(graph.device(graph.find("gpu1")).numa, 1);
+  EXPECT_THAT(warnings(graph), Contains("in.txt:1: columns were cut out here (...): devices are missing"));
+}
+
+// mx-smi prints the same table with a link of its maker's, and Node Affinity before CPU Affinity.
+TEST(ImportSmiMatrix, ClassesOfOtherMakersAreNamedAndNotDrawn) {
+  const Graph graph = matrix(
+      "        GPU0    GPU1    NIC0    Node Affinity  CPU Affinity\nGPU0    X       MX      PIX     1              0-31\n"
+      "GPU1    MX      X       NODE    1              0-31\nNIC0    PIX     NODE    X\n");
+  EXPECT_THAT(cells(graph), ElementsAre("GPU0 X NODE PIX", "GPU1 NODE X NODE", "NIC0 PIX NODE X"));
+  EXPECT_EQ(graph.device(graph.find("gpu1")).numa, 1);
+  EXPECT_EQ(graph.device(graph.find("gpu1")).attribute("cpu_affinity"), "0-31");
+  EXPECT_THAT(warnings(graph), ElementsAre(HasSubstr("in.txt:2: GPU0 to GPU1 is MX, a word that is not known here")));
+}
+
 TEST(ImportSmiMatrix, NoTableIsSaidWithTheMend) {
   for (std::string_view text : {"", "hello", "GPU0 GPU1 GPU2", "\tGPU0\tGPU1\n", "GPU 0: NVIDIA H100\n"}) {
     const auto graph = import_smi_matrix(text, "in.txt");
@@ -386,6 +408,18 @@ TEST(ImportRocm, AnyTableMayBeMissing) {
   EXPECT_EQ(count(single, DeviceKind::gpu), 1u);
 }
 
+TEST(ImportRocm, AmdSmiNamesGpusByTheirBusIds) {
+  const Graph graph = read(import_rocm_topology,
+                           "ACCESS TABLE:\n  0000:0c:00.0 0000:22:00.0 0000:9f:00.0\n0000:0c:00.0 ENABLED ENABLED ENABLED\n"
+                           "WEIGHT TABLE:\n  0000:0c:00.0 0000:22:00.0 0000:9f:00.0\n0000:0c:00.0 0 15 52\n0000:22:00.0 15 0 52\n"
+                           "HOPS TABLE:\n  0000:0c:00.0 0000:22:00.0 0000:9f:00.0\n0000:0c:00.0 0 1 3\n0000:22:00.0 1 0 3\n"
+                           "0000:9f:00.0 3 3 0\nLINK TYPE TABLE:\n  0000:0c:00.0 0000:22:00.0 0000:9f:00.0\n"
+                           "0000:0c:00.0 SELF XGMI PCIE\n0000:22:00.0 XGMI SELF PCIE\n0000:9f:00.0 PCIE PCIE SELF\n"
+                           "NUMA BW TABLE:\n  0000:0c:00.0 0000:22:00.0 0000:9f:00.0\n0000:0c:00.0 N/A 50000-100000 N/A\n");
+  EXPECT_THAT(cells(graph), ElementsAre("GPU0 X NVL SYS", "GPU1 NVL X SYS", "GPU2 SYS SYS X"));
+  EXPECT_EQ(graph.device(graph.find("gpu2")).attribute("busid"), "0000:9f:00.0");
+}
+
 TEST(ImportRocm, XgmiThroughOtherGpusIsNoWire) {
   const Graph graph = read(import_rocm_topology,
                            "== Weight between two GPUs ==\nGPU0 GPU1\nGPU0 0 30\nGPU1 30 0\n== Link Type between two GPUs ==\nGPU0 "
@@ -406,6 +440,7 @@ TEST(ImportNpu, MeshSwitchAndDiesAreDirect) {
   EXPECT_EQ(count(mesh, DeviceKind::gpu), 3u);
   const PathFinder paths(mesh);
   EXPECT_EQ(paths.path(mesh.find("npu0"), mesh.find("npu1")).path_class, PathClass::nvl);
+  EXPECT_EQ(mesh.total_of(mesh.find("npu0"), LinkKind::hccs), link_generation("hccs-910b").value()->bandwidth);
   EXPECT_THAT(warnings(mesh), Contains(HasSubstr("npu1 to npu2 is NA")));
   const Graph dies = read(import_npu_topology,
                           "           Phy-ID12   Phy-ID13   Phy-ID14\n"

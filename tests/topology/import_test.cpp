@@ -29,7 +29,10 @@ TEST(Recognise, EveryFormIsToldFromItsContent) {
       {"GPU 0: invented\nNVML: Unable to retrieve NVLink information as all links are inActive\n", FileForm::smi_nvlink},
       {"===== Link Type between two GPUs =====\n GPU0 GPU1\nGPU0 0 XGMI\n", FileForm::rocm_topology},
       {"GPU[0]\t\t: (Topology) Numa Node: 0\n", FileForm::rocm_topology},
+      {"$ amd-smi topology\nHOPS TABLE:\n  0000:c1:00.0\n", FileForm::rocm_topology},
+      {"$ cat /etc/os-release\nNAME=Some\nNAME=\"Some Linux\"\n$ npu-smi info -t topo\nNPU0 X HCCS\n", FileForm::npu_topology},
       {"\tNPU0\tNPU1\tCPU Affinity\nNPU0\tX\tHCCS\t0-3\n", FileForm::npu_topology},
+      {"Ascend Topology:\n  Phy-ID12 Phy-ID13\nPhy-ID12 X SIO\n", FileForm::npu_topology},
       {"This device does not support querying topo.\n", FileForm::npu_topology},
       {"# comment with BlockName=x\nswitchname=s0 Nodes=a[0-3]\n", FileForm::slurm_topology},
       {"BlockName=b0 Nodes=a\nBlockSizes=4\n", FileForm::slurm_topology},
@@ -39,6 +42,7 @@ TEST(Recognise, EveryFormIsToldFromItsContent) {
       {"AutoDetect=nvml\n", FileForm::slurm_gres},
       {"# Topology file: generated on a day\n", FileForm::ibnetdiscover},
       {"Switch\t36 \"S-00\"\t# \"leaf\"\n", FileForm::ibnetdiscover},
+      {"SW    24 1 0x00000000000000a1 4x SDR    'leaf'\n", FileForm::ibnetdiscover},
       {"switches:\n- name: core\nblocks:\n", FileForm::topograph_model},
       {"[{\"links\": [{\"compounded_links\": []}]}]", FileForm::netq_topology},
   };
@@ -63,6 +67,12 @@ TEST(Import, UnknownContentFailsWithTheForms) {
   const auto file = import_text("no such thing", "x.txt");
   ASSERT_FALSE(file);
   EXPECT_THAT(file.error().message, HasSubstr("x.txt: the content is of no known form; known are Peal's own YAML, NCCL topology XML"));
+}
+
+TEST(Import, AnEmptyFileIsSaid) {
+  const auto file = import_text(" \n\t\r\n", "x.txt");
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().message, "x.txt:1: the file is empty");
 }
 
 TEST(Import, AMistakeInTheFirstWordsOfOwnYamlIsNamed) {

@@ -101,6 +101,24 @@ TEST(LinkCatalogue, TotalsOfDevicesAreThePublishedOnes) {
   EXPECT_GT(checked, 10);
 }
 
+TEST(LinkCatalogue, PcieIsFoundByTheSpeedThatToolsPrint) {
+  const std::vector<std::pair<double, std::string>> printed = {{2.5, "pcie-1-x1"}, {5, "pcie-2-x1"},  {8, "pcie-3-x1"},
+                                                               {16, "pcie-4-x1"},  {32, "pcie-5-x1"}, {64, "pcie-6-x1"}};
+  for (const auto& [speed, name] : printed) {
+    ASSERT_NE(pcie_generation(speed), nullptr) << name;
+    EXPECT_EQ(pcie_generation(speed * 1.01)->name, name);
+  }
+  EXPECT_EQ(pcie_generation(20), nullptr);
+  EXPECT_EQ(pcie_generation(0), nullptr);
+  EXPECT_DOUBLE_EQ(pcie_coding_share(5), 0.8);
+  EXPECT_DOUBLE_EQ(pcie_coding_share(32), 128.0 / 130);
+  EXPECT_DOUBLE_EQ(pcie_coding_share(128), 242.0 / 256) << "as the fastest that is known";
+  const LinkGeneration wide = pcie_generation(16)->of_width(12);
+  EXPECT_EQ(wide.title, "PCIe 4.0 x12");
+  EXPECT_NEAR(wide.bandwidth.gigabytes(), 16 * 12 * 128.0 / 130 / 8, 1e-9);
+  EXPECT_NEAR(wide.usable.gigabytes(), 18, 1e-9);
+}
+
 TEST(LinkCatalogue, UnknownNamesSayTheNearest) {
   const auto result = link_generation("nvlink-44");
   ASSERT_FALSE(result);

@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 #include <topology/export.hpp>
+#include <topology/link_catalogue.hpp>
 
 #include "cpu_identity.hpp"
 #include "nccl_plan.hpp"
@@ -21,18 +22,6 @@ namespace {
 constexpr std::size_t kLongestValue = 255;  // NCCL keeps no more of an attribute
 constexpr double kWidestPcieGBps = 500;     // anything faster is no PCIe link: the NIC is a network without a device of its own
 
-/// Speeds as sysfs spells them and NCCL's rate of one lane in units of 100 Mbit/s.
-struct Speed {
-  const char* text;
-  double line_GBps;  ///< of one lane, by specification
-  int nccl;
-};
-constexpr std::array<Speed, 6> kSpeeds = {{{"8.0 GT/s PCIe", 8 * 128.0 / 130 / 8, 60},
-                                           {"16.0 GT/s PCIe", 16 * 128.0 / 130 / 8, 120},
-                                           {"32.0 GT/s PCIe", 32 * 128.0 / 130 / 8, 240},
-                                           {"64.0 GT/s PCIe", 64 * 242.0 / 256 / 8, 480},
-                                           {"5.0 GT/s PCIe", 5 * 0.8 / 8, 30},
-                                           {"2.5 GT/s PCIe", 2.5 * 0.8 / 8, 15}}};
 constexpr std::array<int, 6> kWidths = {16, 8, 4, 2, 1, 32};
 
 struct Element {
@@ -254,15 +243,17 @@ class Export {
     const auto nearest = [](const auto& off) {
       std::pair<double, std::pair<std::string, std::string>> best = {INFINITY, {}};
       for (int width : kWidths)
-        for (const Speed& s : kSpeeds)
-          if (const double o = std::abs(std::log(off(s, width))); o < best.first - 1e-3) best = {o, {s.text, std::to_string(width)}};
+        for (const LinkGeneration* lane : pcie_generations())
+          if (const double o = std::abs(std::log(off(*lane, width))); o < best.first - 1e-3)
+            best = {o, {fmt::format("{:.1f} GT/s PCIe", lane->lane_gbps), std::to_string(width)}};  // as sysfs spells it
       return best;
     };
-    const auto exact = nearest([&](const Speed& s, int width) { return s.line_GBps * width / line; });
+    const auto exact = nearest([&](const LinkGeneration& lane, int width) { return lane.bandwidth.gigabytes() * width / line; });
     if (exact.first < 0.02) return exact.second;
     // No generation has this rate: the one that NCCL would take for what software gets of it.
     odd_links_.insert(device(d).id);
-    return nearest([&](const Speed& s, int width) { return s.nccl * width / 80.0 / link.usable_total().gigabytes(); }).second;
+    return nearest([&](const LinkGeneration& lane, int width) { return lane.usable.gigabytes() * width / link.usable_total().gigabytes(); })
+        .second;
   }
 
   Element gpu_element(int d) {

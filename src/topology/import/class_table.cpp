@@ -301,6 +301,15 @@ Status add_class_table(const ClassTable& table, const TableOptions& options, con
   return Builder(table, options, rates, graph, remarks).build();
 }
 
+Status draw_class_table(const ClassTable& table, const TableOptions& options, Graph& graph, Remarks& remarks) {
+  PEAL_ASSIGN(const ImportRates* rates, ImportRates::load());
+  PEAL_TRY(add_class_table(table, options, *rates, graph, remarks));
+  compare_classes(table, graph, remarks);
+  note_assumed_rates(graph, remarks);
+  remarks.finish();
+  return {};
+}
+
 void note_assumed_rates(const Graph& graph, Remarks& remarks) {
   if (graph.link_count() > 0) remarks.add(0, "the file names paths and no rates: those of the links are assumed, see their sources");
 }

@@ -62,6 +62,9 @@ struct TableOptions {
 /// Adds the devices of the table, in order, and what explains it.
 Status add_class_table(const ClassTable& table, const TableOptions& options, const ImportRates& rates, Graph& graph, Remarks& remarks);
 
+/// The whole way from a table that is all of a file to its graph: the above, with the rates of data/import and the warnings below.
+Status draw_class_table(const ClassTable& table, const TableOptions& options, Graph& graph, Remarks& remarks);
+
 /// The table that the graph gives, against `table`: one warning a pair that differs. Devices are found by their ids.
 void compare_classes(const ClassTable& table, const Graph& graph, Remarks& remarks);
 

@@ -54,6 +54,7 @@ std::string_view name_of(FileForm form) noexcept { return form_of(form).name; }
 
 Result<ImportedFile> import_text(std::string_view text, const std::string& name) {
   if (text.size() > kMostMib << 20) return fail(ErrorCode::corrupt, "{}:1: the file is larger than {} MiB: split it", name, kMostMib);
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return fail(ErrorCode::corrupt, "{}:1: the file is empty", name);
   const std::optional<FileForm> form = recognise(text);
   if (!form) return unknown_form(text, name);
   ImportedFile file;

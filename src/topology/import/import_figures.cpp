@@ -4,27 +4,18 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <topology/link_catalogue.hpp>
 #include <topology/machine.hpp>
 
+#include "read_wire_figures.hpp"
 #include "yaml_tree.hpp"
 
 namespace peal::topology {
 namespace {
 
 constexpr double kMostGBps = 1e6;
-
-/// usable_GBps, GBps (the same when absent), source, usable_source, scope.
-Result<WireFigures> read_wire(YamlFields& fields) {
-  WireFigures wire;
-  PEAL_ASSIGN(const double usable, fields.number("usable_GBps", 1e-6, kMostGBps));
-  PEAL_ASSIGN(const double line, fields.number("GBps", 1e-6, kMostGBps, usable));
-  wire.usable = Bandwidth::gigabytes(usable);
-  wire.line = Bandwidth::gigabytes(line);
-  PEAL_ASSIGN(wire.source, fields.text("source"));
-  PEAL_ASSIGN(wire.usable_source, fields.text("usable_source", wire.source));
-  PEAL_ASSIGN(wire.scope, fields.text("scope", ""));
-  return wire;
-}
+/// What NCCL takes a speed for that it does not know: GT/s of PCIe 3.
+constexpr double kAssumedTransfers = 8;
 
 /// Calls `row(fields)` for every entry of a list that must be there.
 template <class Row>
@@ -70,26 +61,17 @@ Result<ImportFigures> ImportFigures::read(std::string_view text, const std::stri
     all.plan_.push_back(std::move(row));
     return {};
   }));
-  PEAL_TRY(read_rows(top, "pcie_lanes", name, [&](YamlFields& fields) -> Status {
-    LaneRow row;
-    PEAL_ASSIGN(row.gtps, fields.number("GTps", 0.1, 1e4));
-    PEAL_ASSIGN(row.payload, fields.number("payload", 0.1, 1));
-    PEAL_ASSIGN(row.name, fields.text("name"));
-    PEAL_ASSIGN(row.source, fields.text("source"));
-    all.lanes_.push_back(std::move(row));
-    return {};
-  }));
   PEAL_TRY(read_rows(top, "nvlink", name, [&](YamlFields& fields) -> Status {
     NvlinkRow row;
     PEAL_ASSIGN(row.from, fields.integer("from", 0, 9999, 0));
     PEAL_ASSIGN(row.to, fields.integer("to", row.from, 9999, 9999));
-    PEAL_ASSIGN(row.wire, read_wire(fields));
+    PEAL_ASSIGN(row.wire, read_wire_figures(fields));
     all.nvlink_.push_back(std::move(row));
     return {};
   }));
   PEAL_TRY(read_rows(top, "xgmi", name, [&](YamlFields& fields) -> Status {
     XgmiRow row{word_of(fields, "gfx"), {}};
-    PEAL_ASSIGN(row.wire, read_wire(fields));
+    PEAL_ASSIGN(row.wire, read_wire_figures(fields));
     all.xgmi_.push_back(std::move(row));
     return {};
   }));
@@ -99,7 +81,7 @@ Result<ImportFigures> ImportFigures::read(std::string_view text, const std::stri
     PEAL_ASSIGN(row.vendor, fields.text("vendor", ""));
     PEAL_ASSIGN(row.family, fields.integer("family", 0, 9999, -1));
     PEAL_ASSIGN(row.model_from, fields.integer("model_from", 0, 9999, -1));
-    PEAL_ASSIGN(row.wire, read_wire(fields));
+    PEAL_ASSIGN(row.wire, read_wire_figures(fields));
     all.cpus_.push_back(std::move(row));
     return {};
   }));
@@ -130,28 +112,20 @@ const ImportFigures::PlanRow& ImportFigures::plan_of(std::string_view speed) con
   return it == plan_.end() ? plan_.back() : *it;
 }
 
-/// Speeds are printed with few digits: the nearest row within 2 %.
-const ImportFigures::LaneRow* ImportFigures::lane_of(double gtps) const {
-  for (const LaneRow& row : lanes_)
-    if (std::abs(row.gtps - gtps) <= 0.02 * row.gtps) return &row;
-  return nullptr;
-}
-
 ImportFigures::Pcie ImportFigures::pcie(std::string_view speed, int width) const {
   Pcie pcie;
   const PlanRow& plan = plan_of(speed);
   double gtps = 0;
   std::from_chars(speed.data(), speed.data() + speed.size(), gtps);
-  const LaneRow* lane = lane_of(gtps);
+  const LinkGeneration* lane = pcie_generation(gtps);
   pcie.is_assumed = width < 1 || lane == nullptr;
   if (width < 1) width = pcie_width_;
-  if (lane == nullptr) lane = lane_of(8);
-  if (lane == nullptr) lane = &lanes_.front();
-  pcie.wire.line = Bandwidth::gigabytes(lane->gtps * width * lane->payload / 8);
+  if (lane == nullptr) lane = pcie_generation(kAssumedTransfers);
   pcie.wire.usable = Bandwidth::gigabytes(width * plan.lane / 80);
-  pcie.wire.source = fmt::format("{}{} x{}: {:g} GT/s x {} / 8, {}", pcie.is_assumed ? "not in the file, assumed " : "", lane->name, width,
-                                 lane->gtps, width, lane->source);
   pcie.wire.usable_source = plan.source;
+  pcie.wire.line = lane == nullptr ? pcie.wire.usable : Bandwidth{lane->bandwidth.value * width};
+  const std::string assumed = pcie.is_assumed ? "not in the file, assumed " : "";
+  pcie.wire.source = lane == nullptr ? fmt::format("{}{}", assumed, plan.source) : assumed + lane->of_width(width).origin();
   return pcie;
 }
 
@@ -159,14 +133,14 @@ WireFigures ImportFigures::pcie_of_rate(double gbps) const {
   WireFigures wire;
   wire.line = wire.usable = Bandwidth::gigabytes(gbps);
   // A power of two of lanes fits several generations; what NCCL plans with is the same share of all of them but the first two.
-  for (const LaneRow& lane : lanes_) {
+  for (const LinkGeneration* lane : pcie_generations()) {
     for (int width = 1; width <= 32; width *= 2) {
-      const double rate = lane.gtps * width * lane.payload / 8;
+      const double rate = lane->bandwidth.gigabytes() * width;
       if (std::abs(rate - gbps) > 0.005 * rate) continue;
       const auto plan = std::find_if(plan_.begin(), plan_.end(), [&](const PlanRow& row) {
         double gtps = 0;
         std::from_chars(row.text.data(), row.text.data() + row.text.size(), gtps);
-        return gtps == lane.gtps;
+        return gtps == lane->lane_gbps;
       });
       if (plan == plan_.end()) continue;
       wire.usable = Bandwidth::gigabytes(width * plan->lane / 80);

@@ -42,12 +42,6 @@ class ImportFigures {
     double lane = 0;
     std::string source;
   };
-  struct LaneRow {
-    double gtps = 0;
-    double payload = 0;
-    std::string name;
-    std::string source;
-  };
   struct NvlinkRow {
     int from = 0;
     int to = 0;
@@ -66,10 +60,8 @@ class ImportFigures {
   };
   Status read_defaults(YamlFields& top, const std::string& name);
   const PlanRow& plan_of(std::string_view speed) const;
-  const LaneRow* lane_of(double gtps) const;
 
   std::vector<PlanRow> plan_;
-  std::vector<LaneRow> lanes_;
   std::vector<NvlinkRow> nvlink_;
   std::vector<XgmiRow> xgmi_;
   std::vector<CpuRow> cpus_;

@@ -1,10 +1,4 @@
-// ibnetdiscover
-//
-//   Switch  41 "S-b83fd20300aa0001"   # "MF0;leaf1:MQM9700/U1" enhanced port 0 lid 1 lmc 0
-//   [1]     "H-b83fd20300bb0001"[1](b83fd20300bb0001)   # "node1 mlx5_0" lid 5 4xNDR
-//
-//   Ca      1 "H-b83fd20300bb0001"    # "node1 mlx5_0"
-//   [1](b83fd20300bb0001)  "S-b83fd20300aa0001"[1]   # lid 5 lmc 0 "MF0;leaf1:MQM9700/U1" lid 1 4xNDR
+// ibnetdiscover as a graph; how its lines read: ibnetdiscover_lines.hpp.
 //
 // A switch is a net_switch named by its node description; a channel adapter a NIC of its host, which is a cpu: the first word of "node1
 // mlx5_0" is the host. Each wire is listed at both ends and counts once. The link from host to NIC is no part of the file: it is
@@ -14,141 +8,17 @@
 #include <topology/import.hpp>
 #include <unordered_map>
 
+#include "ibnetdiscover_lines.hpp"
 #include "import_rates.hpp"
 #include "text_lines.hpp"
 
 namespace peal::topology {
 namespace {
 
-constexpr std::size_t kMostNodes = kMostTextDevices / 2;  // an adapter becomes two devices
-constexpr std::size_t kMostWires = kMostTextLinks;
 constexpr int kMostLanes = 48;
-constexpr int kMostPort = 100'000;
 
-struct Node {
-  std::string guid;         ///< "S-...", "H-...", "R-..."
-  std::string description;  ///< what people named it
-  int line = 0;
-  bool has_block = false;  ///< has a block of its own, not only a line at its neighbour
-};
-
-struct Wire {
-  int a = 0;  ///< node index
-  int port_a = 0;
-  int b = 0;
-  int port_b = 0;
-  std::string rate;  ///< "4xNDR"
-  int line = 0;
-};
-
-/// Text between the first two double quotes at or after `from`; moves `from` behind it.
-std::optional<std::string_view> next_quoted(std::string_view text, std::size_t& from) {
-  const auto begin = text.find('"', from);
-  const auto end = begin == std::string_view::npos ? begin : text.find('"', begin + 1);
-  if (end == std::string_view::npos) return std::nullopt;
-  from = end + 1;
-  return text.substr(begin + 1, end - begin - 1);
-}
-
-/// "[12]" at or after `from`.
-std::optional<int> next_port(std::string_view text, std::size_t from) {
-  const auto open = text.find('[', from);
-  const auto close = open == std::string_view::npos ? open : text.find(']', open);
-  if (close == std::string_view::npos) return std::nullopt;
-  return whole_number(trim(text.substr(open + 1, close - open - 1)), kMostPort);
-}
-
-/// The last word of a port line that reads WIDTHxSPEED.
-std::string rate_word(std::string_view text) {
-  const std::vector<std::string_view> words = words_of(text);
-  for (auto it = words.rbegin(); it != words.rend(); ++it) {
-    const auto x = it->find('x');
-    if (x != std::string_view::npos && whole_number(it->substr(0, x), kMostLanes)) return short_name(*it, 20);
-  }
-  return {};
-}
-
-class Reader {
- public:
-  explicit Reader(Remarks& remarks) : remarks_(remarks) {}
-  void read(std::string_view text) {
-    LineReader lines(text);
-    for (TextLine line; lines.next(line);) read_line(line);
-  }
-  const std::vector<Node>& nodes() const { return nodes_; }
-  const std::vector<Wire>& wires() const { return wires_; }
-
- private:
-  void read_line(const TextLine& line);
-  void read_port(std::string_view text, int line);
-  /// Index, or -1 when there are too many nodes.
-  int node(std::string_view guid, int line);
-
-  Remarks& remarks_;
-  std::vector<Node> nodes_;
-  std::vector<Wire> wires_;
-  std::unordered_map<std::string, int> index_;
-  int current_ = -1;
-};
-
-int Reader::node(std::string_view guid, int line) {
-  const auto [it, is_new] = index_.emplace(short_name(guid, 64), static_cast<int>(nodes_.size()));
-  if (is_new) nodes_.push_back({it->first, {}, line, false});
-  return it->second;
-}
-
-void Reader::read_line(const TextLine& line) {
-  const std::string_view text = trim(line.text);
-  const bool is_block = text.starts_with("Switch") || text.starts_with("Ca\t") || text.starts_with("Ca ") || text.starts_with("Rt\t") ||
-                        text.starts_with("Rt ");
-  if (!is_block) {
-    if (text.starts_with('[')) read_port(text, line.number);
-    return;
-  }
-  std::size_t at = 0;
-  const auto guid = next_quoted(text, at);
-  current_ = -1;
-  if (!guid || guid->empty()) {
-    remarks_.add(line.number, "this block has no name in quotes: its ports are left out");
-    return;
-  }
-  if (nodes_.size() >= kMostNodes) {
-    remarks_.add(line.number, "more than {} nodes: the rest is left out", kMostNodes);
-    return;
-  }
-  current_ = node(*guid, line.number);
-  Node& here = nodes_[static_cast<std::size_t>(current_)];
-  if (here.has_block) remarks_.add(line.number, "{} has a block already: both count", here.guid);
-  here.has_block = true;
-  here.line = line.number;
-  if (const auto description = next_quoted(text, at)) here.description = short_name(trim(*description));
-}
-
-void Reader::read_port(std::string_view text, int line) {
-  if (current_ < 0) return;
-  const auto port = next_port(text, 0);
-  std::size_t at = 0;
-  const auto guid = next_quoted(text, at);
-  const auto peer_port = next_port(text, at);
-  if (!port || !guid || guid->empty() || !peer_port) {
-    remarks_.add(line, "this port line is cut or not understood: [PORT] \"GUID\"[PORT] is expected");
-    return;
-  }
-  const bool is_new_node = !index_.contains(short_name(*guid, 64));
-  if (wires_.size() >= kMostWires || (is_new_node && nodes_.size() >= kMostNodes)) {
-    remarks_.add(line, "more than {} nodes or {} port lines: the rest is left out", kMostNodes, kMostWires);
-    return;
-  }
-  const int peer = node(*guid, line);
-  Node& there = nodes_[static_cast<std::size_t>(peer)];
-  // In a switch's block the peer's description follows; in an adapter's, the lid of its own port comes before it.
-  if (const auto description = next_quoted(text, at); description && there.description.empty())
-    there.description = short_name(trim(*description));
-  wires_.push_back({current_, *port, peer, *peer_port, rate_word(text.substr(std::min(at, text.size()))), line});
-}
-
-bool is_adapter(const Node& node) { return node.guid.starts_with("H-"); }
-bool is_aggregation_node(const Node& node) { return is_adapter(node) && node.description.find("Aggregation Node") != std::string::npos; }
+bool is_adapter(const IbNode& node) { return node.guid.starts_with("H-"); }
+bool is_aggregation_node(const IbNode& node) { return is_adapter(node) && node.description.find("Aggregation Node") != std::string::npos; }
 
 /// "MF0;leaf1:MQM9700/U1" -> "leaf1"; with the part behind the model where a chassis has several chips ("/L3/U1"); else the whole text.
 std::string switch_name(const std::string& description) {
@@ -163,20 +33,20 @@ std::string switch_name(const std::string& description) {
 
 class Drawer {
  public:
-  Drawer(const Reader& reader, const ImportRates& rates, Graph& graph, Remarks& remarks, std::string source)
+  Drawer(const IbReader& reader, const ImportRates& rates, Graph& graph, Remarks& remarks, std::string source)
       : nodes_(reader.nodes()), wires_(reader.wires()), rates_(rates), graph_(graph), remarks_(remarks), source_(std::move(source)) {}
   Status draw();
 
  private:
   Status add_node(std::size_t i);
-  Status add_adapter(const Node& node);
+  Status add_adapter(const IbNode& node);
   Result<int> host_of(const std::string& name);
   WireFigures rate_of(const std::string& word, int line);
   Status add_wires();
   Status add_host_links();
 
-  const std::vector<Node>& nodes_;
-  const std::vector<Wire>& wires_;
+  const std::vector<IbNode>& nodes_;
+  const std::vector<IbWire>& wires_;
   const ImportRates& rates_;
   Graph& graph_;
   Remarks& remarks_;
@@ -200,8 +70,8 @@ WireFigures Drawer::rate_of(const std::string& word, int line) {
     rate.source = rate.usable_source = fmt::format("{}: {}; {}", source_, word, lane->source);
   } else {
     rate = rates_.assumed("infiniband").value_or(WireFigures{Bandwidth::gigabytes(1), Bandwidth::gigabytes(1), "assumed", "assumed"});
-    remarks_.add(line, "'{}' is no rate that is known: {:.6g} GB/s are assumed here and wherever else it stands", word,
-                 rate.line.gigabytes());
+    const std::string what = word.empty() ? "no rate is named" : fmt::format("'{}' is no rate that is known", word);
+    remarks_.add(line, "{}: {:.6g} GB/s are assumed here and wherever else that is so", what, rate.line.gigabytes());
   }
   return known_rates_.emplace(word, rate).first->second;
 }
@@ -219,7 +89,7 @@ Result<int> Drawer::host_of(const std::string& name) {
   return index;
 }
 
-Status Drawer::add_adapter(const Node& node) {
+Status Drawer::add_adapter(const IbNode& node) {
   const std::string& text = node.description.empty() ? node.guid : node.description;
   const auto blank = text.find(' ');
   const std::string name = text.substr(0, blank);
@@ -240,7 +110,7 @@ Status Drawer::add_adapter(const Node& node) {
 }
 
 Status Drawer::add_node(std::size_t i) {
-  const Node& node = nodes_[i];
+  const IbNode& node = nodes_[i];
   if (is_aggregation_node(node)) {
     device_.push_back(-1);
     host_.push_back(-1);
@@ -267,7 +137,7 @@ Status Drawer::add_wires() {
   std::map<End, std::pair<End, int>> joined;
   std::map<std::tuple<int, int, std::string>, int> bundles;
   std::map<std::tuple<int, int, std::string>, int> lines;
-  for (const Wire& wire : wires_) {
+  for (const IbWire& wire : wires_) {
     const End a{wire.a, wire.port_a};
     const End b{wire.b, wire.port_b};
     const int from = device_[static_cast<std::size_t>(wire.a)];
@@ -335,7 +205,7 @@ Result<Graph> import_ibnetdiscover(std::string_view text, const std::string& nam
   PEAL_ASSIGN(const ImportRates* rates, ImportRates::load());
   Graph graph;
   Remarks remarks(graph, name);
-  Reader reader(remarks);
+  IbReader reader(remarks);
   reader.read(text);
   PEAL_TRY(Drawer(reader, *rates, graph, remarks, fmt::format("ibnetdiscover in {}", name)).draw());
   if (graph.device_count() == 0) {

@@ -41,20 +41,15 @@ std::string id_of(std::string_view column) {
 
 Result<Graph> import_npu_topology(std::string_view text, const std::string& name) {
   PEAL_TRY(check_text_size(text, name));
-  PEAL_ASSIGN(const ImportRates* rates, ImportRates::load());
   Graph graph;
   Remarks remarks(graph, name);
   LineReader lines(text);
-  const std::optional<Grid> grid = read_grid(lines, {cell_length, "X"}, {}, remarks);
+  const Result<Grid> grid = read_only_grid(lines, {cell_length, "X"}, "npu-smi info -t topo", "NPU", name, remarks);
   if (!grid && text.find("does not support querying topo") != std::string_view::npos) {
     return fail(ErrorCode::unsupported,
                 "{}:1: npu-smi says that this device has no topology to query: describe the machine in our YAML form", name);
   }
-  if (!grid) {
-    return fail(ErrorCode::corrupt,
-                "{}:1: no table of npu-smi info -t topo: a header NPU0 NPU1 ... and rows that begin with those names are needed", name);
-  }
-  compare_halves(*grid, remarks);
+  if (!grid) return pass_on(grid.error());
   const std::string source = fmt::format("npu-smi info -t topo in {}", name);
   std::vector<TableDevice> devices;
   for (std::size_t i = 0; i < grid->size(); ++i) {
@@ -77,10 +72,7 @@ Result<Graph> import_npu_topology(std::string_view text, const std::string& name
       if (word == "NA")
         remarks.add(grid->line_of(i), "{} to {} is NA: the tool does not know the way", table.device(i).id, table.device(j).id);
     }
-  PEAL_TRY(add_class_table(table, {source}, *rates, graph, remarks));
-  compare_classes(table, graph, remarks);
-  note_assumed_rates(graph, remarks);
-  remarks.finish();
+  PEAL_TRY(draw_class_table(table, {source}, graph, remarks));
   graph.title = fmt::format("{} NPUs by npu-smi info -t topo", table.size());
   return graph;
 }

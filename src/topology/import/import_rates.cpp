@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <topology/link_catalogue.hpp>
 #include <topology/machine.hpp>
 
+#include "read_wire_figures.hpp"
 #include "text_lines.hpp"
 #include "yaml_tree.hpp"
 
@@ -14,17 +16,6 @@ constexpr double kMostGBps = 1e6;
 constexpr int kMostLinksOfGpu = 1000;
 /// The driver prints three digits behind the point.
 constexpr double kDriverDigits = 0.002;
-
-Result<WireFigures> read_rate(YamlFields& fields) {
-  WireFigures rate;
-  PEAL_ASSIGN(const double line, fields.number("GBps", 1e-6, kMostGBps));
-  PEAL_ASSIGN(const double usable, fields.number("usable_GBps", 1e-6, kMostGBps, line));
-  PEAL_ASSIGN(rate.source, fields.text("source"));
-  PEAL_ASSIGN(rate.usable_source, fields.text("usable_source", rate.source));
-  rate.line = Bandwidth::gigabytes(line);
-  rate.usable = Bandwidth::gigabytes(usable);
-  return rate;
-}
 
 }  // namespace
 
@@ -42,7 +33,7 @@ Status ImportRates::read_file(const std::string& path) {
     Assumed one;
     PEAL_ASSIGN(one.link, fields.text("link"));
     PEAL_ASSIGN(one.links, fields.integer("links", 0, kMostLinksOfGpu, 0));
-    PEAL_ASSIGN(one.rate, read_rate(fields));
+    PEAL_ASSIGN(one.rate, read_wire_figures(fields));
     PEAL_TRY(fields.finish());
     assumed_.push_back(std::move(one));
   }
@@ -50,7 +41,7 @@ Status ImportRates::read_file(const std::string& path) {
     PEAL_ASSIGN(YamlFields fields, YamlFields::of(driver->items[i], path, "driver rate"));
     Driver one;
     PEAL_ASSIGN(one.reported, fields.number("reported", 1e-6, kMostGBps));
-    PEAL_ASSIGN(one.rate, read_rate(fields));
+    PEAL_ASSIGN(one.rate, read_wire_figures(fields));
     PEAL_TRY(fields.finish());
     driver_.push_back(std::move(one));
   }
@@ -58,10 +49,16 @@ Status ImportRates::read_file(const std::string& path) {
     PEAL_ASSIGN(YamlFields fields, YamlFields::of(lanes->items[i], path, "lane"));
     Lane one;
     PEAL_ASSIGN(one.speed, fields.text("speed"));
-    PEAL_ASSIGN(const double gigabits, fields.number("Gbps", 1e-6, kMostGBps));
-    PEAL_ASSIGN(one.source, fields.text("source"));
+    PEAL_ASSIGN(const LinkGeneration* of, read_generation(fields));
+    if (of != nullptr && of->lanes > 0) {
+      one.rate.value = of->bandwidth.value / of->lanes;
+      one.source = of->of_width(1).origin();
+    } else {
+      PEAL_ASSIGN(const double gigabits, fields.number("Gbps", 1e-6, kMostGBps));
+      PEAL_ASSIGN(one.source, fields.text("source"));
+      one.rate = Bandwidth::gigabytes(gigabits / 8);
+    }
     PEAL_TRY(fields.finish());
-    one.rate = Bandwidth::gigabytes(gigabits / 8);
     lanes_.push_back(std::move(one));
   }
   if (nvlinks == nullptr) return {};

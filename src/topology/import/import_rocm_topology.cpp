@@ -5,6 +5,9 @@
 //   ==== Link Type between two GPUs ====   XGMI, PCIE
 //   ==== Numa Nodes ====                   GPU[0] : (Topology) Numa Node: 0
 //
+// amd-smi topology prints the first three as well, under WEIGHT TABLE:, HOPS TABLE: and LINK TYPE TABLE:, and calls the GPUs by their bus
+// ids (0000:c1:00.0); here they are numbered in that order.
+//
 // What the numbers mean: the MI200 tuning guide and the description of weights in AMD SMI (github.com/ROCm/rocm-systems).
 #include <map>
 #include <topology/import.hpp>
@@ -25,14 +28,15 @@ std::size_t number_length(std::string_view text) {
   return i > 0 ? i : word_length(text, {"N/A"});
 }
 
-std::size_t type_length(std::string_view text) { return word_length(text, {"XGMI", "PCIE", "N/A", "0"}); }
+std::size_t type_length(std::string_view text) { return word_length(text, {"XGMI", "PCIE", "SELF", "N/A", "0"}); }
 
 struct Tables {
   std::optional<Grid> weight;
   std::optional<Grid> hops;
   std::optional<Grid> type;
-  std::map<int, std::string> numa;  ///< by GPU number
-  std::map<int, int> lines;         ///< where a GPU was seen first
+  std::map<int, std::string> numa;    ///< by GPU number
+  std::map<int, std::string> bus_id;  ///< likewise
+  std::map<int, int> lines;           ///< where a GPU was seen first
 };
 
 /// "GPU[0]  : (Topology) Numa Node: 1", also "GPU 0 : ...".
@@ -47,30 +51,39 @@ void read_numa(std::string_view text, int line, Tables& tables) {
   tables.lines.emplace(*number, line);
 }
 
-/// Number of a column GPU3; nothing for columns that are no GPUs.
-std::optional<int> number_of(std::string_view column) {
-  return column.starts_with("GPU") ? whole_number(column.substr(3), 999'999) : std::nullopt;
+/// Number of a column: 3 of GPU3, the place of one named by its bus id; nothing for columns that are no GPUs.
+std::optional<int> number_of(const Grid& grid, std::size_t column) {
+  const std::string& name = grid.names[column];
+  if (name.find(':') != std::string::npos) return static_cast<int>(column);
+  return name.starts_with("GPU") ? whole_number(std::string_view(name).substr(3), 999'999) : std::nullopt;
 }
 
 void note_gpus(const std::optional<Grid>& grid, Tables& tables) {
-  for (std::size_t i = 0; grid && i < grid->size() && tables.lines.size() < kMostTableDevices; ++i)
-    if (const auto number = number_of(grid->names[i])) tables.lines.emplace(*number, grid->line_of(i));
+  for (std::size_t i = 0; grid && i < grid->size() && tables.lines.size() < kMostTableDevices; ++i) {
+    const auto number = number_of(*grid, i);
+    if (!number) continue;
+    tables.lines.emplace(*number, grid->line_of(i));
+    if (grid->names[i].find(':') != std::string::npos) tables.bus_id.emplace(*number, grid->names[i]);
+  }
 }
 
 Tables read_tables(std::string_view text, Remarks& remarks) {
   Tables tables;
   LineReader lines(text);
   const auto fill = [&](std::optional<Grid>& into, const GridForm& form, const TextLine& title) {
-    std::optional<Grid> grid = read_grid(lines, form, "====", remarks);
+    std::optional<Grid> grid = read_grid(lines, form, title.text.find("TABLE:") != std::string::npos ? "TABLE:" : "====", remarks);
     if (!grid) remarks.add(title.number, "this table has no rows");
     if (grid && into) remarks.add(title.number, "this table comes twice: the first counts");
     if (grid && !into) into = std::move(grid);
   };
   for (TextLine line; lines.next(line);) {
     const std::string_view words = without_comment_mark(line.text);
-    if (words.find("Weight between") != std::string_view::npos) fill(tables.weight, {number_length, "0"}, line);
-    if (words.find("Hops between") != std::string_view::npos) fill(tables.hops, {number_length, "0"}, line);
+    if (words.find("Weight between") != std::string_view::npos || words.starts_with("WEIGHT TABLE:"))
+      fill(tables.weight, {number_length, "0"}, line);
+    if (words.find("Hops between") != std::string_view::npos || words.starts_with("HOPS TABLE:"))
+      fill(tables.hops, {number_length, "0"}, line);
     if (words.find("Link Type between") != std::string_view::npos) fill(tables.type, {type_length, "0"}, line);
+    if (words.starts_with("LINK TYPE TABLE:")) fill(tables.type, {type_length, "SELF"}, line);
     read_numa(words, line.number, tables);
   }
   for (const std::optional<Grid>* grid : {&tables.type, &tables.hops, &tables.weight}) {
@@ -85,8 +98,8 @@ std::string value_of(const std::optional<Grid>& grid, int a, int b) {
   std::size_t row = grid->size();
   std::size_t column = grid->size();
   for (std::size_t i = 0; i < grid->size(); ++i) {
-    if (number_of(grid->names[i]) == a) row = i;
-    if (number_of(grid->names[i]) == b) column = i;
+    if (number_of(*grid, i) == a) row = i;
+    if (number_of(*grid, i) == b) column = i;
   }
   return row < grid->size() && column < grid->size() ? grid->either(row, column) : std::string();
 }
@@ -111,7 +124,6 @@ Cell cell_of(const Tables& tables, int a, int b, int line, Remarks& remarks) {
 
 Result<Graph> import_rocm_topology(std::string_view text, const std::string& name) {
   PEAL_TRY(check_text_size(text, name));
-  PEAL_ASSIGN(const ImportRates* rates, ImportRates::load());
   Graph graph;
   Remarks remarks(graph, name);
   const Tables tables = read_tables(text, remarks);
@@ -129,6 +141,8 @@ Result<Graph> import_rocm_topology(std::string_view text, const std::string& nam
     const auto numa = tables.numa.find(number);
     if (numa != tables.numa.end()) device.numa = whole_number(numa->second, 4096).value_or(-1);
     if (device.numa >= 0) device.domain = fmt::format("NUMA {}", device.numa);
+    if (const auto bus = tables.bus_id.find(number); bus != tables.bus_id.end())
+      device.attributes.push_back({"busid", bus->second, source});
     devices.push_back(std::move(device));
     numbers.push_back(number);
   }
@@ -139,10 +153,7 @@ Result<Graph> import_rocm_topology(std::string_view text, const std::string& nam
       table.set(i, j, cell_of(tables, numbers[i], numbers[j], table.device(i).line, remarks));
   TableOptions options{source};
   options.is_one_host = true;
-  PEAL_TRY(add_class_table(table, options, *rates, graph, remarks));
-  compare_classes(table, graph, remarks);
-  note_assumed_rates(graph, remarks);
-  remarks.finish();
+  PEAL_TRY(draw_class_table(table, options, graph, remarks));
   graph.title = fmt::format("{} GPUs by rocm-smi --showtopo", table.size());
   return graph;
 }

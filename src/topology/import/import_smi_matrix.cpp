@@ -85,40 +85,23 @@ void make_unique(std::vector<TableDevice>& devices, Remarks& remarks) {
   }
 }
 
-void note_missing_rows(const Grid& grid, Remarks& remarks) {
-  std::string missing;
-  for (std::size_t i = 0; i < grid.size(); ++i)
-    if (grid.row_lines[i] == 0) missing += (missing.empty() ? "" : " ") + grid.names[i];
-  if (!missing.empty()) remarks.add(grid.header_line, "the header names devices that have no row: {}", missing);
-}
-
 }  // namespace
 
 Result<Graph> import_smi_matrix(std::string_view text, const std::string& name) {
   PEAL_TRY(check_text_size(text, name));
-  PEAL_ASSIGN(const ImportRates* rates, ImportRates::load());
   Graph graph;
   Remarks remarks(graph, name);
   LineReader lines(text);
-  const std::optional<Grid> grid = read_grid(lines, {cell_length, "X"}, {}, remarks);
-  if (!grid) {
-    return fail(ErrorCode::corrupt,
-                "{}:1: no table of nvidia-smi topo -m: a header GPU0 GPU1 ... and rows that begin with those names are needed", name);
-  }
-  note_missing_rows(*grid, remarks);
-  compare_halves(*grid, remarks);
+  PEAL_ASSIGN(const Grid grid, read_only_grid(lines, {cell_length, "X"}, "nvidia-smi topo -m", "GPU", name, remarks));
   const std::string source = fmt::format("nvidia-smi topo -m in {}", name);
   const std::map<std::string, std::string> legend = read_legend(lines);
   std::vector<TableDevice> devices;
-  for (std::size_t i = 0; i < grid->size(); ++i) devices.push_back(device_of(*grid, i, legend, source));
+  for (std::size_t i = 0; i < grid.size(); ++i) devices.push_back(device_of(grid, i, legend, source));
   make_unique(devices, remarks);
   ClassTable table(std::move(devices));
   for (std::size_t i = 0; i < table.size(); ++i)
-    for (std::size_t j = i + 1; j < table.size(); ++j) table.set(i, j, cell_of(grid->either(i, j)));
-  PEAL_TRY(add_class_table(table, {source}, *rates, graph, remarks));
-  compare_classes(table, graph, remarks);
-  note_assumed_rates(graph, remarks);
-  remarks.finish();
+    for (std::size_t j = i + 1; j < table.size(); ++j) table.set(i, j, cell_of(grid.either(i, j)));
+  PEAL_TRY(draw_class_table(table, {source}, graph, remarks));
   const auto gpus = graph.devices_of(DeviceKind::gpu).size();
   graph.title = fmt::format("{} GPUs, {} NICs by nvidia-smi topo -m", gpus, table.size() - gpus);
   return graph;

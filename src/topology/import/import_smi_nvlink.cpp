@@ -82,7 +82,7 @@ std::vector<Gpu> read_gpus(std::string_view text, Remarks& remarks) {
       read_link(words, line.number, gpus.back(), remarks);
     } else if (words.starts_with("NVML:") && is_known) {
       gpus.back().has_error = true;
-    } else if (words.find("snip") != std::string_view::npos || words == "...") {
+    } else if (words.find("snip") != std::string_view::npos || words.starts_with("...")) {
       remarks.add(line.number, "something was cut out here");
     }
   }

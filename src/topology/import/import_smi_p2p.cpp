@@ -28,34 +28,29 @@ Result<Graph> import_smi_p2p(std::string_view text, const std::string& name) {
   Graph graph;
   Remarks remarks(graph, name);
   LineReader lines(text);
-  const std::optional<Grid> grid = read_grid(lines, {cell_length, "X"}, {}, remarks);
-  if (!grid) {
-    return fail(ErrorCode::corrupt,
-                "{}:1: no table of nvidia-smi topo -p2p: a header GPU0 GPU1 ... and rows that begin with those names are needed", name);
-  }
-  compare_halves(*grid, remarks);
+  PEAL_ASSIGN(const Grid grid, read_only_grid(lines, {cell_length, "X"}, "nvidia-smi topo -p2p", "GPU", name, remarks));
   const std::string source = fmt::format("nvidia-smi topo -p2p in {}", name);
   std::map<std::string, std::string> refused;  // pairs by status
-  for (std::size_t i = 0; i < grid->size(); ++i) {
+  for (std::size_t i = 0; i < grid.size(); ++i) {
     Device device;
-    device.id = free_id(graph, lower_case(grid->names[i]));
+    device.id = free_id(graph, lower_case(grid.names[i]));
     device.kind = DeviceKind::gpu;
     device.source = source;
     std::string reached;
-    for (std::size_t j = 0; j < grid->size(); ++j) {
-      const std::string& cell = grid->either(i, j);
+    for (std::size_t j = 0; j < grid.size(); ++j) {
+      const std::string& cell = grid.either(i, j);
       if (i == j || cell.empty()) continue;
-      if (cell == "OK") reached += (reached.empty() ? "" : " ") + lower_case(grid->names[j]);
+      if (cell == "OK") reached += (reached.empty() ? "" : " ") + lower_case(grid.names[j]);
       std::string& pairs = refused[cell];
       if (cell != "OK" && i < j && pairs.size() < 1000)
-        pairs += fmt::format("{}{}-{}", pairs.empty() ? "" : " ", lower_case(grid->names[i]), lower_case(grid->names[j]));
+        pairs += fmt::format("{}{}-{}", pairs.empty() ? "" : " ", lower_case(grid.names[i]), lower_case(grid.names[j]));
     }
     device.attributes.push_back({"peer_access", reached.empty() ? "none" : reached, source});
     PEAL_TRY(graph.add_device(std::move(device)));
   }
   for (const auto& [word, pairs] : refused)
-    if (!pairs.empty()) remarks.add(grid->header_line, "no peer access ({}, {}): {}", word, meaning_of(word), pairs);
-  remarks.add(grid->header_line,
+    if (!pairs.empty()) remarks.add(grid.header_line, "no peer access ({}, {}): {}", word, meaning_of(word), pairs);
+  remarks.add(grid.header_line,
               "the table says who may reach whom and not over which wires: there are no links; nvidia-smi topo -m has the paths");
   remarks.finish();
   graph.title = fmt::format("{} GPUs by nvidia-smi topo -p2p", graph.device_count());

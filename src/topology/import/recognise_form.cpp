@@ -93,21 +93,30 @@ std::optional<FileForm> form_of_key(std::string_view line) {
   return std::nullopt;
 }
 
+/// Other files have lines NAME=... too (/etc/os-release): a GPU by name, or another key of gres.conf, must stand beside it.
 std::optional<FileForm> form_of_slurm(std::string_view line) {
   for (std::string_view key : {"switchname=", "blockname=", "blocksizes=", "ringname="})
     if (begins_with_any_case(line, key)) return FileForm::slurm_topology;
+  bool is_named = false;
+  bool is_gres = false;
   for (std::string_view word = take_word(line); !word.empty() && word.front() != '#'; word = take_word(line)) {
+    if (!contains(word, "=")) break;
     if (begins_with_any_case(word, "autodetect=")) return FileForm::slurm_gres;
-    if (begins_with_any_case(word, "name=")) return FileForm::slurm_gres;
-    if (!contains(word, "=")) return std::nullopt;
+    if (begins_with_any_case(word, "name=")) is_named = true;
+    for (std::string_view key : {"name=gpu", "name=mps", "name=shard", "nodename=", "file=", "type=", "count=", "cores="})
+      if (begins_with_any_case(word, key)) is_gres = true;
   }
-  return std::nullopt;
+  return is_named && is_gres ? std::optional(FileForm::slurm_gres) : std::nullopt;
 }
 
-/// Switch 36 "S-...", Ca 2 "H-...", or a line of the head.
+/// Switch 36 "S-...", Ca 2 "H-...", a line of the head, or one of the ports report: CA 134 1 0x7cfe9003003b4bde 4x EDR - SW ...
 bool is_ibnetdiscover(std::string_view line) {
   if (contains(line, "Topology file: generated on")) return true;
   const std::string_view kind = take_word(line);
+  if (kind == "CA" || kind == "SW" || kind == "RT") {
+    const auto is_number = [](std::string_view word) { return !word.empty() && std::all_of(word.begin(), word.end(), is_digit); };
+    return is_number(take_word(line)) && is_number(take_word(line)) && take_word(line).starts_with("0x");
+  }
   if (kind != "Switch" && kind != "Ca" && kind != "Rt") return false;
   const std::string_view ports = take_word(line);
   return !ports.empty() && std::all_of(ports.begin(), ports.end(), is_digit) && trimmed(line).starts_with('"');
@@ -117,7 +126,7 @@ bool is_ibnetdiscover(std::string_view line) {
 std::optional<FileForm> form_of_table(std::string_view line) {
   std::string_view rest = line;
   const std::string_view label = take_word(rest);
-  if (is_numbered(label, "NPU")) return FileForm::npu_topology;
+  if (is_numbered(label, "NPU") || is_numbered(label, "Phy-ID")) return FileForm::npu_topology;
   if (!is_numbered(label, "GPU")) return std::nullopt;
   for (std::string_view cell = take_word(rest); !cell.empty(); cell = take_word(rest)) {
     for (std::string_view known : {"OK", "CNS", "GNS", "TNS", "NS", "DR", "U"})
@@ -131,7 +140,8 @@ std::optional<FileForm> form_of_table(std::string_view line) {
 
 /// What one line of a command's output is; `line` without what people put before it.
 std::optional<FileForm> form_of_output(std::string_view line) {
-  if (contains(line, "between two GPUs") || contains(line, "(Topology) Numa") || contains(line, "ROCm System Management"))
+  if (contains(line, "between two GPUs") || contains(line, "(Topology) Numa") || contains(line, "ROCm System Management") ||
+      line == "LINK TYPE TABLE:" || line == "HOPS TABLE:" || line == "WEIGHT TABLE:")
     return FileForm::rocm_topology;
   if (contains(line, "does not support querying topo")) return FileForm::npu_topology;
   if (contains(line, "Unable to retrieve NVLink")) return FileForm::smi_nvlink;

@@ -1,11 +1,14 @@
 #include "text_grid.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "class_table.hpp"
 
 namespace peal::topology {
 namespace {
+
+constexpr std::size_t kMostCellBytes = 16;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -18,6 +21,18 @@ bool is_compute_name(std::string_view word) {
   }
   return false;
 }
+
+/// "0000:c1:00.0", as amd-smi names GPUs.
+bool is_bus_id(std::string_view word) {
+  return word.size() >= 12 && word.size() <= 16 && word.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos &&
+         std::count(word.begin(), word.end(), ':') == 2 && word[word.size() - 2] == '.';
+}
+
+/// Stands where somebody cut out columns or rows.
+bool is_gap(std::string_view word) { return word == "..." || word == "\xe2\x80\xa6"; }
+
+/// Begins the name of a column behind the cells: CPU Affinity, NUMA Affinity, Node Affinity, GPU NUMA ID.
+bool is_column_word(std::string_view word) { return word == "CPU" || word == "NUMA" || word == "Node" || word == "GPU"; }
 
 /// A name such as mlx5_0, NIC12, rocep1s0f0: begins with a letter, ends with a digit.
 bool is_device_name(std::string_view word) { return word.size() <= 64 && is_letter(word.front()) && is_digit(word.back()); }
@@ -37,19 +52,31 @@ std::string unglue(std::string_view text) {
 struct Header {
   std::vector<std::string> names;
   std::vector<std::string> columns;
+  bool has_gap = false;
 };
 
+/// What stands behind a command that was pasted together with its output, "nvidia-smi topo -m   GPU0 GPU1", or all.
+std::string_view behind_command(std::string_view text) {
+  const auto command = text.find(" topo -");
+  const auto option = command == std::string_view::npos ? command : text.find_first_of(" \t", command + 6);
+  return option == std::string_view::npos ? text : text.substr(option);
+}
+
 std::optional<Header> read_header(std::string_view text, const GridForm& form) {
-  const std::string spaced = unglue(text);
-  const std::vector<std::string_view> words = words_of(spaced);
-  if (words.empty() || !is_compute_name(words[0])) return std::nullopt;
-  if (words.size() > 1 && form.cell_length(words[1]) == words[1].size()) return std::nullopt;  // a row
+  const std::string spaced = unglue(behind_command(text));
+  std::vector<std::string_view> words = words_of(spaced);
+  if (words.empty() || !(is_compute_name(words[0]) || is_bus_id(words[0]))) return std::nullopt;
   Header header;
+  header.has_gap = std::erase_if(words, is_gap) > 0;
+  const auto is_name = [](std::string_view word) { return is_device_name(word) || is_bus_id(word); };
+  if (words.size() > 1) {  // a row?
+    if (form.cell_length(words[1]) == words[1].size() || !(is_name(words[1]) || is_column_word(words[1]))) return std::nullopt;
+  }
   std::size_t i = 0;
-  for (; i < words.size() && is_device_name(words[i]); ++i) header.names.emplace_back(words[i]);
+  for (; i < words.size() && is_name(words[i]); ++i) header.names.emplace_back(words[i]);
   for (; i < words.size(); ++i) {
     if (words[i] == "CPU") header.columns.emplace_back("cpu_affinity");
-    if (words[i] == "NUMA" && words[i - 1] != "GPU") header.columns.emplace_back("numa_affinity");
+    if (words[i] == "Node" || (words[i] == "NUMA" && words[i - 1] != "GPU")) header.columns.emplace_back("numa_affinity");
     if (words[i] == "GPU") header.columns.emplace_back("gpu_numa_id");
   }
   return header;
@@ -80,6 +107,7 @@ std::optional<Row> read_fields(std::string_view text, std::size_t count, const G
 Row read_words(std::string_view text, std::size_t count, const GridForm& form) {
   Row row;
   for (std::string_view word : words_of(text)) {
+    if (is_gap(word)) continue;
     const bool is_behind = row.cells.size() >= count || !row.trailing.empty();
     while (!is_behind && !word.empty() && row.cells.size() < count) {
       const std::size_t length = form.cell_length(word);
@@ -89,7 +117,7 @@ Row read_words(std::string_view text, std::size_t count, const GridForm& form) {
     }
     if (word.empty()) continue;
     if (!is_behind && row.cells.size() < count && is_letter(word.front())) {
-      row.cells.emplace_back();  // a word that is no cell stands where one should be
+      row.cells.push_back(short_name(word, kMostCellBytes));  // a word that is none of the form's stands where one should be
     } else {
       row.trailing.emplace_back(word);
     }
@@ -175,6 +203,7 @@ Grid grid_of(Header header, int line, Remarks& remarks) {
     header.names.resize(kMostTableDevices);
   }
   grid.header_line = line;
+  if (header.has_gap) remarks.add(line, "columns were cut out here (...): devices are missing");
   for (std::string& name : header.names) {
     const auto times = std::count(grid.names.begin(), grid.names.end(), name);
     if (times > 0) remarks.add(line, "the header names {} twice", name);
@@ -185,6 +214,25 @@ Grid grid_of(Header header, int line, Remarks& remarks) {
   grid.cells.assign(grid.size() * grid.size(), {});
   grid.trailing.resize(grid.size());
   return grid;
+}
+
+void note_missing_rows(const Grid& grid, Remarks& remarks) {
+  std::string missing;
+  for (std::size_t i = 0; i < grid.size(); ++i)
+    if (grid.row_lines[i] == 0) missing += (missing.empty() ? "" : " ") + grid.names[i];
+  if (!missing.empty()) remarks.add(grid.header_line, "the header names devices that have no row: {}", missing);
+}
+
+/// One warning a word.
+void note_unknown_words(const Grid& grid, const GridForm& form, Remarks& remarks) {
+  std::set<std::string> known;
+  for (std::size_t i = 0; i < grid.size(); ++i)
+    for (std::size_t j = 0; j < grid.size(); ++j) {
+      const std::string& word = grid.cell(i, j);
+      if (word.empty() || form.cell_length(word) == word.size() || !known.insert(word).second) continue;
+      remarks.add(grid.line_of(i), "{} to {} is {}, a word that is not known here: nothing is drawn for it, wherever it stands",
+                  grid.names[i], grid.names[j], word);
+    }
 }
 
 }  // namespace
@@ -228,6 +276,19 @@ std::optional<Grid> read_grid(LineReader& lines, const GridForm& form, std::stri
   }
   if (rows == 0) return std::nullopt;
   return grid;
+}
+
+Result<Grid> read_only_grid(LineReader& lines, const GridForm& form, std::string_view command, std::string_view stem,
+                            const std::string& name, Remarks& remarks) {
+  std::optional<Grid> grid = read_grid(lines, form, {}, remarks);
+  if (!grid) {
+    return fail(ErrorCode::corrupt, "{}:1: no table of {}: a header {}0 {}1 ... and rows that begin with those names are needed", name,
+                command, stem, stem);
+  }
+  note_missing_rows(*grid, remarks);
+  compare_halves(*grid, remarks);
+  note_unknown_words(*grid, form, remarks);
+  return std::move(*grid);
 }
 
 void compare_halves(const Grid& grid, Remarks& remarks) {

@@ -42,6 +42,11 @@ std::optional<Grid> read_grid(LineReader& lines, const GridForm& form, std::stri
 /// Warns of each pair whose two cells differ; the upper row's is used.
 void compare_halves(const Grid& grid, Remarks& remarks);
 
+/// The first table of an output that has only one of `form`, with warnings of missing rows, of halves that differ and of words that are
+/// no cells. `command` printed it ("nvidia-smi topo -m"), `stem` begins its columns ("GPU").
+Result<Grid> read_only_grid(LineReader& lines, const GridForm& form, std::string_view command, std::string_view stem,
+                            const std::string& name, Remarks& remarks);
+
 /// Length of the first of `words` that `text` begins with (the longest must come first), or 0.
 std::size_t word_length(std::string_view text, std::initializer_list<std::string_view> words);
 
