@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <base/settings.hpp>
 #include <bootstrap/contact.hpp>
@@ -36,7 +37,7 @@ void note_cores(Contact& contact) {
 void write(net::WireWriter& out, const Contact& c) {
   out.u32(static_cast<std::uint32_t>(c.rank)).u32(static_cast<std::uint32_t>(c.pid)).u64(c.pid_start_time).u32(c.uid);
   out.u32(static_cast<std::uint32_t>(c.cores)).u64(c.core_set);
-  for (const std::string* text : {&c.host_name, &c.host_identity, &c.machine, &c.data_address, &c.unix_name})
+  for (const std::string* text : {&c.host_name, &c.host_identity, &c.machine, &c.data_address, &c.unix_name, &c.rack})
     out.text(std::string_view(*text).substr(0, kMaxContactText));
 }
 
@@ -48,7 +49,8 @@ Contact read(net::WireReader& in) {
   c.uid = in.u32();
   c.cores = static_cast<std::int32_t>(in.u32());
   c.core_set = in.u64();
-  for (std::string* text : {&c.host_name, &c.host_identity, &c.machine, &c.data_address, &c.unix_name}) *text = in.text(kMaxContactText);
+  for (std::string* text : {&c.host_name, &c.host_identity, &c.machine, &c.data_address, &c.unix_name, &c.rack})
+    *text = in.text(kMaxContactText);
   return c;
 }
 
@@ -74,6 +76,11 @@ std::string local_host_identity() {
   return fmt::format("{}/{}", boot_id(), has_network ? network.st_ino : 0);
 }
 
+std::string rack_of_slurm(std::string_view address, std::string_view pattern) {
+  if (!pattern.ends_with(".node")) return {};  // "node" alone: Slurm knows of no switches
+  return std::string(address.substr(0, std::min(address.rfind('.'), address.size())));
+}
+
 Contact local_contact(int rank) {
   Contact out;
   out.rank = rank;
@@ -84,6 +91,9 @@ Contact local_contact(int rank) {
   if (gethostname(name.data(), name.size() - 1) == 0) out.host_name = name.data();
   out.host_identity = local_host_identity();
   out.machine = boot_id();
+  out.rack = has_setting("PEAL_RACK") ? setting("PEAL_RACK")
+                                      : rack_of_slurm(setting("SLURM_TOPOLOGY_ADDR"), setting("SLURM_TOPOLOGY_ADDR_PATTERN"));
+  out.rack.resize(std::min(out.rack.size(), kMaxContactText));
   note_cores(out);
   return out;
 }

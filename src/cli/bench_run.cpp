@@ -113,7 +113,7 @@ class Bench {
 
 Status Bench::open() {
   if (core_->size() > 1 && static_cast<int>(core_->locals().size()) == core_->size()) {
-    PEAL_ASSIGN(aligner_.segment, plain_.share_segment(sizeof(Aligner::Words), "peal-bench"));
+    PEAL_ASSIGN(aligner_.segment, plain_.share_segment(sizeof(Aligner::Words), 0, "peal-bench"));
     aligner_.ranks = static_cast<std::uint32_t>(core_->size());
     aligner_.shares_cores = core_->shares_cores();
   }

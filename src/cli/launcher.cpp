@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -10,11 +9,11 @@
 #include <base/clock.hpp>
 #include <base/file_descriptor.hpp>
 #include <cli/launcher.hpp>
+#include <cli/rank_places.hpp>
 #include <cstdio>
 #include <cstring>
 #include <random>
 #include <set>
-#include <tuning/placement.hpp>
 
 namespace peal::cli {
 
@@ -95,6 +94,7 @@ class Launch {
   }
 
   const LaunchSpec& spec_;
+  RankBinding binding_;
   std::vector<Child> children_;
   sigset_t watched_{}, before_{};
   bool is_blocked_ = false;
@@ -153,18 +153,6 @@ Status Launch::start(int index) {
   return {};
 }
 
-// To a core of those that this process may use. Also where ranks are more: or the scheduler moves them about, and for milliseconds one core
-// has many and another few.
-void bind_to_core(int index, int ranks) {
-  cpu_set_t allowed, mine;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  CPU_ZERO(&mine);
-  int skip = tuning::place_on_machine(index, ranks, CPU_COUNT(&allowed));
-  for (int c = 0; c < CPU_SETSIZE; ++c)
-    if (CPU_ISSET(c, &allowed) && skip-- == 0) CPU_SET(c, &mine);
-  ::sched_setaffinity(0, sizeof mine, &mine);
-}
-
 void Launch::become_rank(int index, int out, int err, int report) {
   const pid_t launcher = ::getppid();
   ::setpgid(0, 0);
@@ -172,7 +160,7 @@ void Launch::become_rank(int index, int out, int err, int report) {
   if (::getppid() != launcher) ::_exit(1);
   ::sigprocmask(SIG_SETMASK, &before_, nullptr);
   const int rank = spec_.first_rank + index;
-  if (spec_.bind_to_cores) bind_to_core(index, spec_.ranks);
+  binding_.bind(index);
   for (const auto& [name, value] : spec_.environment) ::setenv(name.c_str(), value.c_str(), 1);
   ::setenv("PEAL_RANK", std::to_string(rank).c_str(), 1);
   ::setenv("PEAL_SIZE", std::to_string(spec_.total_ranks).c_str(), 1);
@@ -282,6 +270,9 @@ void Launch::advance_ending() {
 }
 
 Result<LaunchOutcome> Launch::run() {
+  if (spec_.bind) {
+    PEAL_ASSIGN(binding_, RankBinding::find(spec_.ranks));
+  }
   PEAL_TRY(block_signals());
   children_.reserve(static_cast<std::size_t>(spec_.ranks));
   for (int i = 0; i < spec_.ranks; ++i) PEAL_TRY(start(i));

@@ -298,12 +298,15 @@ Status Core::run_own(Call call) {
   return run(call);
 }
 
-Result<transport::SharedSegment> Core::share_segment(std::size_t bytes, const char* label) {
+Result<transport::SharedSegment> Core::share_segment(std::size_t head, std::size_t part, const char* label) {
   if (static_cast<int>(locals_.size()) != size())
     return fail(ErrorCode::unsupported,
                 "a window needs ranks of one host, but this communicator has {} of its {} ranks elsewhere; split it by host first",
                 size() - static_cast<int>(locals_.size()), size());
-  return share_everywhere({bytes, 0, ++segments_, label}, 0, bytes);
+  const std::size_t parts = transport::whole_pages(head);
+  const std::size_t stride = transport::whole_pages(part);
+  return share_everywhere({parts + static_cast<std::size_t>(size()) * stride, parts, ++segments_, label},
+                          parts + static_cast<std::size_t>(rank_) * stride, stride);
 }
 
 Result<Core::Parts> Core::share_parts(std::size_t head, std::size_t bytes, const char* label) {

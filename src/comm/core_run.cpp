@@ -228,13 +228,38 @@ Status Core::copy_own(const std::vector<PairTransfer>& transfers) const {
   return {};
 }
 
+// True where the group's plan is for these transfers.
+bool Core::serves(const Group& group, const std::vector<PairTransfer>& transfers) const {
+  if (group.made == nullptr) return false;
+  std::size_t sends = 0, receives = 0;
+  for (const PairTransfer& t : transfers) {
+    if (t.peer == rank_) continue;
+    const std::vector<schedule::Transfer>& list = t.is_send ? group.sends : group.receives;
+    std::size_t& n = t.is_send ? sends : receives;
+    if (n == list.size() || list[n++].peer != t.peer) return false;
+  }
+  return sends == group.sends.size() && receives == group.receives.size();
+}
+
+// The one that serves these transfers, else one whose plan will be replaced: the one that was used longest ago.
+Core::Pending& Core::group_for(const std::vector<PairTransfer>& transfers) {
+  std::size_t i = 0;
+  while (i < groups_.size() && !serves(groups_[i]->group, transfers)) ++i;
+  if (i == groups_.size() && i < kKnownGroups)
+    groups_.push_back(std::make_unique<Pending>());
+  else if (i == groups_.size())
+    --i;
+  std::rotate(groups_.begin(), groups_.begin() + static_cast<std::ptrdiff_t>(i), groups_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  return *groups_.front();
+}
+
 // Transfers with others become a program of their own.
 Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& pending) {
   if (board_.is_set()) return fault();
   PEAL_TRY(check_group(transfers));
   PEAL_TRY(copy_own(transfers));
   Group& group = pending.group;
-  bool is_known = group.made != nullptr;
+  const bool is_known = serves(group, transfers);
   pending.operands.user.clear();
   for (const bool is_send : {true, false}) {
     std::vector<schedule::Transfer>& list = is_send ? group.sends : group.receives;
@@ -242,12 +267,10 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
     for (const PairTransfer& t : transfers) {
       if (t.is_send != is_send || t.peer == rank_) continue;
       if (n == list.size()) list.push_back({-1});
-      is_known = is_known && list[n].peer == t.peer;
       list[n++].peer = t.peer;
       const std::uint64_t bytes = t.count * size_of(t.type);
       pending.operands.user.push_back({static_cast<std::byte*>(is_send ? const_cast<void*>(t.send) : t.receive), t.count, bytes, t.type});
     }
-    is_known = is_known && n == list.size();
     list.resize(n);
   }
   if (!is_known) {
@@ -277,10 +300,9 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
 
 Status Core::run_group(const std::vector<PairTransfer>& transfers) {
   if (!is_queued_) {
-    if (last_group_ == nullptr) [[unlikely]]
-      last_group_ = std::make_unique<Pending>();
-    PEAL_TRY(prepare_group(transfers, *last_group_));
-    Status status = run_prepared(*last_group_);
+    Pending& pending = group_for(transfers);
+    PEAL_TRY(prepare_group(transfers, pending));
+    Status status = run_prepared(pending);
     last_plan_ = nullptr;  // a group's plan lives until the next group
     return status;
   }

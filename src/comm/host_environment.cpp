@@ -46,6 +46,23 @@ std::vector<std::int32_t> cores_of(const World& world, int places) {
   return cores;
 }
 
+// Of every rank the rack of its host, as that host's lowest rank says; empty where a host does not know.
+std::vector<std::int32_t> racks_of(const World& world) {
+  std::map<std::string_view, std::string> rack_of_host;
+  std::vector<std::string> racks;
+  for (const bootstrap::Contact& contact : world.contacts()) {
+    racks.push_back(rack_of_host.emplace(contact.host_identity, contact.rack).first->second);
+    if (racks.back().empty()) return {};
+  }
+  return tuning::number_racks(racks);
+}
+
+void log_racks(const std::vector<std::int32_t>& racks, const std::vector<std::int32_t>& ring) {
+  if (racks.empty() || !is_logged(LogLevel::info)) return;
+  log(LogLevel::info, "{} racks are known; rings go {}", *std::max_element(racks.begin(), racks.end()) + 1,
+      ring.empty() ? std::string("in the order of ranks") : fmt::format("through ranks {}", fmt::join(ring, ", ")));
+}
+
 int host_count(const World& world) {
   std::vector<std::string> names;
   for (const bootstrap::Contact& contact : world.contacts()) names.push_back(contact.host_identity);
@@ -84,12 +101,14 @@ Result<tuning::Environment> find(const World& world) {
   const std::vector<int> devices = devices_of(world, cluster);
   tuning::EnvironmentOptions options;
   options.core_of = cores_of(world, std::max(1, cluster.ranks_per_node()));
+  if (hosts > 1) options.rack_of = racks_of(world);
   const topology::Resources resources(std::move(cluster));
   options.wires = world.choice() == TransportChoice::tcp   ? tuning::Wires::socket
                   : world.choice() == TransportChoice::shm ? tuning::Wires::shared_memory
                                                            : tuning::Wires::automatic;
   PEAL_ASSIGN(options.protocols, host_protocols());
   PEAL_ASSIGN(tuning::Environment environment, tuning::environment_of(resources, devices, options));
+  log_racks(options.rack_of, environment.placement.ring);
   PEAL_TRY(tuning::add_measurements(environment, [] { return discovery::host_fingerprint(); }));
   if (!environment.measured_by.empty()) log(LogLevel::info, "choice of algorithms: {}", environment.measured_by);
   return environment;

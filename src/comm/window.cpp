@@ -14,7 +14,7 @@ Result<std::unique_ptr<SharedWindow>> SharedWindow::create(std::shared_ptr<Core>
   window->bytes_ = bytes;
   window->stride_ = transport::whole_pages(bytes);
   window->signals_bytes_ = transport::whole_pages(ranks * ranks * kSignals * sizeof(std::uint64_t));
-  PEAL_ASSIGN(window->segment_, core->share_segment(window->signals_bytes_ + ranks * window->stride_, "peal-window"));
+  PEAL_ASSIGN(window->segment_, core->share_segment(window->signals_bytes_, bytes, "peal-window"));
   window->taken_.assign(ranks * kSignals, 0);
   window->core_ = std::move(core);
   return window;

@@ -1,30 +1,12 @@
 #include "cores.hpp"
 
-#include <hwloc.h>
-
 #include <algorithm>
 #include <map>
-#include <memory>
+
+#include "hwloc_topology.hpp"
 
 namespace peal::discovery {
 namespace {
-
-struct Destroy {
-  void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
-};
-using Topology = std::unique_ptr<hwloc_topology, Destroy>;
-
-Result<Topology> load(const Roots& roots) {
-  hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) return fail(ErrorCode::system, "hwloc cannot start: {}", errno_text(errno));
-  Topology topology(raw);
-  if (!roots.hwloc_synthetic.empty() && hwloc_topology_set_synthetic(raw, roots.hwloc_synthetic.c_str()) != 0) {
-    return fail(ErrorCode::invalid_argument, "hwloc does not understand the synthetic machine '{}'", roots.hwloc_synthetic);
-  }
-  if (hwloc_topology_load(raw) != 0)
-    return fail(ErrorCode::system, "hwloc cannot read this machine: {}; is {} mounted?", errno_text(errno), roots.sys);
-  return topology;
-}
 
 std::string short_bytes(unsigned long long bytes) {
   if (bytes >= 1ull << 20) return fmt::format("{:.4g}M", static_cast<double>(bytes) / (1 << 20));
@@ -67,9 +49,25 @@ std::string cache_text(hwloc_obj_t core) {
 
 }  // namespace
 
+Result<HwlocTopology> load_hwloc(const Roots& roots) {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return fail(ErrorCode::system, "hwloc cannot start: {}", errno_text(errno));
+  HwlocTopology topology(raw);
+  if (!roots.hwloc_synthetic.empty() && hwloc_topology_set_synthetic(raw, roots.hwloc_synthetic.c_str()) != 0) {
+    return fail(ErrorCode::invalid_argument, "hwloc does not understand the synthetic machine '{}'", roots.hwloc_synthetic);
+  }
+  if (hwloc_topology_load(raw) != 0)
+    return fail(ErrorCode::system, "hwloc cannot read this machine: {}; is {} mounted?", errno_text(errno), roots.sys);
+  return topology;
+}
+
 Result<CoreFacts> find_cores(const Roots& roots) {
-  PEAL_ASSIGN(const Topology topology, load(roots));
-  hwloc_topology_t t = topology.get();
+  PEAL_ASSIGN(const HwlocTopology topology, load_hwloc(roots));
+  return cores_of(*topology, roots);
+}
+
+Result<CoreFacts> cores_of(hwloc_topology& topology, const Roots& roots) {
+  hwloc_topology_t t = &topology;
   CoreFacts facts;
   std::vector<hwloc_obj_t> domains;
   for (hwloc_obj_t o = nullptr; (o = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, o)) != nullptr;)

@@ -92,7 +92,7 @@ class HostBuilder {
     if (measured_->loopback && measured_->loopback_latency) {
       defaults_.loopback = *measured_->loopback;
       defaults_.loopback_latency = *measured_->loopback_latency;
-      of_loopback_ = measured_->source;
+      of_loopback_ = measured_->source + ", both ends polling as ranks do";
     }
   }
 

@@ -71,6 +71,14 @@ void look_at_domains(const std::vector<NumaFact>& domains, int packages, Report&
                fmt::format("read from {} and /sys/devices/system/cpu/*/topology/physical_package_id", domains.front().folder));
 }
 
+/// Where there is one domain nothing is lost.
+void look_at_memory_policy(const std::vector<NumaFact>& domains, const Probes& probes, Report& report) {
+  if (!probes.memory_policy || std::count_if(domains.begin(), domains.end(), [](const NumaFact& d) { return !d.cpus.empty(); }) < 2) return;
+  if (*probes.memory_policy == 0) return report.seen("memory policy: a NUMA domain may be preferred (measured: a trial on this host)");
+  report.add("memory-policy", "ranks of this host",
+             fmt::format("the kernel refuses a memory policy: {}", errno_text(*probes.memory_policy)), "measured: a trial on this host");
+}
+
 void look_at_places(const std::vector<NumaFact>& domains, const std::vector<GpuFact>& gpus, const std::vector<NicFact>& nics,
                     Report& report) {
   if (std::count_if(domains.begin(), domains.end(), [](const NumaFact& d) { return !d.cpus.empty(); }) < 2) return;
@@ -123,6 +131,7 @@ void examine_memory(const Roots& roots, const ExamineOptions& options, const std
   look_at_cross_memory(roots, options.probes, report);
   look_at_limits(roots, options.ranks > 0 ? options.ranks : std::max(1, cpus.cores), !find_rdma_ports(roots).empty(), report);
   look_at_domains(domains, cpus.packages, report);
+  look_at_memory_policy(domains, options.probes, report);
   look_at_places(domains, gpus, nics, report);
   const std::string pages = roots.sys + "/kernel/mm/transparent_hugepage/enabled";
   if (chosen_word(pages) == "never")

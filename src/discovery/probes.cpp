@@ -1,4 +1,4 @@
-// What only trying can tell: may ranks of this host share memory, and read each other's.
+// What only trying can tell: may ranks of this host share memory, read each other's, and have it in their NUMA domain.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -10,6 +10,7 @@
 #include <base/file_descriptor.hpp>
 #include <cerrno>
 #include <cstdint>
+#include <discovery/binding.hpp>
 #include <discovery/findings.hpp>
 
 namespace peal::discovery {
@@ -61,6 +62,11 @@ std::optional<int> try_cross_memory() {
 
 }  // namespace
 
-Probes probe_host() { return {try_shared_memory(), try_cross_memory()}; }
+Probes probe_host() {
+  Probes probes{try_shared_memory(), try_cross_memory(), {}};
+  if (const auto places = find_places(); places && !places->cores.empty())
+    probes.memory_policy = try_memory_policy(places->policy, places->cores.front().domain).error;
+  return probes;
+}
 
 }  // namespace peal::discovery

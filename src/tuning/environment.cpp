@@ -206,10 +206,13 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
                   cluster.device_count());
   if (!options.core_of.empty() && options.core_of.size() != device_of_rank.size())
     return fail(ErrorCode::invalid_argument, "{} ranks have {} cores", device_of_rank.size(), options.core_of.size());
+  if (!options.rack_of.empty() && options.rack_of.size() != device_of_rank.size())
+    return fail(ErrorCode::invalid_argument, "{} ranks have {} racks", device_of_rank.size(), options.rack_of.size());
   Environment environment;
   environment.ranks = static_cast<int>(device_of_rank.size());
   environment.is_host = cluster.device(device_of_rank[0]).kind != DeviceKind::gpu;
   environment.placement = place(resources, device_of_rank);
+  if (!options.rack_of.empty()) order_by_racks(options.rack_of, environment.placement);
   const auto& groups = environment.placement.group;
   environment.nodes = groups.empty() ? 1 : *std::max_element(groups.begin(), groups.end()) + 1;
   environment.fused = options.fused;

@@ -34,18 +34,10 @@ void order_along_best_links(const topology::Resources& resources, std::span<cons
   }
 }
 
-/// Groups under one switch follow each other in the ring, so that it leaves and enters each switch once.
-void order_by_racks(const topology::Cluster& cluster, std::span<const int> device_of_rank, schedule::Placement& placement) {
-  if (cluster.fabric() == nullptr || placement.group.empty()) return;
-  if (placement.ring.empty()) {
-    placement.ring.resize(device_of_rank.size());
-    std::iota(placement.ring.begin(), placement.ring.end(), 0);
-  }
-  const auto rack = [&](std::int32_t rank) {
-    return cluster.fabric()->rack_of(cluster.copy_of(device_of_rank[static_cast<std::size_t>(rank)]));
-  };
-  std::stable_sort(placement.ring.begin(), placement.ring.end(), [&](std::int32_t a, std::int32_t b) { return rack(a) < rack(b); });
-  if (std::is_sorted(placement.ring.begin(), placement.ring.end())) placement.ring.clear();
+std::vector<std::int32_t> racks_of(const topology::Cluster& cluster, std::span<const int> device_of_rank) {
+  std::vector<std::int32_t> racks;
+  for (const int device : device_of_rank) racks.push_back(static_cast<std::int32_t>(cluster.fabric()->rack_of(cluster.copy_of(device))));
+  return racks;
 }
 
 constexpr std::size_t kMostOrderedMembers = 128;  // beyond, a group's ring is in rank order
@@ -92,7 +84,7 @@ schedule::Placement place(const topology::Resources& resources, std::span<const 
   nodes.reserve(device_of_rank.size());
   for (int device : device_of_rank) nodes.push_back(resources.cluster().node_of(device));
   schedule::Placement placement = place_groups(nodes);
-  order_by_racks(resources.cluster(), device_of_rank, placement);
+  if (resources.cluster().fabric() != nullptr) order_by_racks(racks_of(resources.cluster(), device_of_rank), placement);
   std::vector<std::int32_t> ring = placement.ring;
   if (ring.empty()) {
     ring.resize(device_of_rank.size());
@@ -107,6 +99,33 @@ schedule::Placement place(const topology::Resources& resources, std::span<const 
   }
   if (!std::is_sorted(ring.begin(), ring.end())) placement.ring = std::move(ring);
   return placement;
+}
+
+void order_by_racks(std::span<const std::int32_t> rack_of_rank, schedule::Placement& placement) {
+  if (placement.group.empty()) return;
+  placement.ring = in_order(placement, static_cast<std::int32_t>(rack_of_rank.size()));
+  const auto rack = [&](std::int32_t rank) { return rack_of_rank[static_cast<std::size_t>(rank)]; };
+  std::stable_sort(placement.ring.begin(), placement.ring.end(), [&](std::int32_t a, std::int32_t b) { return rack(a) < rack(b); });
+  if (std::is_sorted(placement.ring.begin(), placement.ring.end())) placement.ring.clear();
+}
+
+std::vector<std::int32_t> number_racks(std::span<const std::string> rack_of_rank) {
+  std::map<std::string, std::int32_t> seen;      // a switch, by its own name and those above it
+  std::vector<std::vector<std::int32_t>> paths;  // the number of every switch above a rank, the highest first
+  for (const std::string& name : rack_of_rank) {
+    std::vector<std::int32_t>& path = paths.emplace_back();
+    for (std::size_t end = 0; end < name.size(); ++end) {
+      end = std::min(name.find('.', end), name.size());
+      path.push_back(seen.emplace(name.substr(0, end), static_cast<std::int32_t>(seen.size())).first->second);
+    }
+  }
+  std::map<std::vector<std::int32_t>, std::int32_t> number;
+  for (const auto& path : paths) number.emplace(path, 0);
+  std::int32_t next = 0;
+  for (auto& [path, rack] : number) rack = next++;
+  std::vector<std::int32_t> racks;
+  for (const auto& path : paths) racks.push_back(number[path]);
+  return racks;
 }
 
 std::vector<std::vector<std::int32_t>> disjoint_rings(std::int32_t ranks) {

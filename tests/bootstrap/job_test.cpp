@@ -206,6 +206,7 @@ TEST(Contact, ComesBackUnchangedAndEveryCutIsRefused) {
   Contact mine = local_contact(3);
   mine.data_address = "10.0.0.1:4000";
   mine.unix_name = "peal-x";
+  mine.rack = "spine.leaf";
   const std::string bytes = encode(mine);
   const auto back = parse_contact(bytes);
   ASSERT_TRUE(back) << back.error().message;
@@ -232,6 +233,13 @@ TEST(Contact, SaysWhichCoresARankMayUse) {
     EXPECT_EQ(bound.core_set == before.core_set, before.cores == 1);
     EXPECT_EQ(bound.machine, before.machine);
   }).join();
+}
+
+TEST(Contact, TheRackIsWhatSlurmNamesAboveTheNode) {
+  EXPECT_EQ(rack_of_slurm("spine.leaf3.node7", "switch.switch.node"), "spine.leaf3");
+  EXPECT_EQ(rack_of_slurm("block1.node7", "block.node"), "block1");
+  EXPECT_EQ(rack_of_slurm("node7", "node"), "");
+  EXPECT_EQ(rack_of_slurm("", ""), "");
 }
 
 TEST(Contact, TablesMustBeCompleteAndInRankOrder) {

@@ -4,6 +4,8 @@
 
 #include <cli/commands.hpp>
 #include <cli/launcher.hpp>
+#include <cli/rank_places.hpp>
+#include <numeric>
 
 namespace peal::cli {
 namespace {
@@ -79,6 +81,38 @@ TEST(Tool, WhereCanBeWritten) {
   EXPECT_TRUE(can_write("-"));
   EXPECT_TRUE(can_write("/tmp/peal-no-such-file"));
   EXPECT_FALSE(can_write("/no-such-folder/x"));
+}
+
+/// "cpus of the rank/domain" of every rank on two sockets with two NUMA domains each, of two cores with two hardware threads.
+std::string places(int ranks, std::vector<int> allowed = {}) {
+  const auto host = discovery::find_places({.hwloc_synthetic = "pack:2 numa:2 core:2 pu:2"});
+  if (!host) return host.error().message;
+  if (allowed.empty()) {
+    allowed.resize(16);
+    std::iota(allowed.begin(), allowed.end(), 0);
+  }
+  std::string text;
+  for (const RankPlace& place : place_ranks(host->cores, allowed, ranks))
+    text += fmt::format("{}{}/{}", text.empty() ? "" : " ", fmt::join(place.cpus, "+"), place.domain);
+  return text;
+}
+
+TEST(RankPlaces, ACoreEachAndTheDomainOfThatCore) {
+  EXPECT_EQ(places(1), "0+1/0");
+  EXPECT_EQ(places(3), "0+1/0 2+3/0 4+5/1");
+  EXPECT_EQ(places(8), "0+1/0 2+3/0 4+5/1 6+7/1 8+9/2 10+11/2 12+13/3 14+15/3");
+}
+
+TEST(RankPlaces, NeighboursShareACoreWithHardwareThreadsOfTheirOwn) {
+  EXPECT_EQ(places(16), "0/0 1/0 2/0 3/0 4/1 5/1 6/1 7/1 8/2 9/2 10/2 11/2 12/3 13/3 14/3 15/3");
+  EXPECT_EQ(places(12), "0/0 1/0 2+3/0 4/1 5/1 6+7/1 8/2 9/2 10+11/2 12/3 13/3 14+15/3");
+  EXPECT_EQ(places(4, {4, 5}), "4/1 4/1 5/1 5/1");
+}
+
+TEST(RankPlaces, WhatMayNotBeUsedIsLeftOut) {
+  EXPECT_EQ(places(2, {6, 9, 12, 13}), "6/1 9/2");
+  EXPECT_EQ(places(3, {6, 9, 12, 13}), "6/1 9/2 12+13/3");
+  EXPECT_EQ(places(2, {99}), "");
 }
 
 }  // namespace

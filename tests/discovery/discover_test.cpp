@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <cstring>
+#include <discovery/binding.hpp>
 #include <topology/resources.hpp>
 #include <vendor/nvml.hpp>
 
@@ -295,6 +298,72 @@ TEST(Discover, AJobReadsTheWiringAndNothingElse) {
   EXPECT_GT(all->device(all->find("gpu0")).attributes.size(), 4u);
   EXPECT_TRUE(wiring->device(wiring->find("eth0")).attribute("mtu").empty());
   EXPECT_EQ(all->device(all->find("eth0")).attribute("mtu"), "9000");
+}
+
+TEST(Places, CoresStandInTheOrderOfTheGraphWithTheirDomains) {
+  const Tree tree;
+  const Roots roots = tree.roots("pack:2 numa:2 core:2 pu:2");
+  const auto places = find_places(roots);
+  ASSERT_TRUE(places) << places.error().message;
+  EXPECT_EQ(places->domains, 4);
+  const Graph g = discover(roots);
+  const std::vector<int> cores = g.compute_devices();
+  ASSERT_EQ(places->cores.size(), 8u);
+  ASSERT_EQ(cores.size(), 8u);
+  for (std::size_t i = 0; i < cores.size(); ++i) {
+    EXPECT_EQ(places->cores[i].domain, g.device(cores[i]).numa) << i;
+    EXPECT_EQ(places->cores[i].domain, static_cast<int>(i) / 2);
+    EXPECT_THAT(places->cores[i].cpus, ::testing::ElementsAre(2 * i, 2 * i + 1));
+  }
+}
+
+/// Notes what it is asked, and answers as it is told.
+struct FakePolicy {
+  bool is_default = true;
+  int read_error = 0, prefer_error = 0;
+  std::vector<int> asked;  // domains, -1 for the default
+  MemoryPolicy policy() {
+    return {.read =
+                [this](bool& answer) {
+                  answer = is_default;
+                  return read_error;
+                },
+            .prefer =
+                [this](int domain) {
+                  asked.push_back(domain);
+                  return prefer_error;
+                },
+            .reset =
+                [this] {
+                  asked.push_back(-1);
+                  return 0;
+                }};
+  }
+};
+
+TEST(MemoryPolicy, IsTriedAndTakenBack) {
+  FakePolicy fake;
+  EXPECT_EQ(try_memory_policy(fake.policy(), 3).kind, MemoryBinding::Kind::preferred);
+  EXPECT_THAT(fake.asked, ::testing::ElementsAre(3, -1));
+}
+
+TEST(MemoryPolicy, OfSomebodyElseIsLeftAlone) {
+  FakePolicy fake{.is_default = false};
+  const MemoryBinding binding = try_memory_policy(fake.policy(), 0);
+  EXPECT_EQ(binding.kind, MemoryBinding::Kind::left);
+  EXPECT_TRUE(fake.asked.empty());
+  EXPECT_THAT(describe(binding, 4), HasSubstr("is set already"));
+}
+
+TEST(MemoryPolicy, RefusalsAreNoFailures) {
+  for (FakePolicy fake : {FakePolicy{.read_error = ENOSYS}, FakePolicy{.prefer_error = EPERM}}) {
+    const MemoryBinding binding = try_memory_policy(fake.policy(), 0);
+    EXPECT_EQ(binding.kind, MemoryBinding::Kind::refused);
+    EXPECT_EQ(binding.error, fake.read_error + fake.prefer_error);
+    EXPECT_THAT(describe(binding, 2), HasSubstr("refuses to set a memory policy (" + std::string(std::strerror(binding.error))));
+    EXPECT_THAT(describe(binding, 2), Not(HasSubstr("one NUMA domain")));
+    EXPECT_THAT(describe(binding, 1), HasSubstr("one NUMA domain"));
+  }
 }
 
 }  // namespace

@@ -428,6 +428,13 @@ const Case kCases[] = {
      "measured",
      Weight::wrong,
      {.probes = {.cross_memory = EPERM}}},
+    {"MemoryPolicyRefusedInATrial",
+     [](Host&) {},
+     {"memory-policy"},
+     "the kernel refuses a memory policy: Operation not permitted",
+     "measured",
+     Weight::note,
+     {.probes = {.memory_policy = EPERM}}},
     {"LittleLockedMemory",
      [](Host& h) { h.limits("1048576", "8388608"); },
      {"locked-memory"},
@@ -594,6 +601,7 @@ TEST(Findings, ThisHostCanBeTried) {
   const Probes probes = probe_host();
   ASSERT_TRUE(probes.shared_memory);
   EXPECT_EQ(*probes.shared_memory, 0);  // Peal's other tests need it, too
+  EXPECT_TRUE(probes.memory_policy);
   examine({}, {.probes = probes});
 }
 

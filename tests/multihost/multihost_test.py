@@ -147,6 +147,36 @@ class MultiHost(unittest.TestCase):
         self.assertLess(found["racks"]["within_us"], 300)
         self.assertEqual(len(set(found["hosts"])), 4)
 
+    def test_ranks_that_torchrun_starts_on_two_hosts(self):
+        """Its environment alone; MASTER_PORT is held by its agent, as there."""
+        with Network(2) as network:
+            holder = "import socket, time; s = socket.create_server(('192.168.77.1', 29400)); print('held', flush=True); time.sleep(60)"
+            agent = network.start(0, [sys.executable, "-c", holder])
+            self.assertEqual(agent.stdout.readline().strip(), "held")
+            processes = []
+            for rank in range(4):
+                environment = {"RANK": rank, "WORLD_SIZE": 4, "LOCAL_RANK": rank % 2, "LOCAL_WORLD_SIZE": 2, "MASTER_ADDR": "192.168.77.1",
+                               "MASTER_PORT": 29400, "TORCHELASTIC_RUN_ID": "test", "TORCHELASTIC_RESTART_COUNT": 0, "PEAL_KEY_FILE": self.key}
+                processes.append(network.start(rank // 2, self.bench(), {name: str(value) for name, value in environment.items()}))
+            results = self.ends(processes)
+            self.assert_good(results)
+            self.assertIn("all_reduce over 4 ranks", results[0][1])
+
+    def test_rings_go_rack_by_rack(self):
+        """Four hosts that come in turn from two racks, as PEAL_RACK and as Slurm says."""
+        slurm = {"SLURM_TOPOLOGY_ADDR_PATTERN": "switch.switch.node"}
+        hosts = [f"192.168.77.{i + 1}" for i in range(4)]
+        racks = {0: {"PEAL_RACK": "spine.left"}, 1: {**slurm, "SLURM_TOPOLOGY_ADDR": "spine.right.node1"},
+                 2: {**slurm, "SLURM_TOPOLOGY_ADDR": "spine.left.node2"}, 3: {"PEAL_RACK": "spine.right"}}
+        with Network(4) as network:
+            for known, wanted in ((racks, ["2 racks are known; rings go through ranks 0, 1, 4, 5, 2, 3, 6, 7"]), ({0: racks[0]}, [])):
+                environment = {host: {"PEAL_LOG_LEVEL": "info", **known.get(host, {})} for host in range(4)}
+                program = [*self.bench(largest="8"), "--algorithm", "ring"]
+                results = self.ends(self.job(network, hosts, 8, program, environment=environment))
+                self.assert_good(results)
+                said = re.findall(r"\d+ racks are known.*", results[0][2])
+                self.assertEqual(said, wanted)
+
     def test_the_interface_is_chosen_and_explained(self):
         with Network(2) as network:
             info = {"PEAL_LOG_LEVEL": "info"}

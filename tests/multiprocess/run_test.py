@@ -2,17 +2,40 @@
 """`peal run`: environment, labels, exit codes, signals, and that nothing outlives it."""
 import collections
 import os
+import pathlib
+import platform
 import signal
+import sys
 import time
+import unittest
 
 import harness
+from harness import options
+
+PREFERRED = r"^prefer( \(many\))?:[0-9]+$"
+# Programs that start another one, as numactl and a container's seccomp filter would (numbers of x86-64).
+INTERLEAVED = """
+import ctypes, os, sys
+nodes = ctypes.c_ulong(1)
+assert ctypes.CDLL(None).syscall(238, 3, ctypes.byref(nodes), 64) == 0  # set_mempolicy(MPOL_INTERLEAVE)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+FILTERED = """
+import ctypes, os, struct, sys
+steps = [(0x20, 0, 0, 0), (0x15, 0, 1, 238), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7fff0000)]  # set_mempolicy: EPERM, else allowed
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 class Run(harness.ToolCase):
     deadline_s = 30
 
-    def sh(self, ranks: int, script: str, *words):
-        return self.peal("run", "-n", ranks, *words, "--", "sh", "-c", script)
+    def sh(self, ranks: int, script: str, *words, **options):
+        return self.peal("run", "-n", ranks, *words, "--", "sh", "-c", script, **options)
 
     def start_sh(self, ranks: int, script: str, *words):
         return self.start("run", "-n", ranks, *words, "--", "sh", "-c", script)
@@ -143,6 +166,48 @@ class Run(harness.ToolCase):
         self.assertEqual(crowded[0::2], crowded[1::2], "neighbours share a core")
         free = self.assert_right(self.sh(2, command, "--no-label", "--no-bind")).out.split()
         self.assertEqual(len(set(free)), 1, free)
+
+    def policy_of_a_rank(self, prefix=(), env=None) -> tuple[str, str]:
+        """Memory policies of all mappings of a rank, and what the launcher said of memory."""
+        script = "sed -E 's/^[0-9a-f]+ //; s/ (file|anon|heap|stack|mapped|kernelpagesize).*//' /proc/self/numa_maps | sort -u"
+        done = self.assert_right(self.sh(1, script, "--no-label", env={"PEAL_LOG_LEVEL": "info", **(env or {})}, prefix=prefix))
+        return ";".join(done.out.splitlines()), done.err
+
+    def policies_or_skip(self) -> str:
+        policy, said = self.policy_of_a_rank()
+        if "refuses" in said or not policy:
+            self.skipTest(f"no memory policies here: {said}")
+        return policy
+
+    def test_memory_is_preferred_in_the_domain_of_the_core(self):
+        self.assertRegex(self.policies_or_skip(), PREFERRED)
+        job = self.start("run", "-n", 2, "--", options.tool, "bench", "all_reduce", "-b", "4M", "-e", "4M", "--iters", "1000000", "--zero-copy")
+        pid = self.rank_pid(1)
+        deadline = time.monotonic() + 10
+        while "peal-buffer" not in (maps := pathlib.Path(f"/proc/{pid}/numa_maps").read_text()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        job.send_signal(signal.SIGINT)
+        job.wait(10)
+        for part in ("heap", "stack", "memfd:peal-communicator", "memfd:peal-buffer"):
+            lines = [line for line in maps.splitlines() if part in line]
+            self.assertTrue(lines, part)
+            for line in lines:
+                self.assertRegex(line.split(" ", 1)[1].split(f" {'file=/' if 'memfd' in part else ''}{part}")[0], PREFERRED)
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "numbers of x86-64")
+    def test_memory_is_left_where_it_is_not_to_be_bound_or_somebody_else_has_bound_it(self):
+        self.policies_or_skip()
+        self.assertEqual(self.policy_of_a_rank(env={"PEAL_BIND_MEMORY": "0"}), ("default", ""))
+        policy, said = self.policy_of_a_rank(prefix=(sys.executable, "-c", INTERLEAVED))
+        self.assertRegex(policy, "^interleave:[0-9]+$")
+        self.assertIn("a policy is set already", said)
+        self.assert_refused(self.sh(1, "true", env={"PEAL_BIND_MEMORY": "perhaps"}), "PEAL_BIND_MEMORY", code=2)
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "numbers of x86-64")
+    def test_a_kernel_that_refuses_memory_policies_is_no_failure(self):
+        policy, said = self.policy_of_a_rank(prefix=(sys.executable, "-c", FILTERED))
+        self.assertIn(policy, ("default", ""))
+        self.assertEqual(said.count("the kernel refuses to set a memory policy (Operation not permitted"), 1, said)
 
     def test_several_hosts_say_what_to_type_on_each(self):
         done = self.peal("run", "-n", 4, "--hosts", "10.0.0.1,10.0.0.2", "--", "true")

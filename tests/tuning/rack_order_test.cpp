@@ -80,5 +80,25 @@ TEST(RackOrder, RailRingsStayOnTheirRails) {
   for (const auto& ring : rings) EXPECT_EQ(times_between_switches(ring, devices, resources), 0);
 }
 
+TEST(RackOrder, NamesOfSwitchesMakeRacksThatFollowEachOther) {
+  const auto numbers = [](std::vector<std::string> names) { return number_racks(names); };
+  using Numbers = std::vector<std::int32_t>;
+  EXPECT_EQ(numbers({"b", "a", "b"}), Numbers({0, 1, 0}));
+  EXPECT_EQ(numbers({"x.1", "y.1", "x.2", "y.1", "x.1"}), Numbers({0, 2, 1, 2, 0})) << "under one spine";
+  EXPECT_EQ(numbers({"x", "x.1", ""}), Numbers({1, 2, 0})) << "names of different lengths are different racks";
+}
+
+TEST(RackOrder, HostsThatComeInTurnFromTwoRacksMakeARingThatLeavesEachOnce) {
+  const std::vector<std::string> hosts{"h0", "h0", "h1", "h1", "h2", "h2", "h3", "h3"};
+  schedule::Placement placement = place(hosts);
+  order_by_racks(std::vector<std::int32_t>{0, 0, 1, 1, 0, 0, 1, 1}, placement);
+  EXPECT_EQ(placement.ring, (std::vector<std::int32_t>{0, 1, 4, 5, 2, 3, 6, 7}));
+  order_by_racks(std::vector<std::int32_t>{0, 0, 0, 0, 1, 1, 1, 1}, placement);
+  EXPECT_TRUE(placement.ring.empty()) << "in the order of ranks";
+  schedule::Placement one_host;
+  order_by_racks(std::vector<std::int32_t>{0, 1}, one_host);
+  EXPECT_TRUE(one_host.ring.empty());
+}
+
 }  // namespace
 }  // namespace peal::tuning

@@ -24,6 +24,7 @@ struct Contact {
   std::uint64_t core_set = 0;  ///< which: equal sets have equal numbers, and different ones are taken to have none in common
   std::string data_address;    ///< "ip:port" of the rank's data listener, or empty
   std::string unix_name;       ///< abstract Unix name where the rank can be reached, or empty
+  std::string rack;            ///< the switches above the host, the highest first, "spine.leaf3" (PEAL_RACK, Slurm); empty: unknown
   bool operator==(const Contact&) const = default;
 };
 
@@ -31,6 +32,9 @@ struct Contact {
 Contact local_contact(int rank);
 std::uint64_t process_start_time(std::int32_t pid);  ///< 0 when there is no such process
 std::string local_host_identity();
+/// The rack in what Slurm tells a task: SLURM_TOPOLOGY_ADDR "spine.leaf3.node7" of pattern "switch.switch.node" (or "block.node") without
+/// the node. Empty where no switch is named.
+std::string rack_of_slurm(std::string_view address, std::string_view pattern);
 
 std::string encode(const Contact& contact);
 Result<Contact> parse_contact(std::string_view bytes);

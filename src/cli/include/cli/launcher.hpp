@@ -15,7 +15,7 @@ struct LaunchSpec {
   int total_ranks = 1;                                           ///< of the job
   std::vector<std::pair<std::string, std::string>> environment;  ///< for every rank, beside PEAL_RANK, PEAL_SIZE and PEAL_LOCAL_RANK
   bool label_output = true;                                      ///< "[rank] " before every line; false: lines pass unchanged
-  bool bind_to_cores = true;                                     ///< one core a rank; where ranks are more, neighbours share one
+  bool bind = true;                                              ///< to cores, and memory to their NUMA domains (rank_places.hpp)
   bool say_errors_once = false;  ///< a line that a rank has written to standard error is not repeated for the others
   double timeout_s = 0;          ///< 0: none
 };

@@ -110,8 +110,9 @@ class Core final : public FaultListener {
   Result<std::shared_ptr<Core>> split(int color, int key) { return split(color, key, options_.wishes); }
   /// The same, with other wishes for the plans of the new communicator.
   Result<std::shared_ptr<Core>> split(int color, int key, const PlanWishes& wanted);
-  /// Collective: a segment that all ranks of the communicator map; they must be on one host.
-  Result<transport::SharedSegment> share_segment(std::size_t bytes, const char* label);
+  /// Collective: a segment that all ranks of the communicator map; they must be on one host. `head` zeroed bytes, and from the next page on
+  /// a part of `part` bytes for each rank, in whole pages, which lies in that rank's NUMA domain. Both numbers are the same on all ranks.
+  Result<transport::SharedSegment> share_segment(std::size_t head, std::size_t part, const char* label);
 
   /// Memory of one rank in a segment that the ranks of its host map.
   struct Parts {
@@ -227,6 +228,8 @@ class Core final : public FaultListener {
   Status prepare(const Call& call, Pending& pending);
   Status check_group(const std::vector<PairTransfer>& transfers) const;
   Status copy_own(const std::vector<PairTransfer>& transfers) const;
+  bool serves(const Group& group, const std::vector<PairTransfer>& transfers) const;
+  Pending& group_for(const std::vector<PairTransfer>& transfers);
   Status prepare_group(const std::vector<PairTransfer>& transfers, Pending& pending);
   std::uint64_t least_shown(const Pending& pending);
   std::uint64_t least_referenced(CachedPlan& plan) const;
@@ -276,7 +279,9 @@ class Core final : public FaultListener {
   std::uint32_t splits_ = 0;
   std::uint32_t segments_ = 0;
   std::unique_ptr<Prepared> prepared_[kCollectiveCount];  // from the first call on
-  std::unique_ptr<Pending> last_group_;                   // blocking; from the first one on
+  /// Blocking; the one that was used last comes first. A pipeline's stage sends to two ranks and receives from them, in turn.
+  static constexpr std::size_t kKnownGroups = 4;
+  std::vector<std::unique_ptr<Pending>> groups_;
   const executor::Plan* last_plan_ = nullptr;
   Scratch scratch_;
 

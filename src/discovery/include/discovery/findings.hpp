@@ -50,6 +50,7 @@ struct Finding {
 struct Probes {
   std::optional<int> shared_memory;  ///< making a sealed memfd, giving it memory and mapping it
   std::optional<int> cross_memory;   ///< reading the memory of another process of this user with process_vm_readv
+  std::optional<int> memory_policy;  ///< preferring a NUMA domain for memory (binding.hpp)
 };
 /// Tries it on this host. Forks once; at most a second.
 Probes probe_host();

@@ -18,7 +18,7 @@ struct HostMeasurements {
   std::vector<std::vector<double>> exchange_ns;
   Bandwidth core_copy;                          ///< one core, memcpy between buffers larger than its caches, bytes of result
   Bandwidth all_copy;                           ///< all cores at once, together
-  std::optional<Nanoseconds> loopback_latency;  ///< one way of one byte over TCP on 127.0.0.1, half of a round trip
+  std::optional<Nanoseconds> loopback_latency;  ///< one way of one byte over TCP on 127.0.0.1, half of a round trip; both ends poll
   std::optional<Bandwidth> loopback;            ///< one TCP stream
   double processor_share = 1;  ///< least share of its processor that a copying thread got; far below 1: others were at work
   std::string source;          ///< "measured 2026-11-23 on this host"

@@ -23,7 +23,7 @@
 
 namespace peal::net {
 
-inline constexpr std::uint32_t kWireVersion = 2;
+inline constexpr std::uint32_t kWireVersion = 3;
 inline constexpr std::size_t kHelloBytes = 64;
 inline constexpr std::size_t kMacBytes = 32;
 inline constexpr std::size_t kVerdictBytes = 8 + kMacBytes;

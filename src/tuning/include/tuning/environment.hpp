@@ -99,6 +99,8 @@ struct EnvironmentOptions {
   /// Of every rank of a host, in any numbering: ranks of one number share a core, also across nodes that are containers of one machine.
   /// Empty: ranks share a core that are on one device.
   std::vector<std::int32_t> core_of = {};
+  /// Of every rank, where the cluster has no fabric that says it: ring orders go rack by rack. Empty: unknown.
+  std::vector<std::int32_t> rack_of = {};
 };
 
 /// `device_of_rank` in the cluster's numbering. Fails when two ranks have no way to each other, or no protocol is left.

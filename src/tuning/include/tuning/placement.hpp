@@ -16,6 +16,13 @@ schedule::Placement place(const topology::Resources& resources, std::span<const 
 /// Of ranks whose hosts are known by name only (any text that is equal for ranks of one host).
 schedule::Placement place(std::span<const std::string> host_of_rank);
 
+/// Racks follow each other in the ring, so that it leaves and enters each once: of groups that are placed, by the number of every rank's
+/// rack. Ranks of one group have one rack.
+void order_by_racks(std::span<const std::int32_t> rack_of_rank, schedule::Placement& placement);
+
+/// Numbers racks by their names, "spine.leaf": racks under one switch follow each other, else in order of first appearance.
+std::vector<std::int32_t> number_racks(std::span<const std::string> rack_of_rank);
+
 /// Numbers groups from 0 by lowest rank and orders the ring by group, then rank. Empty where all ranks are of one group.
 schedule::Placement place_groups(std::span<const int> group_of_rank);
 
