@@ -3,6 +3,7 @@
 #include <cli/bench.hpp>
 #include <cli/measure_ranks.hpp>
 #include <comm/core.hpp>
+#include <cstring>
 #include <ctime>
 #include <limits>
 #include <map>
@@ -12,7 +13,9 @@ namespace peal::cli {
 namespace {
 
 constexpr std::uint64_t kSmall = 8, kLarge = 1 << 20;
-constexpr int kRounds = 24, kSmallTrips = 20, kLargeTrips = 1;
+constexpr std::uint64_t kMostPairRounds = 24, kFewestPairRounds = 5;
+constexpr double kRoundsNs = 150e6;  // where a round takes long, fewer of them have to do
+constexpr int kSmallTrips = 20, kLargeTrips = 1;
 
 class Pairs {
  public:
@@ -51,18 +54,31 @@ class Pairs {
     return core_.run_group({transfer});
   }
 
-  /// The fastest of the rounds, the first of which warms up: others' work on the machine only ever makes a round longer.
+  /// The fastest of the rounds: others' work on the machine only ever makes a round longer. A first one warms up, and who begins tells
+  /// the other by it how many there will be.
   Result<double> trip(int peer, bool begins, std::uint64_t bytes, int trips) {
-    std::vector<double> rounds;
-    for (int round = 0; round <= kRounds; ++round) {
-      const std::int64_t begin = now_ns();
-      for (int i = 0; i < trips; ++i) {
-        PEAL_TRY(move(peer, begins, bytes));
-        PEAL_TRY(move(peer, !begins, bytes));
-      }
-      if (round > 0) rounds.push_back(static_cast<double>(now_ns() - begin) / (2 * trips));
+    PEAL_ASSIGN(const double first, round(peer, begins, bytes, trips));
+    std::uint64_t rounds = static_cast<std::uint64_t>(
+        std::clamp(kRoundsNs / (first * 2 * trips), static_cast<double>(kFewestPairRounds), static_cast<double>(kMostPairRounds)));
+    std::memcpy(buffer_.data(), &rounds, sizeof rounds);
+    PEAL_TRY(move(peer, begins, sizeof rounds));
+    std::memcpy(&rounds, buffer_.data(), sizeof rounds);
+    double fastest = std::numeric_limits<double>::infinity();
+    for (std::uint64_t i = 0; i < rounds; ++i) {
+      PEAL_ASSIGN(const double taken, round(peer, begins, bytes, trips));
+      fastest = std::min(fastest, taken);
     }
-    return *std::min_element(rounds.begin(), rounds.end());
+    return fastest;
+  }
+
+  /// One way, in nanoseconds.
+  Result<double> round(int peer, bool begins, std::uint64_t bytes, int trips) {
+    const std::int64_t begin = now_ns();
+    for (int i = 0; i < trips; ++i) {
+      PEAL_TRY(move(peer, begins, bytes));
+      PEAL_TRY(move(peer, !begins, bytes));
+    }
+    return static_cast<double>(now_ns() - begin) / (2 * trips);
   }
 
   comm::Core& core_;

@@ -23,8 +23,8 @@ struct RankMeasurements {
 inline constexpr int kMostMeasuredRanks = 256;
 
 /// Every rank of the job calls it; nothing on all ranks but rank 0. Messages go as grouped sends and receives do,
-/// the cost of a call included, one pair at a time; the fastest of 24 rounds counts. Time: about 10 ms a pair in shared memory, more over
-/// networks.
+/// the cost of a call included, one pair at a time; the fastest of 5 to 24 rounds counts. Time: about 10 ms a pair in shared memory, up to
+/// half a second over slow networks.
 Result<std::optional<RankMeasurements>> measure_ranks(const bootstrap::Job& job);
 
 /// Smallest latency between any ranks of two hosts; hosts by index. What find_racks is asked with.
