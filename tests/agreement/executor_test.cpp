@@ -82,6 +82,12 @@ int check_registry(std::initializer_list<int> ranks, int slots, std::uint64_t me
         request.peer = c.peer;
         if (n >= 4)
           for (int r = 0; r < n; ++r) request.placement.group.push_back(r / 2);
+        if (algorithm.name == "multi_ring" && n > 1) {
+          request.placement.rings.resize(2);
+          for (int r = 0; r < n; ++r) request.placement.rings[0].push_back(r);
+          request.placement.rings[1].assign(request.placement.rings[0].rbegin(), request.placement.rings[0].rend());
+          request.placement.shares = {3, 2};
+        }
         if ((in_place && !c.has_in_place()) || !algorithm.supports(request) ||
             !schedule::suits(algorithm, request, schedule::Protocol::staged))
           continue;

@@ -16,6 +16,16 @@ struct Circumstances {
   std::uint64_t count;  // elements
 };
 
+/// Both ways round; with shares that do not divide what there is to move, or with equal ones.
+schedule::Placement two_rings(int n, bool has_equal_shares) {
+  schedule::Placement placement;
+  placement.rings.resize(2);
+  for (int r = 0; r < n; ++r) placement.rings[0].push_back(r);
+  placement.rings[1].assign(placement.rings[0].rbegin(), placement.rings[0].rend());
+  if (!has_equal_shares) placement.shares = {3, 2};
+  return placement;
+}
+
 int run_all(const Circumstances& at, Protocol protocol, std::initializer_list<int> ranks) {
   int runs = 0;
   for (const schedule::Algorithm& algorithm : schedule::registry()) {
@@ -33,6 +43,7 @@ int run_all(const Circumstances& at, Protocol protocol, std::initializer_list<in
             request.root = c.root;
             request.peer = c.peer;
             for (int r = 0; grouped && r < n; ++r) request.placement.group.push_back(r / 2);
+            if (algorithm.name == "multi_ring" && n > 1) request.placement = two_rings(n, grouped);
             request.in_place = in_place;  // decides whether a buffer may be read from afar
             if (!algorithm.supports(request) || !schedule::suits(algorithm, request, protocol)) continue;
             FakeRun::Options options;

@@ -73,6 +73,10 @@ TEST(Extents, CompactScratchKeepsRoomForOneChunkACopy) {
   EXPECT_EQ(extents.scratch_elements(), 3 * extents.input.largest_chunk());
   EXPECT_EQ(extents.chunk(kScratch, 4 + 1).offset, extents.input.largest_chunk());
   EXPECT_EQ(extents.chunk(kScratch, 4 + 1).count, extents.input.chunk(1).count);
+  extents.layouts.scratch_width = 2;
+  EXPECT_EQ(extents.scratch_elements(), 6 * extents.input.largest_chunk());
+  EXPECT_EQ(extents.chunk(kScratch, 4 + 1).offset, 3 * extents.input.largest_chunk());
+  EXPECT_EQ(extents.chunk(kScratch, 4 + 2).offset, 2 * extents.input.largest_chunk());
 }
 
 TEST(Pieces, CoverTheChunkAndFitTheSlot) {

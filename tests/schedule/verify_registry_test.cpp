@@ -114,6 +114,7 @@ TEST(VerifyRegistry, provesEverySumWithWidePartialSums) {
               std::vector<std::int32_t> there(static_cast<std::size_t>(ranks));
               std::iota(there.begin(), there.end(), 0);
               request.placement.rings = {there, {there.rbegin(), there.rend()}};
+              if (group == 2) request.placement.shares = {2, 3};
             }
             proven += prove(algorithm, request, kThroughSlots);
           }
