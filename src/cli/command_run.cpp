@@ -107,9 +107,10 @@ void add_run(CLI::App& app, Action& action) {
                       "HOST:PORT where rank 0 listens (default: the first host, port PEAL_PORT, 29517 unless set)");
   command->add_option("--key-file", options->key_file, "File with the job's key, readable by you alone");
   command->add_option("--timeout", options->timeout_s, "Seconds after which the job is stopped (exit code 124)");
-  command->add_flag("--no-bind", options->no_bind,
-                    "Bind neither ranks to cores (else each to one; where ranks are more, neighbours share one) nor their memory "
-                    "to NUMA domains (PEAL_BIND_MEMORY=0: only the latter)");
+  command->add_flag(
+      "--no-bind", options->no_bind,
+      "Bind neither ranks to cores (else each to one; where ranks are more, neighbours share one) nor memory to NUMA domains\n"
+      "(PEAL_BIND_MEMORY=0: cores only)");
   command->add_flag("--no-label", options->no_label, "Do not put \"[rank] \" before lines of output");
   command->add_option("program", options->command, "Program and arguments, behind --")
       ->expected(1, -1);  // CLI11 gives what follows -- only to a word that still needs some

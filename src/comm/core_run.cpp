@@ -241,39 +241,37 @@ bool Core::serves(const Group& group, const std::vector<PairTransfer>& transfers
   return sends == group.sends.size() && receives == group.receives.size();
 }
 
-// The one that serves these transfers, else one whose plan will be replaced: the one that was used longest ago.
-Core::Pending& Core::group_for(const std::vector<PairTransfer>& transfers) {
-  std::size_t i = 0;
-  while (i < groups_.size() && !serves(groups_[i]->group, transfers)) ++i;
-  if (i == groups_.size() && i < kKnownGroups)
-    groups_.push_back(std::make_unique<Pending>());
-  else if (i == groups_.size())
-    --i;
-  std::rotate(groups_.begin(), groups_.begin() + static_cast<std::ptrdiff_t>(i), groups_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-  return *groups_.front();
+// The one that serves these transfers, else one whose plan is to be replaced: a new one, or the one that was used longest ago.
+Core::KnownGroup Core::group_for(const std::vector<PairTransfer>& transfers) {
+  if (!groups_.empty() && serves(groups_.front()->group, transfers)) [[likely]]
+    return {*groups_.front(), true};
+  const auto found = std::find_if(groups_.begin(), groups_.end(), [&](const auto& known) { return serves(known->group, transfers); });
+  const bool is_known = found != groups_.end();
+  if (!is_known && groups_.size() < kKnownGroups) groups_.push_back(std::make_unique<Pending>());
+  const auto taken = is_known ? found : groups_.end() - 1;
+  std::rotate(groups_.begin(), taken, taken + 1);
+  return {*groups_.front(), is_known};
 }
 
 // Transfers with others become a program of their own.
-Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& pending) {
+Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& pending, bool is_known) {
   if (board_.is_set()) return fault();
   PEAL_TRY(check_group(transfers));
   PEAL_TRY(copy_own(transfers));
   Group& group = pending.group;
-  const bool is_known = serves(group, transfers);
   pending.operands.user.clear();
   for (const bool is_send : {true, false}) {
-    std::vector<schedule::Transfer>& list = is_send ? group.sends : group.receives;
-    std::size_t n = 0;
     for (const PairTransfer& t : transfers) {
       if (t.is_send != is_send || t.peer == rank_) continue;
-      if (n == list.size()) list.push_back({-1});
-      list[n++].peer = t.peer;
       const std::uint64_t bytes = t.count * size_of(t.type);
       pending.operands.user.push_back({static_cast<std::byte*>(is_send ? const_cast<void*>(t.send) : t.receive), t.count, bytes, t.type});
     }
-    list.resize(n);
   }
   if (!is_known) {
+    group.sends.clear();
+    group.receives.clear();
+    for (const PairTransfer& t : transfers)
+      if (t.peer != rank_) (t.is_send ? group.sends : group.receives).push_back({t.peer});
     group.made = std::make_unique<CachedPlan>();
     group.made->own = std::make_unique<executor::Binding>();
     group.made->binding = group.made->own.get();
@@ -300,8 +298,8 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
 
 Status Core::run_group(const std::vector<PairTransfer>& transfers) {
   if (!is_queued_) {
-    Pending& pending = group_for(transfers);
-    PEAL_TRY(prepare_group(transfers, pending));
+    const auto [pending, is_known] = group_for(transfers);
+    PEAL_TRY(prepare_group(transfers, pending, is_known));
     Status status = run_prepared(pending);
     last_plan_ = nullptr;  // a group's plan lives until the next group
     return status;
@@ -314,7 +312,7 @@ Status Core::run_group(const std::vector<PairTransfer>& transfers) {
 
 Result<std::shared_ptr<WorkState>> Core::start_group(const std::vector<PairTransfer>& transfers) {
   Pending pending;
-  PEAL_TRY(prepare_group(transfers, pending));
+  PEAL_TRY(prepare_group(transfers, pending, false));
   return enqueue(std::move(pending));
 }
 

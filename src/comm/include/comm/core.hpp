@@ -229,8 +229,12 @@ class Core final : public FaultListener {
   Status check_group(const std::vector<PairTransfer>& transfers) const;
   Status copy_own(const std::vector<PairTransfer>& transfers) const;
   bool serves(const Group& group, const std::vector<PairTransfer>& transfers) const;
-  Pending& group_for(const std::vector<PairTransfer>& transfers);
-  Status prepare_group(const std::vector<PairTransfer>& transfers, Pending& pending);
+  struct KnownGroup {
+    Pending& pending;
+    bool is_known;  ///< its plan is for these transfers
+  };
+  KnownGroup group_for(const std::vector<PairTransfer>& transfers);
+  Status prepare_group(const std::vector<PairTransfer>& transfers, Pending& pending, bool is_known);
   std::uint64_t least_shown(const Pending& pending);
   std::uint64_t least_referenced(CachedPlan& plan) const;
   void allow_references(Pending& pending) const;
