@@ -9,8 +9,8 @@ namespace peal::topology {
 
 /// How a machine is wired, for a person: devices by kind, links by kind with their sums, warnings, sources.
 std::string describe_text(const Graph& graph);
-/// Rows up to which a matrix is of use to anybody.
-inline constexpr std::size_t kMostMatrixRows = 2048;
+/// Longer matrices are of use to nobody, and take minutes: every pair's path is searched.
+inline constexpr std::size_t kMostMatrixRows = 1024;
 /// Path classes between GPUs (or cores) and NICs, as `nvidia-smi topo -m` prints them (tabs, legend).
 std::string describe_matrix(const Graph& graph);
 /// One line a bundle of links: ends, kind, count, GB/s line and usable, latency, source.
