@@ -49,7 +49,7 @@ Result<RingReport> report_rings(const topology::Resources& resources, std::span<
   if (!is_one_node) return report;
   const Wiring wires = wires_of(resources, device_of_rank);
   if (!wires.is_known()) return report;
-  report.bound = rate_at_the_ends(wires);
+  report.bound = wires.ranks == 2 ? report.rate : rate_at_the_ends(wires);  // two ranks have one ring
   if (report.rate >= report.bound * (1 - 1e-6)) return report;
   const Mixture mixture = mix_rings(wires);
   if (mixture.bound > 0) report.bound = std::min(report.bound, mixture.bound);

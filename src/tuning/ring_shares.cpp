@@ -12,7 +12,7 @@ namespace peal::tuning {
 namespace {
 
 constexpr int kMostMends = 400;
-constexpr int kFills = 8;
+constexpr int kFills = 150;
 constexpr double kTiny = 1e-9;
 
 using Crossings = std::vector<std::pair<std::uint16_t, int>>;

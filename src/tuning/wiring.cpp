@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kMostRanks = 64;
 
-/// True where ranks have one way out each and all pairs are equally wide.
+/// True where ranks have one way out each and all pairs are as wide as it: one ring then takes all there is.
 bool is_plain(const Wiring& wiring) {
   double width = 0;
   for (std::int32_t a = 0; a < wiring.ranks; ++a) {
@@ -20,6 +20,7 @@ bool is_plain(const Wiring& wiring) {
       if (first == nullptr) first = way;
       if (width == 0) width = wiring.width(*way);
       if (way->wires.front() != first->wires.front() || wiring.width(*way) != width) return false;
+      if (wiring.capacity[way->wires.front()] != width) return false;
     }
   }
   return true;

@@ -121,6 +121,29 @@ TEST(RingReport, SaysWhatTheRingsCarryAndWhere) {
   EXPECT_EQ(tree.at("wires").size(), 56u);
 }
 
+/// A GPU on each of `sockets`, all of which are joined: every pair is alike, but the wires between sockets are narrower than a GPU's own.
+RingReport report_of_sockets(int sockets) {
+  auto cluster = topology::read_cluster_text(
+      fmt::format("devices:\n  - {{id: \"gpu[0-{0}]\", kind: gpu}}\n  - {{id: \"cpu[0-{0}]\", kind: cpu}}\nlinks:\n"
+                  "  - {{a: \"gpu[0-{0}]\", b: \"cpu[0-{0}]\", join: pair, kind: pcie, GBps: 24}}\n"
+                  "  - {{a: \"cpu[0-{0}]\", b: \"cpu[0-{0}]\", join: mesh, kind: sys, GBps: 16}}\n",
+                  sockets - 1),
+      "sockets");
+  EXPECT_TRUE(cluster) << (cluster ? "" : cluster.error().message);
+  const std::vector<int> devices = spread(*cluster, sockets);
+  const topology::Resources resources(std::move(*cluster));
+  auto report = report_rings(resources, devices);
+  EXPECT_TRUE(report) << (report ? "" : report.error().message);
+  return *report;
+}
+
+TEST(RingReport, SeveralRingsFillTheEndsWhereWhatIsBetweenIsNarrower) {
+  EXPECT_DOUBLE_EQ(report_of_sockets(4).rate, 24);
+  // Two ranks have one ring, and that is the most.
+  EXPECT_DOUBLE_EQ(report_of_sockets(2).rate, 16);
+  EXPECT_DOUBLE_EQ(report_of_sockets(2).bound, 16);
+}
+
 /// Their rings and trees and ours on the same machine. Of a graph that was written by hand, which NCCL takes as it is, only what the wires
 /// give its rings counts.
 void expect_at_least_nccl(const std::string& folder, const std::string& topology_file, const std::string& graph_file, bool is_by_hand) {
