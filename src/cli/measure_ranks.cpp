@@ -12,16 +12,16 @@ namespace peal::cli {
 namespace {
 
 constexpr std::uint64_t kSmall = 8, kLarge = 1 << 20;
-constexpr int kRounds = 24, kSmallTrips = 20, kLargeTrips = 1;
+constexpr int kRounds = 24, kSmallTrips = 20, kLargeExchanges = 4;
 
 class Pairs {
  public:
-  explicit Pairs(comm::Core& core) : core_(core), buffer_(kLarge) {
+  explicit Pairs(comm::Core& core) : core_(core), outgoing_(kLarge), incoming_(kLarge) {
     const auto n = static_cast<std::size_t>(core.size());
     rows_.assign(2 * n, 0);
   }
 
-  /// Half of the round trips of this rank, the lower of the pair, in nanoseconds: latency and time of a large message a peer.
+  /// By peer, in nanoseconds: half a round trip of a small message, and an exchange of large ones.
   Result<std::vector<double>> measure() {
     comm::Call barrier{Collective::barrier};
     for (int a = 0; a < core_.size(); ++a) {
@@ -29,9 +29,17 @@ class Pairs {
         PEAL_TRY(core_.run(barrier));
         if (core_.rank() != a && core_.rank() != b) continue;
         const int peer = core_.rank() == a ? b : a;
-        PEAL_ASSIGN(const double small, trip(peer, core_.rank() == a, kSmall, kSmallTrips));
-        PEAL_ASSIGN(const double large, trip(peer, core_.rank() == a, kLarge, kLargeTrips));
-        rows_[static_cast<std::size_t>(2 * peer)] = small;
+        const bool begins = core_.rank() == a;
+        const std::vector<comm::PairTransfer> send{transfer(peer, true, kSmall)}, receive{transfer(peer, false, kSmall)};
+        PEAL_ASSIGN(const double small, fastest_round(kSmallTrips, [&]() -> Status {
+                      PEAL_TRY(core_.run_group(begins ? send : receive));
+                      return core_.run_group(begins ? receive : send);
+                    }));
+        // Both ways at once, as collectives and `peal bench send_recv` do. A rank that only waits for a long message gives its core away
+        // meanwhile, and where others work on the machine it gets it back after their time slice.
+        const std::vector<comm::PairTransfer> both{transfer(peer, true, kLarge), transfer(peer, false, kLarge)};
+        PEAL_ASSIGN(const double large, fastest_round(kLargeExchanges, [&] { return core_.run_group(both); }));
+        rows_[static_cast<std::size_t>(2 * peer)] = small / 2;
         rows_[static_cast<std::size_t>(2 * peer + 1)] = large;
       }
     }
@@ -40,33 +48,31 @@ class Pairs {
   }
 
  private:
-  Status move(int peer, bool is_send, std::uint64_t bytes) {
+  comm::PairTransfer transfer(int peer, bool is_send, std::uint64_t bytes) {
     comm::PairTransfer transfer;
     transfer.is_send = is_send;
-    transfer.send = is_send ? buffer_.data() : nullptr;
-    transfer.receive = is_send ? nullptr : buffer_.data();
+    transfer.send = is_send ? outgoing_.data() : nullptr;
+    transfer.receive = is_send ? nullptr : incoming_.data();
     transfer.count = bytes;
     transfer.type = DataType::u8;
     transfer.peer = peer;
-    return core_.run_group({transfer});
+    return transfer;
   }
 
-  /// The fastest of the rounds, the first of which warms up: others' work on the machine only ever makes a round longer.
-  Result<double> trip(int peer, bool begins, std::uint64_t bytes, int trips) {
-    std::vector<double> rounds;
+  /// Time of one call, from the fastest of the rounds of `calls`, the first of which warms up: others' work only ever makes a round longer.
+  template <class Call>
+  Result<double> fastest_round(int calls, Call&& call) {
+    double fastest = std::numeric_limits<double>::infinity();
     for (int round = 0; round <= kRounds; ++round) {
       const std::int64_t begin = now_ns();
-      for (int i = 0; i < trips; ++i) {
-        PEAL_TRY(move(peer, begins, bytes));
-        PEAL_TRY(move(peer, !begins, bytes));
-      }
-      if (round > 0) rounds.push_back(static_cast<double>(now_ns() - begin) / (2 * trips));
+      for (int i = 0; i < calls; ++i) PEAL_TRY(call());
+      if (round > 0) fastest = std::min(fastest, static_cast<double>(now_ns() - begin) / calls);
     }
-    return *std::min_element(rounds.begin(), rounds.end());
+    return fastest;
   }
 
   comm::Core& core_;
-  std::vector<char> buffer_;
+  std::vector<char> outgoing_, incoming_;
   std::vector<double> rows_;
 };
 
@@ -92,10 +98,11 @@ RankMeasurements arrange(comm::Core& core, const std::vector<double>& all) {
     found.host_index.push_back(it->second);
     found.host_of.push_back(contact.host_name);
     for (std::size_t b = 0; b < n; ++b) {
-      const std::size_t lower = std::min(a, b), upper = std::max(a, b);
       if (a == b) continue;
-      found.latency_us[a][b] = all[2 * (lower * n + upper)] * 1e-3;
-      found.GBps[a][b] = static_cast<double>(kLarge) / std::max(1.0, all[2 * (lower * n + upper) + 1]);
+      // A rank that begins late finds its message there: the longer time of the two is that of the call.
+      const auto longer = [&](std::size_t row) { return std::max(all[2 * (a * n + b) + row], all[2 * (b * n + a) + row]); };
+      found.latency_us[a][b] = longer(0) * 1e-3;
+      found.GBps[a][b] = static_cast<double>(kLarge) / std::max(1.0, longer(1));
     }
   }
   if (found.hosts.size() > 1) {
@@ -176,7 +183,7 @@ std::string rank_measurements_text(const RankMeasurements& found) {
   std::string out = fmt::format("{} ranks on {}, {}\n\n", found.host_of.size(),
                                 found.hosts.size() == 1 ? "1 host" : fmt::format("{} hosts", found.hosts.size()), found.source);
   out += "Latency one way, 8 bytes, us\n" + matrix_text(found.latency_us);
-  out += "\nBandwidth one way, 1 MiB, GB/s\n" + matrix_text(found.GBps);
+  out += "\nBandwidth each way, 1 MiB both ways at once, GB/s\n" + matrix_text(found.GBps);
   out += "\nHosts of the ranks\n";
   for (std::size_t h = 0; h < found.hosts.size(); ++h) {
     out += fmt::format("  {}:", found.hosts[h]);
