@@ -13,18 +13,18 @@ namespace peal::cli {
 namespace {
 
 constexpr std::uint64_t kSmall = 8, kLarge = 1 << 20;
+constexpr int kSmallTrips = 20, kLargeExchanges = 4;
 constexpr std::uint64_t kMostPairRounds = 24, kFewestPairRounds = 5;
 constexpr double kRoundsNs = 150e6;  // where a round takes long, fewer of them have to do
-constexpr int kSmallTrips = 20, kLargeTrips = 1;
 
 class Pairs {
  public:
-  explicit Pairs(comm::Core& core) : core_(core), buffer_(kLarge) {
+  explicit Pairs(comm::Core& core) : core_(core), outgoing_(kLarge), incoming_(kLarge) {
     const auto n = static_cast<std::size_t>(core.size());
     rows_.assign(2 * n, 0);
   }
 
-  /// Half of the round trips of this rank, the lower of the pair, in nanoseconds: latency and time of a large message a peer.
+  /// By peer, in nanoseconds: half a round trip of a small message, and an exchange of large ones.
   Result<std::vector<double>> measure() {
     comm::Call barrier{Collective::barrier};
     for (int a = 0; a < core_.size(); ++a) {
@@ -32,9 +32,17 @@ class Pairs {
         PEAL_TRY(core_.run(barrier));
         if (core_.rank() != a && core_.rank() != b) continue;
         const int peer = core_.rank() == a ? b : a;
-        PEAL_ASSIGN(const double small, trip(peer, core_.rank() == a, kSmall, kSmallTrips));
-        PEAL_ASSIGN(const double large, trip(peer, core_.rank() == a, kLarge, kLargeTrips));
-        rows_[static_cast<std::size_t>(2 * peer)] = small;
+        const bool begins = core_.rank() == a;
+        const std::vector<comm::PairTransfer> send{transfer(peer, true, kSmall)}, receive{transfer(peer, false, kSmall)};
+        PEAL_ASSIGN(const double small, fastest_round(kSmallTrips, begins ? send : receive, [&]() -> Status {
+                      PEAL_TRY(core_.run_group(begins ? send : receive));
+                      return core_.run_group(begins ? receive : send);
+                    }));
+        // Both ways at once, as collectives and `peal bench send_recv` do. A rank that only waits for a long message gives its core away
+        // meanwhile, and where others work on the machine it gets it back after their time slice.
+        const std::vector<comm::PairTransfer> both{transfer(peer, true, kLarge), transfer(peer, false, kLarge)};
+        PEAL_ASSIGN(const double large, fastest_round(kLargeExchanges, begins ? send : receive, [&] { return core_.run_group(both); }));
+        rows_[static_cast<std::size_t>(2 * peer)] = small / 2;
         rows_[static_cast<std::size_t>(2 * peer + 1)] = large;
       }
     }
@@ -43,46 +51,41 @@ class Pairs {
   }
 
  private:
-  Status move(int peer, bool is_send, std::uint64_t bytes) {
+  comm::PairTransfer transfer(int peer, bool is_send, std::uint64_t bytes) {
     comm::PairTransfer transfer;
     transfer.is_send = is_send;
-    transfer.send = is_send ? buffer_.data() : nullptr;
-    transfer.receive = is_send ? nullptr : buffer_.data();
+    transfer.send = is_send ? outgoing_.data() : nullptr;
+    transfer.receive = is_send ? nullptr : incoming_.data();
     transfer.count = bytes;
     transfer.type = DataType::u8;
     transfer.peer = peer;
-    return core_.run_group({transfer});
+    return transfer;
   }
 
-  /// The fastest of the rounds: others' work on the machine only ever makes a round longer. A first one warms up, and who begins tells
-  /// the other by it how many there will be.
-  Result<double> trip(int peer, bool begins, std::uint64_t bytes, int trips) {
-    PEAL_ASSIGN(const double first, round(peer, begins, bytes, trips));
-    std::uint64_t rounds = static_cast<std::uint64_t>(
-        std::clamp(kRoundsNs / (first * 2 * trips), static_cast<double>(kFewestPairRounds), static_cast<double>(kMostPairRounds)));
-    std::memcpy(buffer_.data(), &rounds, sizeof rounds);
-    PEAL_TRY(move(peer, begins, sizeof rounds));
-    std::memcpy(&rounds, buffer_.data(), sizeof rounds);
-    double fastest = std::numeric_limits<double>::infinity();
-    for (std::uint64_t i = 0; i < rounds; ++i) {
-      PEAL_ASSIGN(const double taken, round(peer, begins, bytes, trips));
+  /// Time of one call, from the fastest of the rounds of `calls`: others' work only ever makes a round longer. A first one warms up, and by
+  /// `news`, a small message, one rank tells the other how many there will be.
+  template <class Call>
+  Result<double> fastest_round(int calls, const std::vector<comm::PairTransfer>& news, Call&& call) {
+    const auto round = [&]() -> Result<double> {
+      const std::int64_t begin = now_ns();
+      for (int i = 0; i < calls; ++i) PEAL_TRY(call());
+      return static_cast<double>(now_ns() - begin) / calls;
+    };
+    PEAL_ASSIGN(double fastest, round());
+    auto rounds = static_cast<std::uint64_t>(
+        std::clamp(kRoundsNs / (fastest * calls), static_cast<double>(kFewestPairRounds), static_cast<double>(kMostPairRounds)));
+    std::memcpy(outgoing_.data(), &rounds, sizeof rounds);
+    PEAL_TRY(core_.run_group(news));
+    if (!news.front().is_send) std::memcpy(&rounds, incoming_.data(), sizeof rounds);
+    for (; rounds > 0; --rounds) {
+      PEAL_ASSIGN(const double taken, round());
       fastest = std::min(fastest, taken);
     }
     return fastest;
   }
 
-  /// One way, in nanoseconds.
-  Result<double> round(int peer, bool begins, std::uint64_t bytes, int trips) {
-    const std::int64_t begin = now_ns();
-    for (int i = 0; i < trips; ++i) {
-      PEAL_TRY(move(peer, begins, bytes));
-      PEAL_TRY(move(peer, !begins, bytes));
-    }
-    return static_cast<double>(now_ns() - begin) / (2 * trips);
-  }
-
   comm::Core& core_;
-  std::vector<char> buffer_;
+  std::vector<char> outgoing_, incoming_;
   std::vector<double> rows_;
 };
 
@@ -112,10 +115,11 @@ RankMeasurements arrange(comm::Core& core, const std::vector<double>& all) {
     found.host_index.push_back(it->second);
     found.host_of.push_back(found.hosts[static_cast<std::size_t>(it->second)]);
     for (std::size_t b = 0; b < n; ++b) {
-      const std::size_t lower = std::min(a, b), upper = std::max(a, b);
       if (a == b) continue;
-      found.latency_us[a][b] = all[2 * (lower * n + upper)] * 1e-3;
-      found.GBps[a][b] = static_cast<double>(kLarge) / std::max(1.0, all[2 * (lower * n + upper) + 1]);
+      // A rank that begins late finds its message there: the longer time of the two is that of the call.
+      const auto longer = [&](std::size_t row) { return std::max(all[2 * (a * n + b) + row], all[2 * (b * n + a) + row]); };
+      found.latency_us[a][b] = longer(0) * 1e-3;
+      found.GBps[a][b] = static_cast<double>(kLarge) / std::max(1.0, longer(1));
     }
   }
   if (found.hosts.size() > 1) {
@@ -196,7 +200,7 @@ std::string rank_measurements_text(const RankMeasurements& found) {
   std::string out = fmt::format("{} ranks on {}, {}\n\n", found.host_of.size(),
                                 found.hosts.size() == 1 ? "1 host" : fmt::format("{} hosts", found.hosts.size()), found.source);
   out += "Latency one way, 8 bytes, us\n" + matrix_text(found.latency_us);
-  out += "\nBandwidth one way, 1 MiB, GB/s\n" + matrix_text(found.GBps);
+  out += "\nBandwidth each way, 1 MiB both ways at once, GB/s\n" + matrix_text(found.GBps);
   out += "\nHosts of the ranks\n";
   for (std::size_t h = 0; h < found.hosts.size(); ++h) {
     out += fmt::format("  {}:", found.hosts[h]);

@@ -1,5 +1,6 @@
 // What each op does when it may start: the general way, for programs of any length in any number of pieces.
 #include <algorithm>
+#include <base/copy.hpp>
 #include <base/names.hpp>
 #include <cstring>
 #include <executor/execution.hpp>
@@ -229,7 +230,7 @@ bool Execution::do_send(const BoundOp& bound, const Strand& strand) {
     if (raw)
       reduce::scale(operands_->type, room, p, n, operands_->premul);
     else
-      std::memcpy(room, p, n * element_);
+      copy_bytes(room, p, n * element_);
     room += n * element_;
   });
   to.publish(bytes, tag_to_send(e, bound, strand));

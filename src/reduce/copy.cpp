@@ -5,6 +5,7 @@
 
 #include <hwy/highway.h>
 
+#include <base/copy.hpp>
 #include <cstring>
 #include <reduce/copy.hpp>
 
@@ -33,7 +34,7 @@ HWY_EXPORT(copy_streaming);
 
 void copy(void* dst, const void* src, std::size_t bytes, Stores stores) noexcept {
   if (stores == Stores::streaming) return HWY_DYNAMIC_DISPATCH(copy_streaming)(dst, src, bytes);
-  if (bytes) std::memcpy(dst, src, bytes);
+  if (bytes) copy_bytes(dst, src, bytes);
 }
 }  // namespace peal::reduce
 #endif

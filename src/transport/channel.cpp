@@ -1,10 +1,10 @@
-#include <cstring>
+#include <base/copy.hpp>
 #include <transport/channel.hpp>
 
 namespace peal::transport {
 
 void Sender::publish_from(const std::byte* data, std::size_t bytes, const Tag* tag) {
-  if (bytes > 0) std::memcpy(acquire(bytes), data, bytes);
+  if (bytes > 0) copy_bytes(acquire(bytes), data, bytes);
   publish(bytes, tag);
 }
 
@@ -20,7 +20,7 @@ bool Receiver::receive(std::byte* data, std::size_t bytes, std::size_t* got, Tag
   *got = message->bytes;
   *has_tag = message->tag != nullptr;
   *tag = message->tag != nullptr ? *message->tag : Tag{};
-  if (message->bytes <= bytes && message->bytes > 0) std::memcpy(data, message->data, message->bytes);
+  if (message->bytes <= bytes && message->bytes > 0) copy_bytes(data, message->data, message->bytes);
   release();
   return true;
 }

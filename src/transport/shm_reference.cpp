@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <base/clock.hpp>
+#include <base/copy.hpp>
 #include <base/log.hpp>
 #include <cerrno>
 #include <fstream>
@@ -177,8 +178,8 @@ void ShmSender::help_receiver() {
 bool ShmSender::copy_into_slot(ShmLine& line, std::uint64_t number) {
   if (!has_slot() || (data_ == nullptr && !find_data())) return false;
   Reference& reference = shm::reference_in(line);
-  std::memcpy(data_ + next_slot_ * slot_bytes_, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(reference.address)),
-              reference.bytes);
+  copy_bytes(data_ + next_slot_ * slot_bytes_, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(reference.address)),
+             reference.bytes);
   line.slot = static_cast<std::uint16_t>(first_slot_ + next_slot_);
   slot_owner_[next_slot_] = number + 1;
   next_slot_ = (next_slot_ + 1) & slot_mask_;
@@ -267,7 +268,7 @@ bool ShmReceiver::read_parts(Reference& reference) {
     }
     const std::uint64_t address = reference.address + part.offset;
     if (owner_->reach(peer_) == ShmTransport::Reach::by_address) {
-      std::memcpy(fetched_to_ + part.offset, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(address)), part.bytes);
+      copy_bytes(fetched_to_ + part.offset, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(address)), part.bytes);
     } else {
       const std::uint32_t pid = owner_->card(peer_).identity.pid;
       const int error = copy_process(Way::read, pid, address, fetched_to_ + part.offset, part.bytes);

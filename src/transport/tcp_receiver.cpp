@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <base/copy.hpp>
 #include <cerrno>
 #include <cstring>
 #include <net/socket.hpp>
@@ -123,7 +124,7 @@ bool TcpReceiver::receive(std::byte* data, std::size_t bytes, std::size_t* got, 
     if (goes_through_buffer || has_whole()) {
       const Message* message = peek();
       if (message == nullptr) return false;
-      if (message->bytes <= bytes && message->bytes > 0) std::memcpy(data, message->data, message->bytes);
+      if (message->bytes <= bytes && message->bytes > 0) copy_bytes(data, message->data, message->bytes);
       finish(got, tag, has_tag);
       release();
       return true;

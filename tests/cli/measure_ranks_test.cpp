@@ -35,7 +35,7 @@ Latency one way, 8 bytes, us
      2       5       4       -       7
      3       9       8       7       -
 
-Bandwidth one way, 1 MiB, GB/s
+Bandwidth each way, 1 MiB both ways at once, GB/s
              0       1       2       3
      0       -      10       1       1
      1      10       -       1       1

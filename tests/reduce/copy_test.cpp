@@ -25,6 +25,30 @@ TEST(Copy, copies_exactly_the_bytes_at_every_size_and_alignment) {
   });
 }
 
+TEST(Copy, behind_the_source_within_their_pages) {
+  constexpr std::size_t kPage = 4096, kMost = 5 * kPage;
+  std::mt19937_64 random(18);
+  std::vector<std::byte> from(kMost + 2 * kPage), to(kMost + 2 * kPage), before(to.size());
+  const auto page_of = [](std::vector<std::byte>& bytes) {
+    return bytes.data() + (kPage - reinterpret_cast<std::uintptr_t>(bytes.data()) % kPage) % kPage;
+  };
+  on_every_instruction_set([&] {
+    for (const std::size_t behind : {0, 1, 8, 16, 31, 32, 63, 64}) {
+      for (const std::size_t bytes : {std::size_t{2047}, std::size_t{2048}, std::size_t{2049}, kPage, 3 * kPage + 77, kMost}) {
+        fill(DataType::u8, from.data(), from.size(), random);
+        fill(DataType::u8, to.data(), to.size(), random);
+        before = to;
+        std::byte* const dst = page_of(to) + behind;
+        copy(dst, page_of(from), bytes, Stores::cached);
+        ASSERT_EQ(std::memcmp(dst, page_of(from), bytes), 0) << bytes << " bytes, " << behind << " behind";
+        const auto at = static_cast<std::size_t>(dst - to.data());
+        ASSERT_EQ(std::memcmp(to.data(), before.data(), at), 0);
+        ASSERT_EQ(std::memcmp(dst + bytes, before.data() + at + bytes, to.size() - at - bytes), 0);
+      }
+    }
+  });
+}
+
 TEST(InstructionSet, an_unknown_name_is_refused_and_the_best_stays) {
   const std::string best(instruction_set());
   EXPECT_FALSE(use_instruction_set("MMX"));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <base/copy.hpp>
 #include <base/result.hpp>
 #include <cstring>
 #include <memory>
@@ -62,7 +63,7 @@ struct PlaceToAnswer {
 };
 
 /// The common sizes as single moves: a call of memcpy costs as much as the rest of a send.
-inline void copy_small(std::byte* to, const std::byte* from, std::size_t bytes) {
+inline void copy_message(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes == 8) {
     std::memcpy(to, from, 8);
   } else if (bytes == 4) {
@@ -70,7 +71,7 @@ inline void copy_small(std::byte* to, const std::byte* from, std::size_t bytes) 
   } else if (bytes == 16) {
     std::memcpy(to, from, 16);
   } else if (bytes != 0) {
-    std::memcpy(to, from, bytes);
+    copy_bytes(to, from, bytes);
   }
 }
 
@@ -128,7 +129,7 @@ class ShmSender final : public Sender {
     }
     std::byte* room = acquire_slot();
     if (room == nullptr) return false;
-    std::memcpy(room, data, bytes);
+    copy_bytes(room, data, bytes);
     write_slot(bytes, tag);
     return true;
   }
@@ -204,7 +205,7 @@ class ShmSender final : public Sender {
 
   void write_inline(const std::byte* data, std::size_t bytes, const Tag* tag) {
     ShmLine& line = lines_[sent_ & line_mask_];
-    shm::copy_small(line.body + put_tag(line, tag), data, bytes);
+    shm::copy_message(line.body + put_tag(line, tag), data, bytes);
     commit(line, shm::in_line, bytes, 0);
   }
 
@@ -314,7 +315,7 @@ class ShmReceiver final : public Receiver {
     *has_tag = message_.tag != nullptr;
     *tag = tag_;
     // Else it was shown where it is wanted, or has been fetched to there.
-    if (message_.bytes <= bytes && data != message_.data) shm::copy_small(data, message_.data, message_.bytes);
+    if (message_.bytes <= bytes && data != message_.data) shm::copy_message(data, message_.data, message_.bytes);
     release();
     return true;
   }
