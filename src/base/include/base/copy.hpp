@@ -1,12 +1,15 @@
 // memcpy without its one trap.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 namespace peal {
+
+inline constexpr std::size_t kCopyPiece = 2048;
+/// memcpy, kCopyPiece bytes at a time.
+void copy_in_pieces(void* dst, const void* src, std::size_t bytes) noexcept;
 
 /// memcpy. The ranges must not overlap; none may be null.
 ///
@@ -16,14 +19,12 @@ namespace peal {
 /// with vectors.
 inline void copy_bytes(void* dst, const void* src, std::size_t bytes) noexcept {
   constexpr std::uintptr_t kPage = 4096, kBehind = 32;
-  constexpr std::size_t kPiece = 2048;
   const std::uintptr_t behind = (reinterpret_cast<std::uintptr_t>(dst) - reinterpret_cast<std::uintptr_t>(src)) % kPage;
-  if (bytes <= kPiece || behind == 0 || behind >= kBehind) {
+  if (bytes > kCopyPiece && behind != 0 && behind < kBehind) [[unlikely]] {
+    copy_in_pieces(dst, src, bytes);
+  } else {
     std::memcpy(dst, src, bytes);
-    return;
   }
-  for (std::size_t at = 0; at < bytes; at += kPiece)
-    std::memcpy(static_cast<std::byte*>(dst) + at, static_cast<const std::byte*>(src) + at, std::min(kPiece, bytes - at));
 }
 
 }  // namespace peal
