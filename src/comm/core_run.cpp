@@ -301,7 +301,7 @@ Status Core::run_group(const std::vector<PairTransfer>& transfers) {
     const auto [pending, is_known] = group_for(transfers);
     PEAL_TRY(prepare_group(transfers, pending, is_known));
     Status status = run_prepared(pending);
-    last_plan_ = nullptr;  // a group's plan lives until the next group
+    last_plan_ = nullptr;  // a later group may replace this one's plan
     return status;
   }
   PEAL_ASSIGN(const auto work, start_group(transfers));

@@ -182,7 +182,7 @@ double copy_rate(const std::vector<int>& cpus, std::size_t bytes, double& least_
   return copiers.is_out_of_memory ? 0 : sum;
 }
 
-std::size_t copy_bytes(std::size_t cores) {
+std::size_t bytes_to_copy(std::size_t cores) {
   const auto pages = static_cast<std::size_t>(std::max(0L, ::sysconf(_SC_AVPHYS_PAGES)));
   const std::size_t share = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) / 4 / (2 * std::max<std::size_t>(1, cores));
   return std::clamp(share, kLeastCopyBytes, kCopyBytes);
@@ -280,7 +280,7 @@ std::string today() {
 /// On a thread of its own, which is bound to one core after the other.
 Status measure_all(HostMeasurements& found) {
   const std::size_t cores = found.cpus.size();
-  const std::size_t bytes = copy_bytes(cores);
+  const std::size_t bytes = bytes_to_copy(cores);
   try {
     for (std::size_t a = 0; a < cores; ++a)
       for (std::size_t b = a + 1; b < cores; ++b)

@@ -21,14 +21,10 @@ Result<std::vector<Entry>> read_table() {
   PEAL_ASSIGN(const std::string text, read_small_file(path));
   PEAL_ASSIGN(const YamlNode root, parse_yaml(text, path));
   PEAL_ASSIGN(YamlFields top, YamlFields::of(root, path, "table of CPUs"));
-  PEAL_ASSIGN(const YamlNode* list, top.list("cpus"));
-  PEAL_TRY(top.finish());
   std::vector<Entry> table;
-  if (list == nullptr) return table;
-  for (const YamlNode& node : list->items) {
-    PEAL_ASSIGN(YamlFields fields, YamlFields::of(node, path, "CPU"));
+  const auto read_entry = [&](YamlFields& fields) -> Status {
     PEAL_ASSIGN(const YamlNode* words, fields.list("words"));
-    Entry entry;
+    Entry& entry = table.emplace_back();
     if (words != nullptr)
       for (const YamlNode& word : words->items) entry.words.push_back(lower_case(word.text));
     PEAL_ASSIGN(entry.identity.arch, fields.text("arch"));
@@ -36,9 +32,10 @@ Result<std::vector<Entry>> read_table() {
     PEAL_ASSIGN(entry.identity.family, fields.text("family", ""));
     PEAL_ASSIGN(entry.identity.model, fields.text("model", ""));
     PEAL_TRY(fields.text("source"));
-    PEAL_TRY(fields.finish());
-    table.push_back(std::move(entry));
-  }
+    return {};
+  };
+  PEAL_TRY(each_row(top, "cpus", path, "CPU", read_entry));
+  PEAL_TRY(top.finish());
   return table;
 }
 

@@ -427,11 +427,4 @@ const LinkGeneration* pcie_generation(double gtps) {
   return nullptr;
 }
 
-double pcie_coding_share(double gtps) {
-  const LinkGeneration* last = nullptr;
-  for (const LinkGeneration* lane : pcie_generations())
-    if (last == nullptr || lane->lane_gbps <= gtps * (1 + kPrintedShare)) last = lane;
-  return last == nullptr ? 0 : last->coding_share;
-}
-
 }  // namespace peal::topology

@@ -62,4 +62,17 @@ class YamlFields {
   std::set<std::string, std::less<>> known_;
 };
 
+/// Calls row(fields) for every entry of a list of maps in `top`, and refuses keys that it did not ask for; a list that is absent has no
+/// entries. `what` an entry is, for messages; `file` outlives the call.
+template <class Row>
+Status each_row(YamlFields& top, std::string_view key, const std::string& file, std::string_view what, Row&& row) {
+  PEAL_ASSIGN(const YamlNode* list, top.list(key));
+  for (std::size_t i = 0; list != nullptr && i < list->items.size(); ++i) {
+    PEAL_ASSIGN(YamlFields fields, YamlFields::of(list->items[i], file, what));
+    PEAL_TRY(row(fields));
+    PEAL_TRY(fields.finish());
+  }
+  return {};
+}
+
 }  // namespace peal::topology

@@ -19,15 +19,10 @@ RingPacking::RingPacking(const Wiring& wiring, double unit) : wiring_(wiring) {
 
 std::size_t RingPacking::most() const {
   std::size_t most = std::numeric_limits<std::size_t>::max();
-  for (std::int32_t a = 0; a < wiring_.ranks; ++a) {
-    std::vector<std::uint16_t> first;
-    for (std::int32_t b = 0; b < wiring_.ranks; ++b)
-      if (const Wiring::Way* way = wiring_.way(a, b); way != nullptr) first.push_back(way->wires.front());
-    std::sort(first.begin(), first.end());
-    first.erase(std::unique(first.begin(), first.end()), first.end());
-    int out = 0;
-    for (const std::uint16_t wire : first) out += units_[wire];
-    most = std::min(most, static_cast<std::size_t>(out));
+  for (std::int32_t rank = 0; rank < wiring_.ranks; ++rank) {
+    std::size_t out = 0;
+    for (const std::uint16_t wire : ends_of(wiring_, rank, true)) out += static_cast<std::size_t>(units_[wire]);
+    most = std::min(most, out);
   }
   return most;
 }

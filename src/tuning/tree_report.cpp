@@ -46,7 +46,6 @@ Result<TreeReport> report_trees(const topology::Resources& resources, std::span<
   for (std::size_t t = 0; t < report.trees.shapes.size(); ++t)
     for (std::int32_t rank = 0; rank < wiring.ranks; ++rank)
       if (rank != root) PEAL_TRY(loads.add(report.trees.shapes[t][at(rank)], rank, report.trees.rates[t]));
-  report.rate = report.trees.total;
   report.loads = loads.list(1);
   return report;
 }
@@ -56,10 +55,10 @@ std::string describe_trees(const topology::Resources& resources, std::span<const
   const Mixture& trees = report.trees;
   std::string out = fmt::format("{} tree{} from {} to {} ranks carr{} {:.6g} GB/s together, one direction\n", trees.shapes.size(),
                                 trees.shapes.size() == 1 ? "" : "s", names[report.root], device_of_rank.size() - 1,
-                                trees.shapes.size() == 1 ? "ies" : "y", report.rate);
+                                trees.shapes.size() == 1 ? "ies" : "y", report.trees.total);
   out += trees.is_proved()
              ? "  no trees carry more on these wires\n"
-             : fmt::format("  {:.1f} % of {:.6g} GB/s, which no trees exceed\n", 100 * report.rate / trees.bound, trees.bound);
+             : fmt::format("  {:.1f} % of {:.6g} GB/s, which no trees exceed\n", 100 * report.trees.total / trees.bound, trees.bound);
   out += "\nTrees\n";
   for (std::size_t t = 0; t < trees.shapes.size(); ++t)
     out += fmt::format("  {:>2}  {:.6g} GB/s  {}\n", t, trees.rates[t], branch_of(names, trees.shapes[t], report.root));
@@ -76,7 +75,7 @@ std::string trees_json(const topology::Resources& resources, std::span<const int
       if (rank != report.root) parents[names[rank]] = names[report.trees.shapes[t][at(rank)]];
     trees.push_back({{"GBps", report.trees.rates[t]}, {"parents", std::move(parents)}});
   }
-  json tree = {{"root", names[report.root]}, {"ranks", device_of_rank.size()}, {"trees", std::move(trees)}, {"GBps", report.rate}};
+  json tree = {{"root", names[report.root]}, {"ranks", device_of_rank.size()}, {"trees", std::move(trees)}, {"GBps", report.trees.total}};
   tree["bound_GBps"] = report.trees.bound;
   tree["is_bound_met"] = report.trees.is_proved();
   tree["rails"] = json::parse(rails_json(resources, device_of_rank));

@@ -67,19 +67,23 @@ Wiring wiring_of(const topology::Resources& resources, std::span<const int> devi
   return is_plain(wiring) ? Wiring{} : wiring;
 }
 
+std::vector<std::uint16_t> ends_of(const Wiring& wiring, std::int32_t rank, bool is_out) {
+  std::vector<std::uint16_t> ends;
+  for (std::int32_t other = 0; other < wiring.ranks; ++other) {
+    const Wiring::Way* way = is_out ? wiring.way(rank, other) : wiring.way(other, rank);
+    if (way != nullptr) ends.push_back(is_out ? way->wires.front() : way->wires.back());
+  }
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  return ends;
+}
+
 double rate_at_the_ends(const Wiring& wiring) {
   double least = std::numeric_limits<double>::infinity();
-  for (std::int32_t a = 0; a < wiring.ranks; ++a) {
+  for (std::int32_t rank = 0; rank < wiring.ranks; ++rank) {
     for (const bool is_out : {true, false}) {
-      std::vector<std::uint16_t> ends;
-      for (std::int32_t b = 0; b < wiring.ranks; ++b) {
-        const Wiring::Way* way = is_out ? wiring.way(a, b) : wiring.way(b, a);
-        if (way != nullptr) ends.push_back(is_out ? way->wires.front() : way->wires.back());
-      }
-      std::sort(ends.begin(), ends.end());
-      ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
       double sum = 0;
-      for (const std::uint16_t wire : ends) sum += wiring.capacity[wire];
+      for (const std::uint16_t wire : ends_of(wiring, rank, is_out)) sum += wiring.capacity[wire];
       least = std::min(least, sum);
     }
   }

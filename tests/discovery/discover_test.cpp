@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <discovery/binding.hpp>
+#include <topology/link_catalogue.hpp>
 #include <topology/resources.hpp>
 #include <vendor/nvml.hpp>
 
@@ -173,16 +174,23 @@ std::string attribute(const topology::Device& device, const char* key, const cha
   return "none";
 }
 
+TEST(Discover, PcieCarriesWhatTheCatalogueSaysOfItsGeneration) {
+  ASSERT_EQ(topology::pcie_generations().size(), 6u);
+  for (const topology::LinkGeneration* lane : topology::pcie_generations()) {
+    Tree tree;
+    const std::string gpu = "pci0000:16/0000:16:01.0/0000:17:00.0", speed = fmt::format("{:.1f}", lane->lane_gbps);
+    tree.gpu(gpu, "0x20b0");
+    tree.pcie(gpu, speed, "4", speed, "16");
+    const Graph g = discover(tree.roots("core:2 pu:1"));
+    EXPECT_NEAR(g.total_of(g.find("gpu0"), topology::LinkKind::pcie).gigabytes(), 4 * lane->bandwidth.gigabytes(), 1e-6) << lane->title;
+  }
+}
+
 TEST(Discover, PcieFactsStandInAttributesWithTheirFiles) {
   Tree tree;
   const std::string port = "pci0000:16/0000:16:01.0", gpu = port + "/0000:17:00.0";
   tree.pcie(port, "16.0", "8", "32.0", "16");
-  tree.pcie(gpu, "16.0", "8", "16.0", "16");
-  tree.write("sys/devices/" + gpu + "/class", "0x030200\n");
-  tree.write("sys/devices/" + gpu + "/vendor", "0x10de\n");
-  tree.write("sys/devices/" + gpu + "/device", "0x20b0\n");
-  tree.write("sys/devices/" + gpu + "/aer_dev_correctable", "RxErr 4\nBadTLP 0\nTOTAL_ERR_COR 4\n");
-  tree.link("sys/bus/pci/devices/0000:17:00.0", "sys/devices/" + gpu);
+  tree.gpu(gpu, "0x20b0");
   const Graph g = discover(tree.roots("core:2 pu:1"));
   const auto& device = g.device(g.find("gpu0"));
   EXPECT_EQ(attribute(device, "pcie_width", "0000:17:00.0/current_link_width"), "8");
@@ -268,12 +276,7 @@ int no_gpus(unsigned* count) { return *count = 0, vendor::kNvmlSuccess; }
 TEST(Discover, AJobReadsTheWiringAndNothingElse) {
   Tree tree;
   const std::string port = "pci0000:16/0000:16:01.0", gpu = port + "/0000:17:00.0";
-  tree.pcie(gpu, "16.0", "8", "16.0", "16");
-  tree.write("sys/devices/" + gpu + "/vendor", "0x10de\n");
-  tree.write("sys/devices/" + gpu + "/device", "0x2330\n");
-  tree.write("sys/devices/" + gpu + "/class", "0x030200\n");
-  tree.write("sys/devices/" + gpu + "/aer_dev_correctable", "RxErr 4\n");
-  tree.link("sys/bus/pci/devices/0000:17:00.0", "sys/devices/" + gpu);
+  tree.gpu(gpu, "0x2330");
   tree.nic("eth0", "pci0000:20/0000:20:01.0/0000:21:00.0", "100000");
   tree.write("sys/class/net/eth0/mtu", "9000\n");
   const vendor::NvmlTable library = {.init = count_asking, .shutdown = nothing, .device_count = no_gpus};

@@ -56,6 +56,15 @@ class Tree {
     write("sys/devices/" + device + "/max_link_speed", most_speed + " GT/s PCIe\n");
     write("sys/devices/" + device + "/max_link_width", most_width + "\n");
   }
+  /// A GPU of NVIDIA at the end of `device`, a path below sys/devices, over 8 of its 16 lanes of PCIe 4.
+  void gpu(const std::string& device, const std::string& model) {
+    pcie(device, "16.0", "8", "16.0", "16");
+    write("sys/devices/" + device + "/class", "0x030200\n");
+    write("sys/devices/" + device + "/vendor", "0x10de\n");
+    write("sys/devices/" + device + "/device", model + "\n");
+    write("sys/devices/" + device + "/aer_dev_correctable", "RxErr 4\nBadTLP 0\nTOTAL_ERR_COR 4\n");
+    link("sys/bus/pci/devices/" + device.substr(device.rfind('/') + 1), "sys/devices/" + device);
+  }
   Roots roots(const std::string& machine) const { return {(root_ / "sys").string(), (root_ / "proc").string(), machine}; }
 
  private:

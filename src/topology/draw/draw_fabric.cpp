@@ -43,10 +43,7 @@ struct Wire {
 class Drawing {
  public:
   explicit Drawing(const Graph& graph)
-      : graph_(graph),
-        parts_(graph),
-        switch_box_(static_cast<std::size_t>(graph.device_count()), -1),
-        machine_box_(parts_.names.size(), -1) {}
+      : parts_(graph), switch_box_(static_cast<std::size_t>(graph.device_count()), -1), machine_box_(parts_.names.size(), -1) {}
 
   std::string draw() {
     for (int keep : {8, 4, 3, 2}) {
@@ -63,7 +60,7 @@ class Drawing {
     label_rows(page);
     double bottom = 0;
     for (const SvgBox& b : boxes_) bottom = std::max(bottom, b.bottom());
-    return page.finish(graph_.title, summary(), kLeft + columns_ * kSlot, std::max(bottom + hanging_, SvgPage::content_top(2)));
+    return page.finish(parts_.graph.title, summary(), kLeft + columns_ * kSlot, std::max(bottom + hanging_, SvgPage::content_top(2)));
   }
 
  private:
@@ -179,17 +176,17 @@ class Drawing {
   }
 
   void add_switches(const std::vector<int>& members, double x, int row) {
-    const Device& first = graph_.device(members.front());
+    const Device& first = parts_.graph.device(members.front());
     SvgBox box{.x = x, .height = kBoxHeight, .kind = first.kind, .is_folded = members.size() > 1};
     const auto short_id = [&](int d) {
-      const std::string& id = graph_.device(d).id;
+      const std::string& id = parts_.graph.device(d).id;
       return id.starts_with("fabric/") ? id.substr(7) : id;
     };
     double sum = 0;
     int wires = 0;
-    for (int l : graph_.links_of(members.front())) {
-      sum += graph_.link(l).total().gigabytes();
-      wires += graph_.link(l).count;
+    for (int l : parts_.graph.links_of(members.front())) {
+      sum += parts_.graph.link(l).total().gigabytes();
+      wires += parts_.graph.link(l).count;
     }
     // "group3/router2" is two lines: what it is called in its group, and the group.
     const std::string id = short_id(members.front());
@@ -234,11 +231,11 @@ class Drawing {
   /// One box for the NVSwitches of each domain that several machines share, in the middle below them.
   void place_shared() {
     std::map<std::vector<int>, std::vector<int>> domains;  // by the boxes of the machines
-    for (int d = 0; d < graph_.device_count(); ++d) {
+    for (int d = 0; d < parts_.graph.device_count(); ++d) {
       if (!parts_.is_shared(d)) continue;
       std::set<int> boxes;
-      for (int l : graph_.links_of(d))
-        if (const int node = graph_.device(graph_.other_end(l, d)).node; node >= 0)
+      for (int l : parts_.graph.links_of(d))
+        if (const int node = parts_.graph.device(parts_.graph.other_end(l, d)).node; node >= 0)
           boxes.insert(machine_box_[static_cast<std::size_t>(node)]);
       domains[std::vector<int>(boxes.begin(), boxes.end())].push_back(d);
     }
@@ -249,10 +246,10 @@ class Drawing {
       x = std::max(x, free + 0.5);
       free = x + 0.5;
       columns_ = std::max(columns_, free);
-      const Device& first = graph_.device(members.front());
+      const Device& first = parts_.graph.device(members.front());
       SvgBox box{.x = x, .height = kBoxHeight, .kind = first.kind, .is_folded = members.size() > 1};
       box.lines = {members.size() > 1 ? fmt::format("{} {}", members.size(), name_of(first.kind)) : first.id, first.name};
-      box.title = fmt::format("{} to {}", first.id, graph_.device(members.back()).id);
+      box.title = fmt::format("{} to {}", first.id, parts_.graph.device(members.back()).id);
       for (int d : members) switch_box_[static_cast<std::size_t>(d)] = static_cast<int>(boxes_.size());
       push(std::move(box), -1);
     }
@@ -266,19 +263,19 @@ class Drawing {
   // ---- wires ----
 
   int box_of(int d) const {
-    const int node = graph_.device(d).node;
+    const int node = parts_.graph.device(d).node;
     return node >= 0 && !parts_.is_switch(d) ? machine_box_[static_cast<std::size_t>(node)] : switch_box_[static_cast<std::size_t>(d)];
   }
 
   void collect_wires() {
     std::map<std::tuple<int, int, LinkKind>, std::size_t> seen;
     sums_.clear();
-    for (const Link& l : graph_.links()) {
+    for (const Link& l : parts_.graph.links()) {
       int a = box_of(l.a);
       int b = box_of(l.b);
       if (a < 0 || b < 0) continue;
       const auto row = [&](int box) { return rows_[static_cast<std::size_t>(box)]; };
-      if (graph_.device(l.a).node != graph_.device(l.b).node || graph_.device(l.a).node < 0) {
+      if (parts_.graph.device(l.a).node != parts_.graph.device(l.b).node || parts_.graph.device(l.a).node < 0) {
         auto& [wires, sum] = sums_[std::minmax(row(a), row(b))];
         wires += l.count;
         sum += l.total().gigabytes();
@@ -291,7 +288,7 @@ class Drawing {
         std::swap(a, b);
       const auto [it, is_new] = seen.emplace(std::tuple{a, b, l.kind}, wires_.size());
       if (is_new) wires_.push_back({.from = a, .to = b, .look = {.kind = l.kind, .is_folded = box(a).is_folded || box(b).is_folded}});
-      wires_[it->second].look.add(graph_, l);
+      wires_[it->second].look.add(parts_.graph, l);
     }
     std::map<std::pair<int, int>, int> drawn;
     most_wires_ = 0;
@@ -359,7 +356,7 @@ class Drawing {
   int count_in(int row) const {
     if (row == 0) return static_cast<int>(parts_.names.size());
     int count = 0;
-    for (int d = 0; row < 0 && d < graph_.device_count(); ++d) count += parts_.is_shared(d) ? 1 : 0;
+    for (int d = 0; row < 0 && d < parts_.graph.device_count(); ++d) count += parts_.is_shared(d) ? 1 : 0;
     for (const auto& [d, t] : parts_.tier) count += row > 0 && t + 1 == row ? 1 : 0;
     return count;
   }
@@ -409,7 +406,6 @@ class Drawing {
     return {fmt::format("{}", fmt::join(parts, ", ")), fmt::format("{}", fmt::join(sums, "; "))};
   }
 
-  const Graph& graph_;
   const FabricParts parts_;
   std::vector<int> switch_box_;
   std::vector<int> machine_box_;

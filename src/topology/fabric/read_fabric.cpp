@@ -208,12 +208,9 @@ Result<std::vector<SwitchModel>> switch_models() {
   PEAL_ASSIGN(const std::string text, read_small_file(path));
   PEAL_ASSIGN(const YamlNode root, parse_yaml(text, path));
   PEAL_ASSIGN(YamlFields top, YamlFields::of(root, path, "list of switches"));
-  PEAL_ASSIGN(const YamlNode* list, top.list("switches"));
-  PEAL_TRY(top.finish());
   std::vector<SwitchModel> models;
-  for (const YamlNode& node : list == nullptr ? std::vector<YamlNode>{} : list->items) {
-    PEAL_ASSIGN(YamlFields fields, YamlFields::of(node, path, "switch"));
-    SwitchModel model;
+  PEAL_TRY(each_row(top, "switches", path, "switch", [&](YamlFields& fields) -> Status {
+    SwitchModel& model = models.emplace_back();
     PEAL_ASSIGN(model.name, fields.text("name"));
     PEAL_ASSIGN(const std::string kind, fields.text("kind"));
     const auto known = link_kind_of(kind);
@@ -225,9 +222,9 @@ Result<std::vector<SwitchModel>> switch_models() {
     PEAL_ASSIGN(model.source, fields.text("source"));
     PEAL_ASSIGN(const std::string latency_source, fields.text("latency_source", ""));
     if (!latency_source.empty()) model.source += "; latency: " + latency_source;
-    PEAL_TRY(fields.finish());
-    models.push_back(std::move(model));
-  }
+    return {};
+  }));
+  PEAL_TRY(top.finish());
   return models;
 }
 

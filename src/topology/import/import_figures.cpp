@@ -17,17 +17,12 @@ constexpr double kMostGBps = 1e6;
 /// What NCCL takes a speed for that it does not know: GT/s of PCIe 3.
 constexpr double kAssumedTransfers = 8;
 
-/// Calls `row(fields)` for every entry of a list that must be there.
+/// Of a list that must be there.
 template <class Row>
 Status read_rows(YamlFields& top, std::string_view key, const std::string& file, Row row) {
   PEAL_ASSIGN(const YamlNode* list, top.list(key));
   if (list == nullptr || list->items.empty()) return fail(ErrorCode::corrupt, "{}: no '{}': add the list", top.where(), key);
-  for (const YamlNode& node : list->items) {
-    PEAL_ASSIGN(YamlFields fields, YamlFields::of(node, file, "row"));
-    PEAL_TRY(row(fields));
-    PEAL_TRY(fields.finish());
-  }
-  return {};
+  return each_row(top, key, file, "row", row);
 }
 
 /// A word that may be empty.

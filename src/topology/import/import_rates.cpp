@@ -23,31 +23,21 @@ Status ImportRates::read_file(const std::string& path) {
   PEAL_ASSIGN(const std::string text, read_small_file(path));
   PEAL_ASSIGN(const YamlNode root, parse_yaml(text, path));
   PEAL_ASSIGN(YamlFields top, YamlFields::of(root, path, "file of assumptions"));
-  PEAL_ASSIGN(const YamlNode* assumed, top.list("assumed"));
-  PEAL_ASSIGN(const YamlNode* driver, top.list("driver_rates"));
-  PEAL_ASSIGN(const YamlNode* lanes, top.list("lanes"));
-  const YamlNode* nvlinks = top.find("nvlinks");
-  PEAL_TRY(top.finish());
-  for (std::size_t i = 0; assumed != nullptr && i < assumed->items.size(); ++i) {
-    PEAL_ASSIGN(YamlFields fields, YamlFields::of(assumed->items[i], path, "assumption"));
-    Assumed one;
+  PEAL_TRY(each_row(top, "assumed", path, "assumption", [&](YamlFields& fields) -> Status {
+    Assumed& one = assumed_.emplace_back();
     PEAL_ASSIGN(one.link, fields.text("link"));
     PEAL_ASSIGN(one.links, fields.integer("links", 0, kMostLinksOfGpu, 0));
     PEAL_ASSIGN(one.rate, read_wire_figures(fields));
-    PEAL_TRY(fields.finish());
-    assumed_.push_back(std::move(one));
-  }
-  for (std::size_t i = 0; driver != nullptr && i < driver->items.size(); ++i) {
-    PEAL_ASSIGN(YamlFields fields, YamlFields::of(driver->items[i], path, "driver rate"));
-    Driver one;
+    return {};
+  }));
+  PEAL_TRY(each_row(top, "driver_rates", path, "driver rate", [&](YamlFields& fields) -> Status {
+    Driver& one = driver_.emplace_back();
     PEAL_ASSIGN(one.reported, fields.number("reported", 1e-6, kMostGBps));
     PEAL_ASSIGN(one.rate, read_wire_figures(fields));
-    PEAL_TRY(fields.finish());
-    driver_.push_back(std::move(one));
-  }
-  for (std::size_t i = 0; lanes != nullptr && i < lanes->items.size(); ++i) {
-    PEAL_ASSIGN(YamlFields fields, YamlFields::of(lanes->items[i], path, "lane"));
-    Lane one;
+    return {};
+  }));
+  PEAL_TRY(each_row(top, "lanes", path, "lane", [&](YamlFields& fields) -> Status {
+    Lane& one = lanes_.emplace_back();
     PEAL_ASSIGN(one.speed, fields.text("speed"));
     PEAL_ASSIGN(const LinkGeneration* of, read_generation(fields));
     if (of != nullptr && of->lanes > 0) {
@@ -58,9 +48,10 @@ Status ImportRates::read_file(const std::string& path) {
       PEAL_ASSIGN(one.source, fields.text("source"));
       one.rate = Bandwidth::gigabytes(gigabits / 8);
     }
-    PEAL_TRY(fields.finish());
-    lanes_.push_back(std::move(one));
-  }
+    return {};
+  }));
+  const YamlNode* nvlinks = top.find("nvlinks");
+  PEAL_TRY(top.finish());
   if (nvlinks == nullptr) return {};
   PEAL_ASSIGN(YamlFields fields, YamlFields::of(*nvlinks, path, "list of NVLink counts"));
   PEAL_ASSIGN(const YamlNode* whole, fields.list("whole"));

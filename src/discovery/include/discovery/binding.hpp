@@ -29,6 +29,7 @@ struct HostPlaces {
   MemoryPolicy policy;           ///< of this host, whatever `roots` describe
 };
 
+/// Reads the host by hwloc: some 5 ms on a small machine, once for all ranks that a process starts. Fails where hwloc cannot read it.
 Result<HostPlaces> find_places(const Roots& roots = {});
 
 /// What came of binding memory.
@@ -42,7 +43,7 @@ struct MemoryBinding {
   int error = 0;  ///< errno of what was refused
 };
 
-/// Whether the policy may be set, by setting it and going back to the default.
+/// Whether the policy may be set, by setting it for the calling thread and going back to the default.
 MemoryBinding try_memory_policy(const MemoryPolicy& policy, int domain);
 
 /// One sentence for whoever started the ranks. `domains`: of the host.

@@ -126,13 +126,10 @@ struct LinkCatalogue {
 Result<const LinkCatalogue*> link_catalogue();
 /// One generation; an unknown name fails with the nearest match.
 Result<const LinkGeneration*> link_generation(std::string_view name);
-/// The generations of PCIe, slowest first, of one lane each; empty where the data cannot be read. Reads that family's file alone, so that a
-/// job that starts may ask.
+/// The generations of PCIe, slowest first, of one lane each; empty where the data cannot be read. Reads that family's file alone.
 const std::vector<const LinkGeneration*>& pcie_generations();
 /// The one that runs at `gtps` as tools print it (within 2 %), or null.
 const LinkGeneration* pcie_generation(double gtps);
-/// Share of the bits of a lane at `gtps` that is left for data: that of the fastest generation that is not faster. 0: no data.
-double pcie_coding_share(double gtps);
 /// Parses one file's text; `name` stands for the file in messages. Takes any bytes: limits of our YAML form, at most 10,000 records.
 Result<LinkCatalogue> read_links_text(std::string_view text, const std::string& name);
 

@@ -9,8 +9,7 @@ namespace peal::tuning {
 
 struct TreeReport {
   std::int32_t root = 0;
-  Mixture trees;
-  double rate = 0;  ///< GB/s that all of them carry together, one direction
+  Mixture trees;  ///< its total: GB/s that all of them carry together, one direction
   std::vector<WireLoad> loads;
 };
 

@@ -38,6 +38,9 @@ Wiring wires_of(const topology::Resources& resources, std::span<const int> devic
 /// What a placement keeps of them: of up to 64 ranks on GPUs; empty where all pairs of a node are alike and every rank has one way out.
 Wiring wiring_of(const topology::Resources& resources, std::span<const int> device_of_rank);
 
+/// The different wires by which a rank's ways to others begin, or, not `is_out`, those from others end; ascending.
+std::vector<std::uint16_t> ends_of(const Wiring& wiring, std::int32_t rank, bool is_out);
+
 /// GB/s that no rings exceed together: what enters and leaves a rank does so by the last or first wires of its ways.
 double rate_at_the_ends(const Wiring& wiring);
 
