@@ -74,7 +74,7 @@ Result<int> simulate_table(const SimWords& words) {
   PEAL_TRY(say(words, sim::header_text(table)));
   std::vector<sim::Row> rows;
   sim::Study last;
-  for (const Bytes size : sizes) {
+  for (const Bytes& size : sizes) {
     question.call.bytes = size;
     const bool is_last = &size == &sizes.back();
     options.keeps_trace = is_last && (!words.trace.empty() || !words.svg.empty());

@@ -274,7 +274,7 @@ void World::op_done(Index index) {
 /// One more thing that a rank had to wait for has happened.
 void World::finish(std::int32_t rank) {
   ranks_[at(rank)].done = std::max(ranks_[at(rank)].done, engine_.now());
-  path_.finish(engine_.now());
+  path_.finish(rank, engine_.now());
 }
 
 void World::release_core(Index index) {
