@@ -66,6 +66,7 @@ Result<int> simulate_table(const SimWords& words) {
   PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));
   PEAL_ASSIGN(sim::InterpretOptions options, interpret_options(words.faults, scene));
   PEAL_ASSIGN(const int runs, runs_of(words.faults));
+  PEAL_ASSIGN(const std::vector<sim::Beside> beside, beside_of(words.faults));
   if (options.failure) {
     options.keeps_trace = !words.trace.empty() || !words.svg.empty();
     return simulate_failure(words, scene, question, options);
@@ -79,7 +80,7 @@ Result<int> simulate_table(const SimWords& words) {
     const bool is_last = &size == &sizes.back();
     options.keeps_trace = is_last && (!words.trace.empty() || !words.svg.empty());
     options.keeps_path = is_last && words.critical_path;
-    PEAL_ASSIGN(last, sim::study(scene, question, options, runs));
+    PEAL_ASSIGN(last, sim::study(scene, question, options, runs, beside));
     rows.push_back(last.row);
     PEAL_TRY(say(words, sim::row_text(last.row) + sim::notes_text(last.row)));
   }

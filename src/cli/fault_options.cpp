@@ -17,6 +17,9 @@ void add_fault_options(CLI::App& command, FaultWords& words) {
   command.add_option("--jitter", words.jitter_percent, "Ops take longer at random, by so many percent in the mean");
   command.add_option("--seed", words.seed, "Of the jitter's first run; it counts up from run to run")->capture_default_str();
   command.add_option("--runs", words.runs, fmt::format("Runs with jitter, for percentiles (default: {})", kJitterRuns));
+  command.add_option("--beside", words.beside,
+                     "COLLECTIVE:SIZE: a call that the same ranks make at the same time; /K: in groups of K neighbours, %K: ranks equal "
+                     "modulo K, @TIME: later (all_reduce:64M%8@100us)");
   command.add_option("--fail-rank", words.failure, "RANK@TIME: it dies at that time of the largest call; who waits for whom");
 }
 
@@ -39,6 +42,17 @@ Result<sim::InterpretOptions> interpret_options(const FaultWords& words, const s
     PEAL_ASSIGN(options.failure, sim::parse_failure(words.failure));
   }
   return options;
+}
+
+Result<std::vector<sim::Beside>> beside_of(const FaultWords& words) {
+  if (!words.beside.empty() && !words.failure.empty())
+    return fail(ErrorCode::invalid_argument, "--fail-rank says who waits in one call; leave --beside away");
+  std::vector<sim::Beside> beside;
+  for (const std::string& text : words.beside) {
+    PEAL_ASSIGN(const sim::Beside other, sim::parse_beside(text));
+    beside.push_back(other);
+  }
+  return beside;
 }
 
 Result<int> runs_of(const FaultWords& words) {

@@ -92,6 +92,8 @@ std::string notes_text(const Row& row) {
                         time.algorithm, time.protocol);
   }
   if (kinds.size() > kMostKinds) text += fmt::format("#   and {} kinds of groups that are faster\n", kinds.size() - kMostKinds);
+  for (const GroupTime& other : row.beside)
+    text += fmt::format("#   beside it: {:.2f} us, {} {}\n", other.time_us, other.algorithm, other.protocol);
   for (const auto& [words, timing] : {std::pair{"out of place", &row.out_of_place}, std::pair{"in place", &row.in_place}}) {
     if (!*timing || !(*timing)->spread) continue;
     const Spread& s = *(*timing)->spread;
@@ -134,6 +136,7 @@ std::string to_json(const Table& table, std::span<const Row> rows, std::span<con
                             {"bottleneck", r.bottleneck},
                             {"utilisation", r.utilisation}});
     if (!r.groups.empty()) tree["rows"].back()["groups"] = to_tree(r.groups);
+    if (!r.beside.empty()) tree["rows"].back()["beside"] = to_tree(r.beside);
   }
   for (const Detail& detail : details) tree[detail.key] = json::parse(detail.json);
   return tree.dump(2, ' ', false, json::error_handler_t::replace) + "\n";

@@ -50,6 +50,7 @@ struct Row {
   std::string bottleneck;  ///< busiest resource, empty when software is
   double utilisation = 0;
   std::vector<GroupTime> groups = {};  ///< of all, where there are several
+  std::vector<GroupTime> beside = {};  ///< the slowest group of each call that was made beside it
 };
 
 struct Table {
