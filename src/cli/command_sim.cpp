@@ -114,8 +114,10 @@ void add_sim(CLI::App& app, Action& action) {
   command->add_flag("--utilisation", words->utilisation, "What crossed each link in the largest call, and the bottleneck");
   command->add_flag("--critical-path", words->critical_path, "What the last rank of the largest call waited for");
   add_fault_options(*command, words->faults);
-  command->add_option("--compare", words->compare,
-                      "WHAT=A,B,...: machine, nodes, fabric (A;B), algorithm, protocol, ... beside one another; may be repeated");
+  command
+      ->add_option("--compare", words->compare,
+                   "WHAT=A,B,...: machine, nodes, fabric (A;B), algorithm, protocol, ... beside one another; may be repeated")
+      ->allow_extra_args(false);
   command->add_option("--trace", words->trace, "Write the timeline of the largest row for https://ui.perfetto.dev");
   command->add_option("--svg", words->svg, "Draw that timeline; with --compare, bus bandwidth over size");
   command->add_option("--json", words->json, "Write the table as JSON to a file, or - for standard output");

@@ -10,16 +10,20 @@ constexpr int kMostRuns = 10'000;
 }
 
 void add_fault_options(CLI::App& command, FaultWords& words) {
-  command.add_option(
-      "--slow-link", words.slow_links,
-      "NAME=SHARE: a link or port, by the name that --utilisation prints, that carries a share of what it should (0.5, 17/18)");
-  command.add_option("--straggler", words.stragglers, "RANK=FACTOR: slower by it at all it does; or RANK=DELAY (3=100us): begins later");
+  command
+      .add_option("--slow-link", words.slow_links,
+                  "NAME=SHARE: a link or port, by the name that --utilisation prints, that carries a share of what it should (0.5, 17/18)")
+      ->allow_extra_args(false);
+  command.add_option("--straggler", words.stragglers, "RANK=FACTOR: slower by it at all it does; or RANK=DELAY (3=100us): begins later")
+      ->allow_extra_args(false);
   command.add_option("--jitter", words.jitter_percent, "Ops take longer at random, by so many percent in the mean");
   command.add_option("--seed", words.seed, "Of the jitter's first run; it counts up from run to run")->capture_default_str();
   command.add_option("--runs", words.runs, fmt::format("Runs with jitter, for percentiles (default: {})", kJitterRuns));
-  command.add_option("--beside", words.beside,
-                     "COLLECTIVE:SIZE: a call that the same ranks make at the same time; /K: in groups of K neighbours, %K: ranks equal "
-                     "modulo K, @TIME: later (all_reduce:64M%8@100us)");
+  command
+      .add_option("--beside", words.beside,
+                  "COLLECTIVE:SIZE: a call that the same ranks make at the same time; /K: in groups of K neighbours, %K: ranks equal "
+                  "modulo K, @TIME: later (all_reduce:64M%8@100us)")
+      ->allow_extra_args(false);
   command.add_option("--fail-rank", words.failure, "RANK@TIME: it dies at that time of the largest call; who waits for whom");
 }
 

@@ -183,7 +183,9 @@ Row row_of(const Scene& scene, const tuning::Question& question, const Prepared&
   std::size_t first = scene.groups();
   for (const Prepared& other : company.calls) {
     const std::size_t last = slowest_of(outcome, first, other.jobs.size());
-    row.beside.push_back(other.time_of(last - first, outcome.job_times[last]));
+    const Job& job = other.jobs.front();
+    row.beside.push_back({job.plan->call.collective, job.plan->call.bytes.value, job.environment->ranks, other.jobs.size(),
+                          other.time_of(last - first, outcome.job_times[last])});
     first += other.jobs.size();
   }
   return row;

@@ -36,6 +36,15 @@ struct GroupTime {
   bool operator==(const GroupTime&) const = default;
 };
 
+/// A call that was made beside the one of the row; the slowest of its groups.
+struct BesideTime {
+  Collective collective = Collective::all_reduce;
+  std::uint64_t bytes = 0;
+  int ranks = 1;  ///< of a group
+  std::size_t groups = 1;
+  GroupTime slowest;
+};
+
 struct Row {
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;  ///< elements a rank, as nccl-tests prints them
@@ -50,7 +59,7 @@ struct Row {
   std::string bottleneck;  ///< busiest resource, empty when software is
   double utilisation = 0;
   std::vector<GroupTime> groups = {};  ///< of all, where there are several
-  std::vector<GroupTime> beside = {};  ///< the slowest group of each call that was made beside it
+  std::vector<BesideTime> beside = {};
 };
 
 struct Table {
