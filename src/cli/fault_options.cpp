@@ -20,9 +20,9 @@ void add_fault_options(CLI::App& command, FaultWords& words) {
   command.add_option("--seed", words.seed, "Of the jitter's first run; it counts up from run to run")->capture_default_str();
   command.add_option("--runs", words.runs, fmt::format("Runs with jitter, for percentiles (default: {})", kJitterRuns));
   command
-      .add_option("--beside", words.beside,
-                  "COLLECTIVE:SIZE: a call that the same ranks make at the same time; /K: in groups of K neighbours, %K: ranks equal "
-                  "modulo K, @TIME: later (all_reduce:64M%8@100us)")
+      .add_option(
+          "--beside", words.beside,
+          "COLLECTIVE:SIZE: another call of the same ranks at the same time; /K or %K: in groups; @TIME: later (all_reduce:64M%8@100us)")
       ->allow_extra_args(false);
   command.add_option("--fail-rank", words.failure, "RANK@TIME: it dies at that time of the largest call; who waits for whom");
 }
