@@ -101,6 +101,15 @@ class Tool(harness.ToolCase):
         failure = self.json_of("sim", "all_reduce", "--machine", "dgx-h100", "-b", "1M", "-e", "1M", "--fail-rank", "3@10us")["failure"]
         self.assertEqual((failure["rank"], len(failure["stuck"]) + failure["finished"]), (3, 7))
 
+    def test_groups_that_are_wired_unlike_are_told_apart(self):
+        words = ("all_reduce", "--machine", "dgx-1-v100", "--groups", 2)
+        row = self.json_of("sim", *words, "-b", "16M", "-e", "16M")["rows"][0]
+        times = [group["time_us"] for group in row["groups"]]
+        self.assertEqual((times[0], times[1]), (times[2], times[3]))
+        self.assertGreater(times[0], 1.5 * times[1])
+        self.assertEqual(row["out_of_place"]["time_us"], max(times))
+        self.assertIn("4 groups of 2 ranks; below is what the slowest choose", self.assert_right(self.peal("explain", *words, "--bytes", "16M")).out)
+
     def test_sim_compares(self):
         picture = self.folder / "busbw.svg"
         words = ("sim", "all_reduce", "--machine", "dgx-a100", "-b", "1M", "-e", "64M", "-f", 64, "--compare", "nodes=1,2", "--compare", "algorithm=ring,hierarchical")

@@ -55,6 +55,15 @@ TEST(Faults, ARankThatIsTwiceAsSlowHalvesTheRing) {
   EXPECT_NEAR(run(scene, q, slow).row.out_of_place->time_us / run(scene, q, {}).row.out_of_place->time_us, 2, 0.05);
 }
 
+// All its sends together, also where they go out side by side.
+TEST(Faults, ASlowRankIsSlowWithManySendsAtATimeToo) {
+  const Scene scene = dgx_h100();
+  const tuning::Question q = question(Collective::all_to_all, 256 << 20, "all_pairs");
+  InterpretOptions slow;
+  slow.perturbation.slow_ranks = {{5, 2.0}};
+  EXPECT_NEAR(run(scene, q, slow).row.out_of_place->time_us / run(scene, q, {}).row.out_of_place->time_us, 2, 0.1);
+}
+
 // Everybody waits for the last in an all-reduce; in a broadcast nobody waits for the last but itself.
 TEST(Faults, ALateRankDelaysThoseThatNeedIt) {
   const Scene scene = dgx_h100();
@@ -124,6 +133,23 @@ TEST(Faults, NobodyWaitsForARankThatHasDoneItsPart) {
   EXPECT_TRUE(run(scene, q, options).outcome.stuck.empty());
   options.failure = RankFailure{0, 0};
   EXPECT_EQ(run(scene, q, options).outcome.stuck.size(), 7u);
+}
+
+// Four ranks on one core: whoever dies while it has the core leaves it to the others.
+TEST(Faults, ADeadRankLeavesItsCore) {
+  auto cluster = topology::read_cluster_text(
+      "devices:\n  - {id: core0, kind: core}\n  - {id: memory, kind: memory}\nlinks:\n"
+      "  - {a: core0, b: memory, kind: shm, GBps: 10, source: test}\n",
+      "one core");
+  auto scene = make_scene(*std::move(cluster), 4);
+  ASSERT_TRUE(scene) << scene.error().message;
+  const tuning::Question q = question(Collective::scatter, 256 << 10, "direct");
+  const double whole = run(*scene, q, {}).outcome.time.value;
+  for (int i = 1; i < 20; ++i) {
+    InterpretOptions options;
+    options.failure = RankFailure{3, whole * i / 20};
+    for (const StuckRank& s : run(*scene, q, options).outcome.stuck) EXPECT_EQ(s.waits_for, 3) << i << ": rank " << s.rank << ", " << s.op;
+  }
 }
 
 TEST(Faults, WithoutItsNvlinkAGpuIsReachedOverPcie) {

@@ -108,6 +108,20 @@ TEST(Beside, OnlyCallsThatMeetOnAWireSlowEachOther) {
   EXPECT_NEAR(study_beside(all, across, between).row.out_of_place->time_us, whole, 1e-6 * whole);
 }
 
+TEST(Beside, ASlowRankIsSlowInAllThatItTakesPartIn) {
+  const auto nodes = groups_on("dgx-h100", 8, 2);
+  ASSERT_TRUE(nodes) << nodes.error().message;
+  Beside between;
+  between.call.bytes = {64 << 20};
+  between.stride = 8;
+  InterpretOptions slow;
+  slow.perturbation.slow_ranks = {{3, 3.0}};
+  const auto healthy = study(*nodes, all_reduce(1 << 20, "ring", "staged"), {}, 1, {&between, 1});
+  const auto hurt = study(*nodes, all_reduce(1 << 20, "ring", "staged"), slow, 1, {&between, 1});
+  ASSERT_TRUE(healthy && hurt);
+  EXPECT_GT(hurt->row.beside[0].slowest.time_us, 2.5 * healthy->row.beside[0].slowest.time_us);
+}
+
 /// The same pair of GPUs in two jobs, on either side of a network.
 class TwoJobs : public testing::Test {
  protected:
