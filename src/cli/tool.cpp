@@ -99,6 +99,7 @@ int run_tool(int argc, char** argv) {
   add_run(app, action);
   add_bench(app, action);
   add_sim(app, action);
+  add_validate(app, action);
   add_tune(app, action);
   add_doctor(app, action);
   const std::vector<std::string>& words = arguments() = std::vector<std::string>(argv + 1, argv + argc);

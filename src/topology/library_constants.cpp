@@ -24,6 +24,13 @@ Result<std::vector<double>> read_values(const YamlNode& list, const std::string&
   return values;
 }
 
+Result<std::vector<std::string>> read_names(YamlFields& fields, std::string_view key) {
+  PEAL_ASSIGN(const YamlNode* list, fields.list(key));
+  std::vector<std::string> names;
+  for (std::size_t i = 0; list != nullptr && i < list->items.size(); ++i) names.push_back(list->items[i].text);
+  return names;
+}
+
 Result<LibraryConstant> read_constant(YamlFields& fields) {
   LibraryConstant constant;
   PEAL_ASSIGN(constant.name, fields.text("name"));
@@ -34,8 +41,8 @@ Result<LibraryConstant> read_constant(YamlFields& fields) {
   PEAL_ASSIGN(constant.source, fields.text("source"));
   PEAL_ASSIGN(constant.prior, fields.number("prior", 0, kMost, 0));
   PEAL_ASSIGN(constant.spread, fields.number("spread", 0, 10, 0));
-  PEAL_ASSIGN(const YamlNode* machines, fields.list("machines"));
-  for (std::size_t i = 0; machines != nullptr && i < machines->items.size(); ++i) constant.machines.push_back(machines->items[i].text);
+  PEAL_ASSIGN(constant.machines, read_names(fields, "machines"));
+  PEAL_ASSIGN(constant.cases, read_names(fields, "cases"));
   if (constant.is_fitted() && (constant.values.size() != 1 || constant.prior <= 0 || constant.values[0] <= 0))
     return fail(ErrorCode::corrupt, "{}: {} is fitted (it has a spread): it needs one value and a prior, both above zero", fields.where(),
                 constant.name);
@@ -115,8 +122,8 @@ std::string to_yaml(const LibraryConstants& constants, std::string_view heading)
   text += "constants:\n";
   for (const LibraryConstant& c : constants.all()) {
     if (!c.is_fitted()) continue;
-    text += fmt::format("  - {{name: {}, values: [{:.4g}], prior: {:g}, spread: {:g}, what: \"{}\", machines: [{}],\n     source: \"{}\"}}\n", c.name,
-                        c.values[0], c.prior, c.spread, c.what, fmt::join(c.machines, ", "), c.source);
+    text += fmt::format("  - {{name: {}, values: [{:.4g}], prior: {:g}, spread: {:g}, what: \"{}\", machines: [{}],\n     cases: [{}],\n     source: \"{}\"}}\n",
+                        c.name, c.values[0], c.prior, c.spread, c.what, fmt::join(c.machines, ", "), fmt::join(c.cases, ", "), c.source);
   }
   text += "accuracy:\n";
   for (const LibraryAccuracy& a : constants.accuracy())

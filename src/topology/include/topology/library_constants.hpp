@@ -20,6 +20,7 @@ struct LibraryConstant {
   double prior = 0;
   double spread = 0;                       ///< zero: a fact, not fitted
   std::vector<std::string> machines = {};  ///< catalogue names; of fitted ones
+  std::vector<std::string> cases = {};     ///< of a table of measurements; of fitted ones
 
   bool is_fitted() const { return spread > 0; }
 };

@@ -1,0 +1,124 @@
+#include <sim/validate.hpp>
+
+#include <algorithm>
+#include <base/names.hpp>
+#include <cmath>
+#include <filesystem>
+#include <set>
+#include <sim/case_words.hpp>
+
+#include "statistics.hpp"
+
+namespace peal::sim {
+namespace {
+
+constexpr double kDisagreement = 0.25;
+constexpr int kLeastShared = 3;
+
+std::string generation_of(const topology::Device& gpu) {
+  for (const std::string_view key : {"sm", "gfx"})
+    if (const std::string_view value = gpu.attribute(key); !value.empty()) return fmt::format("{} {}", key, value);
+  return gpu.name.empty() ? std::string("unknown") : gpu.name;
+}
+
+/// DIR/<case_id>.yaml where it is there.
+std::string cluster_file_of(const std::string& folder, const std::string& id) {
+  if (folder.empty() || id.find('/') != std::string::npos) return {};
+  const std::filesystem::path path = std::filesystem::path(folder) / (id + ".yaml");
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) ? path.string() : std::string();
+}
+
+PredictedRow predict_row(const LibraryModel& model, const PredictedCase& c, DataType type, PublishedRow measured) {
+  PredictedRow row{std::move(measured), {}, {}};
+  auto answer = model.predict({c.published.collective, row.measured.bytes, type, row.measured.is_in_place, 0});
+  if (answer && answer->time.value > 0)
+    row.answer = *std::move(answer);
+  else
+    row.why_not = answer ? "the model answers with no time" : answer.error().message;
+  return row;
+}
+
+Status predict_case(PredictedCase& c, std::vector<PublishedRow> rows, const ValidateOptions& options) {
+  PEAL_ASSIGN(PlacedCase placed, place_case(c.published, cluster_file_of(options.clusters, c.published.id)));
+  if (options.library) placed.words.options.library = *options.library;
+  const topology::Cluster& cluster = placed.cluster;
+  std::set<int> nodes;
+  for (const int device : placed.device_of_rank) nodes.insert(cluster.node_of(device));
+  c.nodes = static_cast<int>(nodes.size());
+  c.ranks = static_cast<int>(placed.device_of_rank.size());
+  c.library = placed.words.options.library;
+  c.title = cluster.machine().title;
+  c.generation = generation_of(cluster.device(placed.device_of_rank[0]));
+  c.remarks = placed.words.remarks;
+  PEAL_ASSIGN(const LibraryModel model, LibraryModel::make(cluster, placed.device_of_rank, placed.words.options));
+  for (PublishedRow& row : rows) c.rows.push_back(predict_row(model, c, placed.words.type, std::move(row)));
+  return {};
+}
+
+/// A case that cannot be predicted keeps its rows, each with the reason.
+PredictedCase predicted(PublishedCase published, const ValidateOptions& options) {
+  PredictedCase c;
+  std::vector<PublishedRow> rows = std::exchange(published.rows, {});
+  c.published = std::move(published);
+  if (const Status done = predict_case(c, rows, options); !done) c.why_not = done.error().message;
+  if (c.why_not.empty() && std::none_of(c.rows.begin(), c.rows.end(), [](const PredictedRow& r) { return r.answer.has_value(); }))
+    c.why_not = c.rows.front().why_not;
+  if (c.rows.empty())
+    for (PublishedRow& row : rows) c.rows.push_back({std::move(row), {}, c.why_not});
+  return c;
+}
+
+/// What must be equal for two cases to have measured the same.
+std::string setting_of(const PredictedCase& c) {
+  return fmt::format("{}|{}|{}|{}|{}", c.published.machine, name_of(c.published.collective), c.ranks, c.published.environment,
+                     c.published.software);
+}
+
+std::map<std::pair<std::uint64_t, bool>, double> times_of(const PredictedCase& c) {
+  std::map<std::pair<std::uint64_t, bool>, double> times;
+  for (const PredictedRow& row : c.rows)
+    if (row.measured.set_apart.empty()) times[{row.measured.bytes.value, row.measured.is_in_place}] = row.measured.time_us;
+  return times;
+}
+
+std::vector<Disagreement> disagreements_of(const std::vector<PredictedCase>& cases) {
+  std::map<std::string, std::vector<const PredictedCase*>> by_setting;
+  for (const PredictedCase& c : cases) by_setting[setting_of(c)].push_back(&c);
+  std::vector<Disagreement> found;
+  for (const auto& [setting, same] : by_setting) {
+    for (std::size_t i = 1; i < same.size(); ++i) {
+      const auto before = times_of(*same[i - 1]);
+      std::vector<double> differences;
+      for (const auto& [size, time] : times_of(*same[i]))
+        if (const auto it = before.find(size); it != before.end())
+          differences.push_back(std::abs(time - it->second) / std::min(time, it->second));
+      const int sizes = static_cast<int>(differences.size());
+      const double median = sizes > 0 ? percentile(std::move(differences), 0.5) : 0;
+      if (sizes >= kLeastShared && median > kDisagreement)
+        found.push_back({same[i - 1]->published.label, same[i]->published.label, sizes, median});
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<Validation> validate(std::string file, std::vector<PublishedCase> cases, const ValidateOptions& options) {
+  Validation v;
+  v.file = std::move(file);
+  for (PublishedCase& c : cases) {
+    if (options.progress) options.progress(fmt::format("{}: {} rows", c.label, c.rows.size()));
+    v.cases.push_back(predicted(std::move(c), options));
+  }
+  std::vector<const PredictedCase*> all;
+  for (const PredictedCase& c : v.cases) all.push_back(&c);
+  for (int range = 0; range < kSizeRanges; ++range) v.errors[static_cast<std::size_t>(range)] = errors_of(all, range);
+  v.all = errors_of(all, -1);
+  PEAL_TRY(weigh_evidence(v));
+  v.classes = classes_of(v);
+  v.disagreements = disagreements_of(v.cases);
+  return v;
+}
+
+}  // namespace peal::sim
