@@ -13,8 +13,14 @@ namespace peal::cli {
 namespace {
 
 struct ValidateWords {
-  std::string table, clusters, library, bound, json, csv;
+  std::string table, clusters, library, bound, json, csv, fit;
+  bool keeps_out = false;
 };
+
+constexpr std::string_view kFitHeading =
+    "# Constants of NCCL's kind of libraries, fitted to measured runs: `peal validate TABLE.csv --fit data/constants/libraries/fitted.yaml` writes this\n"
+    "# file. prior and spread are where the fit starts and how far it may go (a standard deviation of the logarithm); machines and cases are\n"
+    "# those that decided the value. A constant with one machine alone is no evidence for others, one without machines stands at its prior.\n";
 
 /// A folder of clusters that is not there, or a file in it that no case asks for, was mistyped.
 Status check_clusters(const std::string& folder, const std::vector<sim::PublishedCase>& cases) {
@@ -36,6 +42,7 @@ Result<int> validate_table(const ValidateWords& words) {
     return fail(ErrorCode::invalid_argument, "--json - and --csv - cannot both have standard output; give one of them a file");
   PEAL_TRY(can_write(words.json));
   PEAL_TRY(can_write(words.csv));
+  PEAL_TRY(can_write(words.fit));
   sim::Bounds bounds;
   if (!words.bound.empty()) {
     PEAL_ASSIGN(bounds, sim::parse_bounds(words.bound));
@@ -48,7 +55,12 @@ Result<int> validate_table(const ValidateWords& words) {
   if (::isatty(STDERR_FILENO) != 0) options.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
   PEAL_ASSIGN(std::vector<sim::PublishedCase> cases, sim::read_published_file(words.table));
   PEAL_TRY(check_clusters(words.clusters, cases));
-  PEAL_ASSIGN(const sim::Validation validation, sim::validate(words.table, std::move(cases), options));
+  if (!words.fit.empty()) {
+    PEAL_ASSIGN(options.constants, sim::fit_to(cases, options));
+    PEAL_TRY(write_output(words.fit, topology::to_yaml(*options.constants, kFitHeading)));
+  }
+  PEAL_ASSIGN(sim::Validation validation, sim::validate(words.table, cases, options));
+  if (words.keeps_out) PEAL_TRY(sim::keep_out(validation, cases, options));
   if (words.json != "-" && words.csv != "-") PEAL_TRY(write_output("-", sim::validation_text(validation, bounds)));
   if (!words.json.empty()) PEAL_TRY(write_output(words.json, sim::validation_json(validation, bounds) + "\n"));
   if (!words.csv.empty()) PEAL_TRY(write_output(words.csv, sim::validation_csv(validation)));
@@ -72,6 +84,8 @@ void add_validate(CLI::App& app, Action& action) {
       "--bound", words->bound,
       "Percent: one for every median, three for medians by size (below 1 MiB, to 16 MiB, above), or six, then the 90th percentiles "
       "(default: 20,15,5,50,40,20)");
+  command->add_flag("--keep-out", words->keeps_out, "Fit without each machine in turn and predict it: what is to be expected of machines that are new");
+  command->add_option("--fit", words->fit, "Fit the constants to the table and write them to a file (data/constants/libraries/fitted.yaml is one)");
   command->add_option("--json", words->json, "Write errors, constants and rows as JSON to a file, or - for standard output");
   command->add_option("--csv", words->csv, "Write every row beside its prediction to a file, or - for standard output");
   command->callback([words, &action] { action = [words] { return validate_table(*words); }; });

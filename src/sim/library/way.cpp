@@ -11,18 +11,18 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
+double value_or(const topology::LibraryConstants& constants, int index, double otherwise) {
+  return index < 0 ? otherwise : constants.value(index);
+}
+
 /// Narrowest of the limits with these constants; bytes a nanosecond.
 std::pair<double, const LibraryWay::Limit*> narrowest(const LibraryWay& way, const topology::LibraryConstants& constants) {
   std::pair<double, const LibraryWay::Limit*> best{0, nullptr};
   for (const LibraryWay::Limit& limit : way.limits) {
-    const double rate = limit.GBps * (limit.share < 0 ? 1 : constants.value(limit.share));
+    const double rate = limit.GBps * value_or(constants, limit.share, 1) * value_or(constants, way.two, 1);
     if (best.second == nullptr || rate < best.first) best = {rate, &limit};
   }
   return best;
-}
-
-double value_or(const topology::LibraryConstants& constants, int index, double otherwise) {
-  return index < 0 ? otherwise : constants.value(index);
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ Nanoseconds time_of(const LibraryWay& way, const topology::LibraryConstants& con
   const auto [rate, limit] = narrowest(way, constants);
   const double move = limit == nullptr ? 0 : way.bytes / rate * 1e-3;
   const double inside = way.hops * value_or(constants, way.hop, 0);
-  const double between = way.net_hops * value_or(constants, way.net_hop, 0) * value_or(constants, way.slowness, 1);
+  const double between = way.net_hops * (value_or(constants, way.net_hop, 0) + way.net_crossings * value_or(constants, way.net_more, 0));
   const double launch = value_or(constants, way.launch, 0) + way.more * value_or(constants, way.launch_more, 0);
   const double paid = inside + value_or(constants, way.net_ramp, 1) * between;
   const double pieces = way.is_pipelined ? 2 * std::sqrt(paid * move) : 0;
@@ -47,8 +47,9 @@ std::vector<int> constants_of(const LibraryWay& way, const topology::LibraryCons
   add(way.launch_more, way.more > 0);
   add(way.hop, way.hops > 0);
   add(way.net_hop, way.net_hops > 0);
-  add(way.slowness, way.net_hops > 0);
+  add(way.net_more, way.net_hops > 0);
   add(way.net_ramp, way.net_hops > 0);
+  add(way.two, true);
   if (const auto [rate, limit] = narrowest(way, constants); limit != nullptr) add(limit->share, true);
   return used;
 }
@@ -70,6 +71,7 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   }
   PEAL_TRY(find("hop.direct", maker.hop_direct_));
   if (shape.per_node > 1) PEAL_TRY(find("share.ring." + shape.link, maker.ring_share_));
+  if (shape.ranks == 2 && shape.wire != NodeWire::pcie) PEAL_TRY(find("share.ring.two", maker.ring_of_two_));
   if (shape.has_multicast) {
     PEAL_TRY(find("hop.NVLS", maker.hop_nvls_));
     PEAL_TRY(find("share.NVLS." + shape.gpu, maker.nvls_share_));
@@ -83,8 +85,8 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   if (shape.nodes == 1) return maker;
   PEAL_TRY(find("net.ramp", maker.net_ramp_));
   PEAL_TRY(find("net.share." + shape.network, maker.net_share_));
-  // InfiniBand is what the others are slower than.
-  if (shape.network != "infiniband") PEAL_TRY(find("net.slowness." + shape.network, maker.slowness_));
+  // InfiniBand is what the others are later than.
+  if (shape.network != "infiniband") PEAL_TRY(find("net.latency." + shape.network, maker.net_more_));
   return maker;
 }
 
@@ -99,6 +101,7 @@ void WayMaker::ring(LibraryWay& way, int protocol, Collective collective) const 
   const bool is_rooted = collective == Collective::broadcast || collective == Collective::reduce;
   const double rounds = is_rooted ? 1 : static_cast<double>(steps.all) / shape_.ranks;  // times that each byte passes a wire
   const double share = ring_protocol_[at(protocol)];
+  way.two = shape_.ranks == 2 && shape_.nodes == 1 ? ring_of_two_ : -1;
   limit(way, shape_.ring_GBps * share / rounds, shape_.net_GBps * share / rounds);
   if (protocol == 0) way.limits.push_back({line_cap_ / rounds, -1});
   way.hops = steps.all - steps.between;
@@ -158,8 +161,10 @@ LibraryWay WayMaker::way(const LibraryCall& call, const NcclChoice& choice) cons
   way.more = is_one_process_ ? shape_.per_node : 0;
   way.hop = hop_[at(choice.protocol)];
   way.net_hop = net_hop_[at(choice.protocol)];
-  way.slowness = slowness_;
+  way.net_more = net_more_;
+  way.net_crossings = choice.protocol == 2 ? 2 : 1;
   way.net_ramp = net_ramp_;
+  way.is_pipelined = choice.protocol != 0;  // LL passes on 8 bytes at a time
   if (shape_.ranks == 1) return way;
   switch (choice.algorithm) {
     case NcclAlgorithm::ring: ring(way, choice.protocol, call.collective); break;

@@ -15,28 +15,18 @@ constexpr double kMostPercent = 1e6;
 
 using Cases = std::vector<const PredictedCase*>;
 
-/// "dgx-h100" of "dgx-h100:2 (1 GPU a node)".
-std::string machine_name(const PublishedCase& c) { return c.machine.substr(0, c.machine.find_first_of(": (")); }
-
 std::string wires_of(const PredictedCase& c) { return c.nodes > 1 ? "between nodes" : "inside a node"; }
-
-bool is_used_by(const topology::ConstantSource& constant, const PredictedCase& c) {
-  for (const PredictedRow& row : c.rows) {
-    if (!row.answer) continue;
-    const std::vector<std::string>& names = row.answer->constants;
-    if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return constant.is_named(name); })) return true;
-  }
-  return false;
-}
 
 /// What a case's prediction rests on beside what sources state.
 std::string evidence_of(const PredictedCase& c, const Validation& v) {
+  std::set<std::string> used;
+  for (const PredictedRow& row : c.rows)
+    if (row.answer) used.insert(row.answer->constants.begin(), row.answer->constants.end());
   bool is_fitted = false;
   bool is_named = false;
   bool is_of_one = false;
-  for (const FreeConstant& constant : v.free) {
-    if (constant.source.ground != topology::Ground::fitted) continue;
-    if (v.has_named_constants && !is_used_by(constant.source, c)) continue;
+  for (const topology::LibraryConstant& constant : v.free) {
+    if (used.count(constant.name) == 0) continue;
     is_fitted = true;
     is_named |= std::find(constant.cases.begin(), constant.cases.end(), c.published.id) != constant.cases.end();
     is_of_one |= constant.machines.size() < 2;
@@ -66,6 +56,8 @@ std::vector<ErrorClass> group(const Validation& v, std::string_view kind, const 
 
 std::string_view name_of_range(int range) noexcept { return kRanges[static_cast<std::size_t>(range)]; }
 int range_of(Bytes size) noexcept { return size.value < kMiB ? 0 : size.value < 16 * kMiB ? 1 : 2; }
+
+std::string machine_name(const PublishedCase& c) { return c.machine.substr(0, c.machine.find_first_of(": (")); }
 
 double percentile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
@@ -112,32 +104,13 @@ std::vector<ErrorClass> classes_of(const Validation& v) {
   return all;
 }
 
-Status weigh_evidence(Validation& v) {
-  PEAL_ASSIGN(const std::vector<topology::ConstantSource> sources, topology::constant_sources());
+void weigh_evidence(Validation& v, const topology::LibraryConstants& constants) {
   std::set<std::string> used;
   for (const PredictedCase& c : v.cases)
     for (const PredictedRow& row : c.rows)
       if (row.answer) used.insert(row.answer->constants.begin(), row.answer->constants.end());
-  v.has_named_constants = !used.empty();
-  for (const topology::ConstantSource& source : sources) {
-    if (v.has_named_constants && std::none_of(used.begin(), used.end(), [&](const std::string& n) { return source.is_named(n); })) continue;
-    if (source.ground == topology::Ground::stated) {
-      ++v.stated_constants;
-      continue;
-    }
-    FreeConstant constant{source, {}, {}};
-    std::set<std::string> cases;
-    std::set<std::string> machines;
-    for (const PredictedCase& c : v.cases) {
-      if (!source.names(c.published.id)) continue;
-      cases.insert(c.published.id);
-      machines.insert(machine_name(c.published));
-    }
-    constant.cases.assign(cases.begin(), cases.end());
-    constant.machines.assign(machines.begin(), machines.end());
-    v.free.push_back(std::move(constant));
-  }
-  return {};
+  for (const topology::LibraryConstant& constant : constants.all())
+    if (constant.is_fitted() && used.count(constant.name) > 0) v.free.push_back(constant);
 }
 
 Result<Bounds> parse_bounds(std::string_view text) {

@@ -51,7 +51,7 @@ Status predict_case(PredictedCase& c, std::vector<PublishedRow> rows, const Vali
   c.title = cluster.machine().title;
   c.generation = generation_of(cluster.device(placed.device_of_rank[0]));
   c.remarks = placed.words.remarks;
-  PEAL_ASSIGN(const LibraryModel model, LibraryModel::make(cluster, placed.device_of_rank, placed.words.options));
+  PEAL_ASSIGN(const LibraryModel model, LibraryModel::make(cluster, placed.device_of_rank, placed.words.options, *options.constants));
   for (PublishedRow& row : rows) c.rows.push_back(predict_row(model, c, placed.words.type, std::move(row)));
   return {};
 }
@@ -104,7 +104,15 @@ std::vector<Disagreement> disagreements_of(const std::vector<PredictedCase>& cas
 
 }  // namespace
 
-Result<Validation> validate(std::string file, std::vector<PublishedCase> cases, const ValidateOptions& options) {
+Result<ValidateOptions> with_constants(ValidateOptions options) {
+  if (!options.constants) {
+    PEAL_ASSIGN(options.constants, topology::LibraryConstants::from_data());
+  }
+  return options;
+}
+
+Result<Validation> validate(std::string file, std::vector<PublishedCase> cases, const ValidateOptions& asked) {
+  PEAL_ASSIGN(const ValidateOptions options, with_constants(asked));
   Validation v;
   v.file = std::move(file);
   for (PublishedCase& c : cases) {
@@ -115,7 +123,7 @@ Result<Validation> validate(std::string file, std::vector<PublishedCase> cases, 
   for (const PredictedCase& c : v.cases) all.push_back(&c);
   for (int range = 0; range < kSizeRanges; ++range) v.errors[static_cast<std::size_t>(range)] = errors_of(all, range);
   v.all = errors_of(all, -1);
-  PEAL_TRY(weigh_evidence(v));
+  weigh_evidence(v, *options.constants);
   v.classes = classes_of(v);
   v.disagreements = disagreements_of(v.cases);
   return v;

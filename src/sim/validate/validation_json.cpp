@@ -56,11 +56,9 @@ json case_tree(const PredictedCase& c) {
   return tree;
 }
 
-json constant_tree(const FreeConstant& c) {
-  return {{"name", c.source.name},     {"file", c.source.file},
-          {"line", c.source.line},     {"ground", c.source.ground == topology::Ground::fitted ? "fitted" : "assumed"},
-          {"source", c.source.source}, {"cases", c.cases},
-          {"machines", c.machines},    {"is_evidence", c.machines.size() >= 2}};
+json constant_tree(const topology::LibraryConstant& c) {
+  return {{"name", c.name},   {"value", c.values[0]},     {"what", c.what},        {"source", c.source},
+          {"cases", c.cases}, {"machines", c.machines}, {"is_evidence", c.machines.size() >= 2}};
 }
 
 json bound_tree(const Bounds& bounds) {
@@ -80,10 +78,11 @@ std::string validation_json(const Validation& v, const Bounds& bounds) {
   tree["classes"] = json::array();
   for (const ErrorClass& c : v.classes)
     tree["classes"].push_back({{"kind", c.kind}, {"name", c.name}, {"machines", c.machines}, {"errors", by_size_tree(c.errors)}});
-  tree["stated_constants"] = v.stated_constants;
-  tree["constants_are_named"] = v.has_named_constants;
   tree["free_constants"] = json::array();
-  for (const FreeConstant& c : v.free) tree["free_constants"].push_back(constant_tree(c));
+  for (const topology::LibraryConstant& c : v.free) tree["free_constants"].push_back(constant_tree(c));
+  tree["kept_out"] = json::array();
+  for (const KeptOut& k : v.kept_out) tree["kept_out"].push_back({{"machine", k.machine}, {"cases", k.cases}, {"errors", by_size_tree(k.errors)}});
+  if (!v.kept_out.empty()) tree["kept_out_errors"] = by_size_tree(v.kept_out_errors);
   tree["disagreements"] = json::array();
   for (const Disagreement& d : v.disagreements)
     tree["disagreements"].push_back({{"a", d.a}, {"b", d.b}, {"sizes", d.sizes}, {"difference", d.difference}});

@@ -8,7 +8,6 @@
 namespace peal::sim {
 namespace {
 
-constexpr std::size_t kMostConstants = 40;
 
 std::string percent(double share) { return fmt::format("{:.{}f}", 100 * share, share < 0.0995 ? 1 : 0); }
 
@@ -99,22 +98,32 @@ std::string remarks_text(const Validation& v) {
 }
 
 std::string constants_text(const Validation& v) {
-  const auto count = [&](topology::Ground ground) {
-    return std::count_if(v.free.begin(), v.free.end(), [&](const FreeConstant& c) { return c.source.ground == ground; });
-  };
-  std::string text = fmt::format(
-      "\nFree constants: {} fitted, {} assumed, beside {} that a source states ({})\n", count(topology::Ground::fitted),
-      count(topology::Ground::assumed), v.stated_constants,
-      v.has_named_constants ? "of data/constants, as far as these predictions used them" : "all of data/constants: the model names none");
-  std::size_t shown = 0;
-  for (const FreeConstant& c : v.free) {
-    if (c.source.ground != topology::Ground::fitted || ++shown > kMostConstants) continue;
-    const std::string rests = c.cases.empty()         ? std::string("names no case of this table")
-                              : c.machines.size() < 2 ? fmt::format("one machine alone, no evidence: {}", fmt::join(c.cases, ", "))
-                                                      : fmt::format("{} machines: {}", c.machines.size(), fmt::join(c.cases, ", "));
-    text += fmt::format("  {} ({}:{}): {}\n", c.source.name, c.source.file, c.source.line, rests);
+  const auto alone = std::count_if(v.free.begin(), v.free.end(), [](const auto& c) { return c.machines.size() < 2; });
+  std::string text = fmt::format("\nFree constants: {} fitted ones decide these predictions; {} of them rest on one machine or none\n", v.free.size(), alone);
+  for (const topology::LibraryConstant& c : v.free) {
+    const std::string rests = c.machines.empty()      ? std::string("no case: its prior")
+                              : c.machines.size() < 2 ? fmt::format("{} alone, no evidence for others", c.machines[0])
+                                                      : fmt::format("{} cases of {} machines", c.cases.size(), c.machines.size());
+    text += fmt::format("  {:<24} {:>8.3g} {}: {}\n", c.name, c.values[0], c.what, rests);
   }
-  if (shown > kMostConstants) text += fmt::format("  and {} more: --json lists them\n", shown - kMostConstants);
+  return text;
+}
+
+std::string kept_out_text(const Validation& v) {
+  if (v.kept_out.empty()) return {};
+  std::string text = fmt::format("\n{:<28} {:>6} {:>14} {:>14} {:>14}\n", "fitted without this machine", "cases", name_of_range(0), name_of_range(1),
+                                 name_of_range(2));
+  const auto line = [&](const std::string& name, int cases, const ErrorsBySize& errors) {
+    text += fmt::format("{:<28} {:>6}", name, cases);
+    for (const Errors& e : errors) text += fmt::format(" {:>14}", e.rows == 0 ? std::string("-") : percent(e.median) + " %");
+    text += "\n";
+  };
+  int cases = 0;
+  for (const KeptOut& k : v.kept_out) {
+    line(k.machine, k.cases, k.errors);
+    cases += k.cases;
+  }
+  line("all of them", cases, v.kept_out_errors);
   return text;
 }
 
@@ -143,7 +152,7 @@ std::string summary_text(const Validation& v, const Bounds& bounds) {
 }  // namespace
 
 std::string validation_text(const Validation& v, const Bounds& bounds) {
-  return head_text(v) + cases_text(v) + classes_text(v) + apart_text(v) + remarks_text(v) + constants_text(v) + summary_text(v, bounds);
+  return head_text(v) + cases_text(v) + classes_text(v) + apart_text(v) + remarks_text(v) + constants_text(v) + kept_out_text(v) + summary_text(v, bounds);
 }
 
 }  // namespace peal::sim

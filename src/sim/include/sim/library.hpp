@@ -71,10 +71,12 @@ struct LibraryWay {
   int hop = -1;
   double hops = 0;  ///< inside nodes
   int net_hop = -1;
-  int slowness = -1;  ///< of the network against InfiniBand
+  int net_more = -1;       ///< what the network's latency is above InfiniBand's
+  double net_crossings = 1;  ///< times that a hop pays it: Simple looks whether the bytes have come
   double net_hops = 0;
   int net_ramp = -1;
   bool is_pipelined = true;  ///< false: the last term of the formula is left out
+  int two = -1;              ///< share of its rate that a ring of two GPUs reaches
   std::vector<Limit> limits;  ///< the narrowest counts; none: nothing is moved between GPUs
 };
 

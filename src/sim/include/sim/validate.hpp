@@ -12,7 +12,7 @@
 #include <sim/library.hpp>
 #include <sim/published.hpp>
 #include <string>
-#include <topology/evidence.hpp>
+#include <topology/library_constants.hpp>
 #include <vector>
 
 namespace peal::sim {
@@ -73,11 +73,11 @@ struct Bounds {
 /// Percent: "10" every median; "20,15,5" medians by size, small first; "20,15,5,50,40,20" then the 90th percentiles by size.
 Result<Bounds> parse_bounds(std::string_view text);
 
-/// A free constant that the predictions used, and the cases of the table that its source names.
-struct FreeConstant {
-  topology::ConstantSource source;
-  std::vector<std::string> cases;     ///< case_ids
-  std::vector<std::string> machines;  ///< of them, without what narrows them; two or more make it evidence
+/// Fitting without the machines of one kind and predicting them: the honest figure beside the fitted one.
+struct KeptOut {
+  std::string machine;  ///< catalogue name
+  int cases = 0;
+  ErrorsBySize errors;
 };
 
 /// Cases that ran the same on the same machine, and how far apart they are at the sizes that they share.
@@ -93,13 +93,14 @@ struct Validation {
   ErrorsBySize errors;
   Errors all;
   std::vector<ErrorClass> classes;
-  std::vector<FreeConstant> free;    ///< fitted and assumed
-  int stated_constants = 0;          ///< that a source states, of those used
-  bool has_named_constants = false;  ///< false: the model named none, so all of data/constants are counted
+  std::vector<topology::LibraryConstant> free;  ///< fitted ones that the predictions used; two machines or more make one evidence
+  std::vector<KeptOut> kept_out;                ///< of machines whose generation occurs in other machines, too; empty: not asked for
+  ErrorsBySize kept_out_errors;                 ///< over all their cases
   std::vector<Disagreement> disagreements;
 };
 
 struct ValidateOptions {
+  std::optional<topology::LibraryConstants> constants = {};  ///< none: those of data/
   std::optional<Library> library;                         ///< none: that of the machine's GPUs
   std::string clusters = {};                              ///< folder with <case_id>.yaml; empty: none
   std::function<void(const std::string&)> progress = {};  ///< one line a case
@@ -107,6 +108,14 @@ struct ValidateOptions {
 
 /// Predicts every row. Fails only where the constants cannot be read; a case that cannot be predicted says so in the answer.
 Result<Validation> validate(std::string file, std::vector<PublishedCase> cases, const ValidateOptions& options);
+
+/// Constants fitted to every row that is judged, with the accuracy that they then have. Weights: a case's rows of one range of sizes count
+/// as one row, 2.25 times from 1 MiB and 16 times from 16 MiB on, where bandwidth decides.
+Result<topology::LibraryConstants> fit_to(const std::vector<PublishedCase>& cases, const ValidateOptions& options);
+
+/// Leaves out one machine after another, fits to the others and predicts it; fills in `kept_out` of `validation`. A machine whose cases rest on
+/// constants that no other machine has is left alone.
+Status keep_out(Validation& validation, const std::vector<PublishedCase>& cases, const ValidateOptions& options);
 
 /// What is above its bound, one line each; empty: all holds. Says so, too, where nothing was predicted.
 std::vector<std::string> violations(const Validation& validation, const Bounds& bounds);
