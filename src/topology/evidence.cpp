@@ -27,10 +27,26 @@ bool has_word(std::string_view text, std::string_view word) {
   return false;
 }
 
-Ground ground_of(std::string_view source) {
+/// "assumed: ..." is about every number of its source, "slice assumed" about those whose key has that word.
+bool is_assumed(std::string_view source, std::string_view key) {
+  while (!source.empty()) {
+    const std::size_t end = std::min(source.find(';'), source.size());
+    const std::string_view clause = trim(source.substr(0, end));
+    const std::size_t word = clause.find("assumed");
+    if (word != std::string_view::npos && has_word(clause, "assumed")) {
+      const std::vector<std::string_view> about = words_of(clause.substr(0, word));
+      if (about.empty()) return true;
+      if (std::any_of(about.begin(), about.end(), [&](std::string_view w) { return w.size() > 2 && key.find(w) != key.npos; })) return true;
+    }
+    source.remove_prefix(std::min(end + 1, source.size()));
+  }
+  return false;
+}
+
+Ground ground_of(std::string_view source, std::string_view name) {
   const std::string low = lower_case(source);
   if (has_word(low, "fitted") || has_word(low, "fit")) return Ground::fitted;
-  return has_word(low, "assumed") ? Ground::assumed : Ground::stated;
+  return is_assumed(low, name.substr(name.rfind('.') + 1)) ? Ground::assumed : Ground::stated;
 }
 
 bool is_number(std::string_view text) {
@@ -107,7 +123,7 @@ class Walk {
     ConstantSource one{file_, node.line, name, short_name(source, kMostSource), Ground::stated};
     const auto line = static_cast<std::size_t>(std::max(node.line, 0));
     if (line < comments_.size() && !comments_[line].empty()) one.source = short_name(comments_[line], kMostSource);
-    one.ground = ground_of(one.source);
+    one.ground = ground_of(one.source, name);
     found_.push_back(std::move(one));
   }
 

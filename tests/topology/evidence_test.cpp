@@ -14,10 +14,11 @@ TEST(Evidence, ANumberGoesByTheCommentOnItsLineElseByTheNearestSource) {
       "  other: 3\n"
       "sets:\n"
       "  - {scope: nvlink, protocol: line, launch_ns: 6600, cap: [1, 2], source: \"fit to a.b, c\"}\n"
-      "  - {name: ring, steps: {base: 2}}\n",
+      "  - {name: ring, steps: {base: 2}}\n"
+      "  - {name: tree, slice_bytes: 4, base: 2, source: \"NCCL; slice assumed\"}\n",
       "c.yaml");
   ASSERT_TRUE(found) << found.error().message;
-  ASSERT_EQ(found->size(), 7u);
+  ASSERT_EQ(found->size(), 9u);
   const auto& all = *found;
   EXPECT_EQ(all[0].name, "host.switch_ns");
   EXPECT_EQ(all[0].ground, Ground::stated);
@@ -35,6 +36,8 @@ TEST(Evidence, ANumberGoesByTheCommentOnItsLineElseByTheNearestSource) {
   EXPECT_EQ(all[5].name, "sets.nvlink/line.cap.1");
   EXPECT_EQ(all[6].name, "sets.ring.steps.base");
   EXPECT_EQ(all[6].source, "");
+  EXPECT_EQ(all[7].ground, Ground::assumed) << "slice";
+  EXPECT_EQ(all[8].ground, Ground::stated) << "base";
 }
 
 TEST(Evidence, EveryNumberOfTheConstantsHasASource) {

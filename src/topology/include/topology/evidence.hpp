@@ -7,8 +7,8 @@
 //   constants:
 //     - {scope: nvlink-a100, protocol: line, launch_ns: 6600, source: "fitted: case_a, case_b"}
 //
-// A source with the word "fit" or "fitted" makes the number free, and so does "assumed"; the cases that a fit rests on are named in it by
-// the case_id of a table of measurements.
+// A source with the word "fit" or "fitted" makes its numbers free, and so does "assumed" ("slice assumed": those whose key has that word);
+// the cases that a fit rests on are named in it by the case_id of a table of measurements.
 #pragma once
 
 #include <base/result.hpp>
