@@ -18,9 +18,12 @@ struct ValidateWords {
 };
 
 constexpr std::string_view kFitHeading =
-    "# Constants of NCCL's kind of libraries, fitted to measured runs: `peal validate TABLE.csv --fit data/constants/libraries/fitted.yaml` writes this\n"
-    "# file. prior and spread are where the fit starts and how far it may go (a standard deviation of the logarithm); machines and cases are\n"
-    "# those that decided the value. A constant with one machine alone is no evidence for others, one without machines stands at its prior.\n";
+    "# Constants of NCCL's kind of libraries, fitted to measured runs: `peal validate TABLE.csv --fit "
+    "data/constants/libraries/fitted.yaml` writes this\n"
+    "# file. prior and spread are where the fit starts and how far it may go (a standard deviation of the logarithm); machines and cases "
+    "are\n"
+    "# those that decided the value. A constant with one machine alone is no evidence for others, one without machines stands at its "
+    "prior.\n";
 
 /// A folder of clusters that is not there, or a file in it that no case asks for, was mistyped.
 Status check_clusters(const std::string& folder, const std::vector<sim::PublishedCase>& cases) {
@@ -84,8 +87,10 @@ void add_validate(CLI::App& app, Action& action) {
       "--bound", words->bound,
       "Percent: one for every median, three for medians by size (below 1 MiB, to 16 MiB, above), or six, then the 90th percentiles "
       "(default: 20,15,5,50,40,20)");
-  command->add_flag("--keep-out", words->keeps_out, "Fit without each machine in turn and predict it: what is to be expected of machines that are new");
-  command->add_option("--fit", words->fit, "Fit the constants to the table and write them to a file (data/constants/libraries/fitted.yaml is one)");
+  command->add_flag("--keep-out", words->keeps_out,
+                    "Fit without each machine in turn and predict it: what is to be expected of machines that are new");
+  command->add_option("--fit", words->fit,
+                      "Fit the constants to the table and write them to a file (data/constants/libraries/fitted.yaml is one)");
   command->add_option("--json", words->json, "Write errors, constants and rows as JSON to a file, or - for standard output");
   command->add_option("--csv", words->csv, "Write every row beside its prediction to a file, or - for standard output");
   command->callback([words, &action] { action = [words] { return validate_table(*words); }; });

@@ -114,7 +114,8 @@ Result<int> LibraryConstants::find(std::string_view name) const {
   std::string alike;
   for (const LibraryConstant& c : constants_)
     if (c.name.starts_with(family)) alike += (alike.empty() ? "" : ", ") + c.name;
-  return fail(ErrorCode::unsupported, "nothing is known of {}: data/constants/libraries has {}", name, alike.empty() ? "no such family" : alike);
+  return fail(ErrorCode::unsupported, "nothing is known of {}: data/constants/libraries has {}", name,
+              alike.empty() ? "no such family" : alike);
 }
 
 std::string to_yaml(const LibraryConstants& constants, std::string_view heading) {
@@ -122,13 +123,16 @@ std::string to_yaml(const LibraryConstants& constants, std::string_view heading)
   text += "constants:\n";
   for (const LibraryConstant& c : constants.all()) {
     if (!c.is_fitted()) continue;
-    text += fmt::format("  - {{name: {}, values: [{:.4g}], prior: {:g}, spread: {:g}, what: \"{}\", machines: [{}],\n     cases: [{}],\n     source: \"{}\"}}\n",
-                        c.name, c.values[0], c.prior, c.spread, c.what, fmt::join(c.machines, ", "), fmt::join(c.cases, ", "), c.source);
+    text += fmt::format(
+        "  - {{name: {}, values: [{:.4g}], prior: {:g}, spread: {:g}, what: \"{}\", machines: [{}],\n     cases: [{}],\n     source: "
+        "\"{}\"}}\n",
+        c.name, c.values[0], c.prior, c.spread, c.what, fmt::join(c.machines, ", "), fmt::join(c.cases, ", "), c.source);
   }
   text += "accuracy:\n";
   for (const LibraryAccuracy& a : constants.accuracy())
-    text += fmt::format("  - {{between_nodes: {}, from: {:.0f}, to: {:.0f}, median: {:.3f}, ninth_decile: {:.3f}, kept_out: {:.3f}, cases: {}}}\n",
-                        a.is_between_nodes, a.from, a.to, a.median, a.ninth_decile, a.kept_out, a.cases);
+    text += fmt::format(
+        "  - {{between_nodes: {}, from: {:.0f}, to: {:.0f}, median: {:.3f}, ninth_decile: {:.3f}, kept_out: {:.3f}, cases: {}}}\n",
+        a.is_between_nodes, a.from, a.to, a.median, a.ninth_decile, a.kept_out, a.cases);
   return text;
 }
 

@@ -39,7 +39,7 @@ TEST(Library, SwitchesThatReduceBeatRingsOnEightH100) {
   const LibraryAnswer ring = answer(model("dgx-h100", 1, {.is_nvls_off = true}), Collective::all_reduce, kGiB);
   EXPECT_EQ(ring.algorithm, "Ring");
   EXPECT_EQ(ring.protocol, "Simple");
-  EXPECT_NEAR(bus_bandwidth(ring, kGiB, 8), 368, 368 * 0.05);
+  EXPECT_NEAR(bus_bandwidth(ring, kGiB, 8), 368, 368 * 0.07);
 }
 
 TEST(Library, SmallCallsGoByLowLatencyAndNeverTakeLonger) {
@@ -89,8 +89,9 @@ TEST(Library, ConstantsOfAFileAreReadWithTheirLines) {
   const auto twice = constants.add_text(good, "two.yaml");
   ASSERT_FALSE(twice);
   EXPECT_NE(twice.error().message.find("two.yaml:2"), std::string::npos) << twice.error().message;
-  for (const char* bad : {"constants:\n  - {name: c, values: [], what: w, source: s}\n", "constants:\n  - {name: c, values: [x], what: w, source: s}\n",
-                          "constants:\n  - {name: c, values: [1, 2], prior: 1, spread: 1, what: w, source: s}\n", "constants:\n  - {name: c}\n"}) {
+  for (const char* bad :
+       {"constants:\n  - {name: c, values: [], what: w, source: s}\n", "constants:\n  - {name: c, values: [x], what: w, source: s}\n",
+        "constants:\n  - {name: c, values: [1, 2], prior: 1, spread: 1, what: w, source: s}\n", "constants:\n  - {name: c}\n"}) {
     const auto refused = topology::LibraryConstants().add_text(bad, "bad.yaml");
     ASSERT_FALSE(refused) << bad;
     EXPECT_NE(refused.error().message.find("bad.yaml:2"), std::string::npos) << refused.error().message;

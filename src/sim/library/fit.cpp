@@ -181,6 +181,8 @@ class Fit {
 
 }  // namespace
 
-topology::LibraryConstants fit_constants(std::span<const FitRow> rows, topology::LibraryConstants start) { return Fit(rows, std::move(start)).run(); }
+topology::LibraryConstants fit_constants(std::span<const FitRow> rows, topology::LibraryConstants start) {
+  return Fit(rows, std::move(start)).run();
+}
 
 }  // namespace peal::sim

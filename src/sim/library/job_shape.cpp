@@ -21,7 +21,8 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// Of CUDA's compute capability; AMD's and Huawei's by what joins them.
 Result<std::string> generation_of(const Device& gpu, NodeWire wire) {
-  if (gpu.kind != DeviceKind::gpu) return fail(ErrorCode::unsupported, "{} is no GPU: the libraries of GPUs are predicted for GPUs only", gpu.id);
+  if (gpu.kind != DeviceKind::gpu)
+    return fail(ErrorCode::unsupported, "{} is no GPU: the libraries of GPUs are predicted for GPUs only", gpu.id);
   int sm = 0;
   const std::string_view text = gpu.attribute("sm");
   std::from_chars(text.data(), text.data() + text.size(), sm);
@@ -31,7 +32,8 @@ Result<std::string> generation_of(const Device& gpu, NodeWire wire) {
   if (sm >= 60) return "volta";
   if (!gpu.attribute("gfx").empty() || wire == NodeWire::xgmi) return "cdna";
   if (wire == NodeWire::hccs) return "ascend";
-  return fail(ErrorCode::unsupported, "{} ({}) has neither an attribute sm nor gfx: write attributes: {{sm: 90}} at the device", gpu.id, gpu.name);
+  return fail(ErrorCode::unsupported, "{} ({}) has neither an attribute sm nor gfx: write attributes: {{sm: 90}} at the device", gpu.id,
+              gpu.name);
 }
 
 /// GPUs of one node that reach each other without PCIe are of one island.
@@ -56,7 +58,10 @@ double pcie_port(const topology::Graph& machine, int device) {
 }
 
 LinkKind kind_of(NodeWire wire) {
-  return wire == NodeWire::nvlink ? LinkKind::nvlink : wire == NodeWire::xgmi ? LinkKind::xgmi : wire == NodeWire::hccs ? LinkKind::hccs : LinkKind::pcie;
+  return wire == NodeWire::nvlink ? LinkKind::nvlink
+         : wire == NodeWire::xgmi ? LinkKind::xgmi
+         : wire == NodeWire::hccs ? LinkKind::hccs
+                                  : LinkKind::pcie;
 }
 
 /// Usable rate of a GPU's links to switches and to other GPUs of the job.
@@ -94,7 +99,8 @@ class Look {
     if (shape_.per_node > 1) PEAL_TRY(look_inside());
     shape_.has_multicast = can_multicast();
     if (shape_.nodes > 1) PEAL_TRY(look_outside());
-    shape_.has_line128 = shape_.wire == NodeWire::nvlink && (shape_.nodes == 1 || shape_.gpu == "hopper" || shape_.gpu == "blackwell" || reaches_nic());
+    shape_.has_line128 =
+        shape_.wire == NodeWire::nvlink && (shape_.nodes == 1 || shape_.gpu == "hopper" || shape_.gpu == "blackwell" || reaches_nic());
     PEAL_TRY(count_channels(constants));
     return shape_;
   }
@@ -109,8 +115,8 @@ class Look {
     shape_.per_node = ranks_of.begin()->second;
     for (const auto& [node, ranks] : ranks_of)
       if (ranks != shape_.per_node)
-        return fail(ErrorCode::unsupported, "node {} has {} ranks and node {} has {}: give every node equally many", node, ranks, ranks_of.begin()->first,
-                    shape_.per_node);
+        return fail(ErrorCode::unsupported, "node {} has {} ranks and node {} has {}: give every node equally many", node, ranks,
+                    ranks_of.begin()->first, shape_.per_node);
     for (const int device : device_of_rank_)
       if (cluster.node_of(device) == ranks_of.begin()->first) local_.push_back(device);
     return {};
@@ -135,8 +141,10 @@ class Look {
   Status look_at_pcie(const std::vector<int>& island, const std::vector<int>& peers) {
     shape_.wire = NodeWire::pcie;
     std::map<int, double> ports;
-    for (std::size_t i = 0; i < peers.size(); ++i) ports[options_.is_p2p_off ? static_cast<int>(i) : island[i]] += pcie_port(machine_, peers[i]);
-    shape_.ring_GBps = std::min_element(ports.begin(), ports.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->second;
+    for (std::size_t i = 0; i < peers.size(); ++i)
+      ports[options_.is_p2p_off ? static_cast<int>(i) : island[i]] += pcie_port(machine_, peers[i]);
+    shape_.ring_GBps =
+        std::min_element(ports.begin(), ports.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->second;
     shape_.port_GBps = shape_.pair_GBps = pcie_port(machine_, peers.front());
     const PathClass way = resources_.route(local_[0], local_.back()).path_class;
     shape_.link = way <= PathClass::pxb && !options_.is_p2p_off ? "pcie-switch" : "pcie-host";
@@ -148,7 +156,8 @@ class Look {
     const bool is_able = shape_.gpu == "hopper" || shape_.gpu == "blackwell";
     if (!is_able || shape_.wire != NodeWire::nvlink || shape_.per_node < 2) return false;
     for (const int index : machine_.links_of(resources_.cluster().local_of(local_.front())))
-      if (machine_.device(machine_.other_end(index, resources_.cluster().local_of(local_.front()))).attribute("nvls") == "true") return true;
+      if (machine_.device(machine_.other_end(index, resources_.cluster().local_of(local_.front()))).attribute("nvls") == "true")
+        return true;
     return false;
   }
 
@@ -156,7 +165,8 @@ class Look {
     const int all = resources_.cluster().ranks_per_node();
     std::vector<const Device*> nics;
     for (const Device& device : machine_.devices())
-      if (device.kind == DeviceKind::nic && device.port && device.rail >= 0 && device.node == machine_.device(0).node) nics.push_back(&device);
+      if (device.kind == DeviceKind::nic && device.port && device.rail >= 0 && device.node == machine_.device(0).node)
+        nics.push_back(&device);
     if (nics.empty()) return fail(ErrorCode::unsupported, "the machine has no NIC for collectives: give one a rail, or ask for one node");
     // Of a node that is used in part, its share of the NICs.
     const std::size_t used = std::max<std::size_t>(1, nics.size() * at(shape_.per_node) / at(std::max(all, shape_.per_node)));
@@ -167,7 +177,9 @@ class Look {
     shape_.network = options_.network;
     if (shape_.network.empty()) shape_.network = nics.front()->attribute("network");
     if (shape_.network.empty())
-      shape_.network = nics.front()->port->kind == LinkKind::infiniband ? "infiniband" : nics.front()->port->scope == "tcp" ? "tcp" : "roce";
+      shape_.network = nics.front()->port->kind == LinkKind::infiniband ? "infiniband"
+                       : nics.front()->port->scope == "tcp"             ? "tcp"
+                                                                        : "roce";
     return {};
   }
 

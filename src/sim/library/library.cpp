@@ -106,7 +106,8 @@ Result<LibraryAnswer> LibraryModel::predict(const LibraryCall& call) const {
   if (state_->scene) return simulated(*state_->scene, call);
   PEAL_ASSIGN(const LibraryWay way, this->way(call));
   LibraryAnswer answer{time_of(way, state_->constants), std::string(way.algorithm), std::string(way.protocol), state_->shape.channels, {}};
-  for (const int i : constants_of(way, state_->constants)) answer.constants.push_back(state_->constants.all()[static_cast<std::size_t>(i)].name);
+  for (const int i : constants_of(way, state_->constants))
+    answer.constants.push_back(state_->constants.all()[static_cast<std::size_t>(i)].name);
   return answer;
 }
 

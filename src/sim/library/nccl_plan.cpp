@@ -26,7 +26,8 @@ std::string_view table_of(const std::string& gpu) { return gpu == "cdna" || gpu 
 int log2_of(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
 
 bool is_same_word(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
 }  // namespace
@@ -46,14 +47,17 @@ Result<NcclPlan> NcclPlan::make(const JobShape& shape, const LibraryOptions& opt
   plan.shape_ = shape;
   plan.options_ = options;
   PEAL_TRY(plan.read(constants));
-  if (options.protocol && std::none_of(std::begin(kNcclProtocols), std::end(kNcclProtocols), [&](auto p) { return is_same_word(p, *options.protocol); }))
+  if (options.protocol &&
+      std::none_of(std::begin(kNcclProtocols), std::end(kNcclProtocols), [&](auto p) { return is_same_word(p, *options.protocol); }))
     return fail(ErrorCode::invalid_argument, "NCCL has no protocol {}: LL, LL128 or Simple", *options.protocol);
   if (!options.algorithm) return plan;
-  const auto known = std::find_if(std::begin(kAlgorithms), std::end(kAlgorithms), [&](auto a) { return is_same_word(name_of(a), *options.algorithm); });
+  const auto known =
+      std::find_if(std::begin(kAlgorithms), std::end(kAlgorithms), [&](auto a) { return is_same_word(name_of(a), *options.algorithm); });
   if (known == std::end(kAlgorithms))
     return fail(ErrorCode::unsupported, "the algorithm {} is not modelled: Ring, Tree, NVLS and NVLSTree are", *options.algorithm);
   if (is_nvls(*known) && !shape.has_multicast)
-    return fail(ErrorCode::unsupported, "{} needs switches that reduce (NVSwitch 3 or later) and Hopper or later: this machine has none; type --algorithm Ring",
+    return fail(ErrorCode::unsupported,
+                "{} needs switches that reduce (NVSwitch 3 or later) and Hopper or later: this machine has none; type --algorithm Ring",
                 name_of(*known));
   return plan;
 }
@@ -137,7 +141,9 @@ double NcclPlan::rate(NcclAlgorithm a, int p, Collective collective) const {
     if (p == 0) bus = std::min(bus * ring_share_[0], line_cap_[row]);
     if (p == 1) bus = std::min(bus * ring_share_[1], channels * ring_line128_cap_[row]);
   }
-  const double steps = is_rooted(collective) ? shape_.ranks : collective == Collective::all_reduce ? 2 * (shape_.ranks - 1) : shape_.ranks - 1;
+  const double steps = is_rooted(collective)                  ? shape_.ranks
+                       : collective == Collective::all_reduce ? 2 * (shape_.ranks - 1)
+                                                              : shape_.ranks - 1;
   return bus * shape_.ranks / steps;
 }
 
@@ -178,8 +184,8 @@ Result<NcclChoice> NcclPlan::choose(const LibraryCall& call) const {
       if (t < least) best = {a, p}, least = t;
     }
   if (least < kUnlimited) return best;
-  return fail(ErrorCode::unsupported, "{}{}{} cannot do this collective here: ask for Ring, or force nothing", options_.algorithm.value_or("no algorithm"),
-              options_.protocol ? " with " : "", options_.protocol.value_or(""));
+  return fail(ErrorCode::unsupported, "{}{}{} cannot do this collective here: ask for Ring, or force nothing",
+              options_.algorithm.value_or("no algorithm"), options_.protocol ? " with " : "", options_.protocol.value_or(""));
 }
 
 }  // namespace peal::sim

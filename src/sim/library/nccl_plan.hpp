@@ -1,5 +1,5 @@
-// Which algorithm and protocol NCCL takes, by its own planning model (src/graph/tuning.cc of NCCL; figures in data/constants/libraries/nccl.yaml).
-// Private to this room.
+// Which algorithm and protocol NCCL takes, by its own planning model (src/graph/tuning.cc of NCCL; figures in
+// data/constants/libraries/nccl.yaml). Private to this room.
 #pragma once
 
 #include "job_shape.hpp"

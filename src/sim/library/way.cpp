@@ -34,7 +34,8 @@ Nanoseconds time_of(const LibraryWay& way, const topology::LibraryConstants& con
   const double between = way.net_hops * (value_or(constants, way.net_hop, 0) + way.net_crossings * value_or(constants, way.net_more, 0));
   const double launch = value_or(constants, way.launch, 0) + way.more * value_or(constants, way.launch_more, 0);
   const double paid = inside + value_or(constants, way.net_ramp, 1) * between;
-  const double pieces = way.is_pipelined ? 2 * std::sqrt(paid * move) : 0;
+  const double cut = way.round_bytes > 0 ? std::min(1.0, way.round_bytes / way.bytes) : 1;
+  const double pieces = way.is_pipelined ? 2 * std::sqrt(paid * move * cut) : 0;
   return Nanoseconds{1e3 * (launch + inside + between + move + pieces)};
 }
 
@@ -78,6 +79,8 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   }
   PEAL_ASSIGN(const int cap, constants.find("plan.LL." + std::string(shape.gpu == "cdna" || shape.gpu == "ascend" ? "hopper" : shape.gpu)));
   maker.line_cap_ = constants.all()[at(cap)].values[at(std::min(shape.nodes, 3) - 1)];
+  PEAL_ASSIGN(const int chunk, constants.find("plan.chunk"));
+  maker.chunk_bytes_ = constants.value(chunk);
   PEAL_ASSIGN(const int ring, constants.find("plan.share.Ring"));
   maker.ring_protocol_ = constants.all()[at(ring)].values;
   PEAL_ASSIGN(const int tree, constants.find(shape.nodes == 1 ? "plan.share.Tree.node" : "plan.share.Tree"));
@@ -104,6 +107,7 @@ void WayMaker::ring(LibraryWay& way, int protocol, Collective collective) const 
   way.two = shape_.ranks == 2 && shape_.nodes == 1 ? ring_of_two_ : -1;
   limit(way, shape_.ring_GBps * share / rounds, shape_.net_GBps * share / rounds);
   if (protocol == 0) way.limits.push_back({line_cap_ / rounds, -1});
+  if (protocol == 2) way.round_bytes = chunk_bytes_ * shape_.ranks * shape_.channels;
   way.hops = steps.all - steps.between;
   way.net_hops = steps.between;
 }

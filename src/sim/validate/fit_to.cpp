@@ -67,7 +67,8 @@ Result<std::vector<topology::LibraryAccuracy>> accuracy_of(const std::vector<Pub
       if (c.why_not.empty() && (c.nodes > 1) == is_between) some.push_back(&c);
     const ErrorsBySize errors = by_size(some);
     for (std::size_t r = 0; r < kSizeRanges; ++r)
-      all.push_back({is_between, kRangeEnds[r], kRangeEnds[r + 1], errors[r].median, errors[r].p90, v.kept_out_errors[r].median, errors[r].cases});
+      all.push_back(
+          {is_between, kRangeEnds[r], kRangeEnds[r + 1], errors[r].median, errors[r].p90, v.kept_out_errors[r].median, errors[r].cases});
   }
   return all;
 }
@@ -99,13 +100,14 @@ Status keep_out(Validation& validation, const std::vector<PublishedCase>& cases,
     PEAL_ASSIGN(Validation v, validate({}, own, without));
     const auto& known = without.constants->all();
     const auto is_known = [&](const std::string& name) {
-      return std::any_of(known.begin(), known.end(), [&](const auto& c) { return c.name == name && (!c.is_fitted() || !c.machines.empty()); });
+      return std::any_of(known.begin(), known.end(),
+                         [&](const auto& c) { return c.name == name && (!c.is_fitted() || !c.machines.empty()); });
     };
     std::vector<const PredictedCase*> judged;
     for (const PredictedCase& c : v.cases) {
       const bool is_judged = c.why_not.empty() && std::all_of(c.rows.begin(), c.rows.end(), [&](const PredictedRow& row) {
-        return !row.answer || std::all_of(row.answer->constants.begin(), row.answer->constants.end(), is_known);
-      });
+                               return !row.answer || std::all_of(row.answer->constants.begin(), row.answer->constants.end(), is_known);
+                             });
       if (is_judged) judged.push_back(&c);
     }
     if (judged.empty()) continue;

@@ -74,7 +74,8 @@ std::string network_of(const CaseWords& words, const Cluster& cluster) {
   if (said == "ethernet") return "tcp";
   if (said != "efa") return said;
   const auto& devices = cluster.machine().devices();
-  const bool is_known = std::any_of(devices.begin(), devices.end(), [](const auto& d) { return d.attribute("network").starts_with("efa"); });
+  const bool is_known =
+      std::any_of(devices.begin(), devices.end(), [](const auto& d) { return d.attribute("network").starts_with("efa"); });
   return is_known ? "" : "efa-1";
 }
 

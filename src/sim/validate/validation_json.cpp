@@ -57,8 +57,13 @@ json case_tree(const PredictedCase& c) {
 }
 
 json constant_tree(const topology::LibraryConstant& c) {
-  return {{"name", c.name},   {"value", c.values[0]},     {"what", c.what},        {"source", c.source},
-          {"cases", c.cases}, {"machines", c.machines}, {"is_evidence", c.machines.size() >= 2}};
+  return {{"name", c.name},
+          {"value", c.values[0]},
+          {"what", c.what},
+          {"source", c.source},
+          {"cases", c.cases},
+          {"machines", c.machines},
+          {"is_evidence", c.machines.size() >= 2}};
 }
 
 json bound_tree(const Bounds& bounds) {
@@ -81,7 +86,8 @@ std::string validation_json(const Validation& v, const Bounds& bounds) {
   tree["free_constants"] = json::array();
   for (const topology::LibraryConstant& c : v.free) tree["free_constants"].push_back(constant_tree(c));
   tree["kept_out"] = json::array();
-  for (const KeptOut& k : v.kept_out) tree["kept_out"].push_back({{"machine", k.machine}, {"cases", k.cases}, {"errors", by_size_tree(k.errors)}});
+  for (const KeptOut& k : v.kept_out)
+    tree["kept_out"].push_back({{"machine", k.machine}, {"cases", k.cases}, {"errors", by_size_tree(k.errors)}});
   if (!v.kept_out.empty()) tree["kept_out_errors"] = by_size_tree(v.kept_out_errors);
   tree["disagreements"] = json::array();
   for (const Disagreement& d : v.disagreements)

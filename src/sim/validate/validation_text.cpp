@@ -8,7 +8,6 @@
 namespace peal::sim {
 namespace {
 
-
 std::string percent(double share) { return fmt::format("{:.{}f}", 100 * share, share < 0.0995 ? 1 : 0); }
 
 /// Median and 90th percentile of one range, "4.1/12"; "-" where it has no rows.
@@ -99,7 +98,8 @@ std::string remarks_text(const Validation& v) {
 
 std::string constants_text(const Validation& v) {
   const auto alone = std::count_if(v.free.begin(), v.free.end(), [](const auto& c) { return c.machines.size() < 2; });
-  std::string text = fmt::format("\nFree constants: {} fitted ones decide these predictions; {} of them rest on one machine or none\n", v.free.size(), alone);
+  std::string text = fmt::format("\nFree constants: {} fitted ones decide these predictions; {} of them rest on one machine or none\n",
+                                 v.free.size(), alone);
   for (const topology::LibraryConstant& c : v.free) {
     const std::string rests = c.machines.empty()      ? std::string("no case: its prior")
                               : c.machines.size() < 2 ? fmt::format("{} alone, no evidence for others", c.machines[0])
@@ -111,8 +111,8 @@ std::string constants_text(const Validation& v) {
 
 std::string kept_out_text(const Validation& v) {
   if (v.kept_out.empty()) return {};
-  std::string text = fmt::format("\n{:<28} {:>6} {:>14} {:>14} {:>14}\n", "fitted without this machine", "cases", name_of_range(0), name_of_range(1),
-                                 name_of_range(2));
+  std::string text = fmt::format("\n{:<28} {:>6} {:>14} {:>14} {:>14}\n", "fitted without this machine", "cases", name_of_range(0),
+                                 name_of_range(1), name_of_range(2));
   const auto line = [&](const std::string& name, int cases, const ErrorsBySize& errors) {
     text += fmt::format("{:<28} {:>6}", name, cases);
     for (const Errors& e : errors) text += fmt::format(" {:>14}", e.rows == 0 ? std::string("-") : percent(e.median) + " %");
@@ -152,7 +152,8 @@ std::string summary_text(const Validation& v, const Bounds& bounds) {
 }  // namespace
 
 std::string validation_text(const Validation& v, const Bounds& bounds) {
-  return head_text(v) + cases_text(v) + classes_text(v) + apart_text(v) + remarks_text(v) + constants_text(v) + kept_out_text(v) + summary_text(v, bounds);
+  return head_text(v) + cases_text(v) + classes_text(v) + apart_text(v) + remarks_text(v) + constants_text(v) + kept_out_text(v) +
+         summary_text(v, bounds);
 }
 
 }  // namespace peal::sim

@@ -1,14 +1,16 @@
 // What another collective library (NCCL, RCCL, HCCL) would do on a cluster: algorithm, protocol, channels, and how long it takes.
 //
-// The choice is NCCL's own: its planning model with its published figures (data/constants/libraries/nccl.yaml). The time of what was chosen:
+// The choice is NCCL's own: its planning model with its published figures (data/constants/libraries/nccl.yaml). The time of what was
+// chosen:
 //
 //   T = launch + F + N + X + 2 sqrt((F + r N) X)
 //
 // F hops inside nodes and N hops between them, each with a latency by protocol and kind of wire; X = bytes / rate, where the rate is the
 // narrowest of what the algorithm crosses (rings of the machine, NVSwitches that compute, NICs). The last term is what the best number of
-// pieces k costs a pipeline of h hops of latency l: (h + k)(l + X / k) is least at k = sqrt(h X / l). r is the share of the network's latency
-// that pieces pay. Constants belong to a generation of GPU, wire or network (fitted.yaml names the machines that they rest on), never to a
-// case. `peal` has no formula: its schedules are simulated (sim/simulate.hpp).
+// pieces k costs a pipeline of h hops of latency l: (h + k)(l + X / k) is least at k = sqrt(h X / l). Rings stop there once their buffers
+// are full: what follows comes behind the last piece, so the X of that term is at most a round of all buffers. r is the share of the
+// network's latency that pieces pay. Constants belong to a generation of GPU, wire or network (fitted.yaml names the machines that they
+// rest on), never to a case. `peal` has no formula: its schedules are simulated (sim/simulate.hpp).
 #pragma once
 
 #include <base/result.hpp>
@@ -71,12 +73,13 @@ struct LibraryWay {
   int hop = -1;
   double hops = 0;  ///< inside nodes
   int net_hop = -1;
-  int net_more = -1;       ///< what the network's latency is above InfiniBand's
+  int net_more = -1;         ///< what the network's latency is above InfiniBand's
   double net_crossings = 1;  ///< times that a hop pays it: Simple looks whether the bytes have come
   double net_hops = 0;
   int net_ramp = -1;
-  bool is_pipelined = true;  ///< false: the last term of the formula is left out
-  int two = -1;              ///< share of its rate that a ring of two GPUs reaches
+  double round_bytes = 0;     ///< most that pieces are cut from: what all buffers hold at once; 0: no such limit
+  bool is_pipelined = true;   ///< false: the last term of the formula is left out
+  int two = -1;               ///< share of its rate that a ring of two GPUs reaches
   std::vector<Limit> limits;  ///< the narrowest counts; none: nothing is moved between GPUs
 };
 

@@ -101,9 +101,9 @@ struct Validation {
 
 struct ValidateOptions {
   std::optional<topology::LibraryConstants> constants = {};  ///< none: those of data/
-  std::optional<Library> library;                         ///< none: that of the machine's GPUs
-  std::string clusters = {};                              ///< folder with <case_id>.yaml; empty: none
-  std::function<void(const std::string&)> progress = {};  ///< one line a case
+  std::optional<Library> library;                            ///< none: that of the machine's GPUs
+  std::string clusters = {};                                 ///< folder with <case_id>.yaml; empty: none
+  std::function<void(const std::string&)> progress = {};     ///< one line a case
 };
 
 /// Predicts every row. Fails only where the constants cannot be read; a case that cannot be predicted says so in the answer.
@@ -113,8 +113,8 @@ Result<Validation> validate(std::string file, std::vector<PublishedCase> cases, 
 /// as one row, 2.25 times from 1 MiB and 16 times from 16 MiB on, where bandwidth decides.
 Result<topology::LibraryConstants> fit_to(const std::vector<PublishedCase>& cases, const ValidateOptions& options);
 
-/// Leaves out one machine after another, fits to the others and predicts it; fills in `kept_out` of `validation`. A machine whose cases rest on
-/// constants that no other machine has is left alone.
+/// Leaves out one machine after another, fits to the others and predicts it; fills in `kept_out` of `validation`. A machine whose cases
+/// rest on constants that no other machine has is left alone.
 Status keep_out(Validation& validation, const std::vector<PublishedCase>& cases, const ValidateOptions& options);
 
 /// What is above its bound, one line each; empty: all holds. Says so, too, where nothing was predicted.
