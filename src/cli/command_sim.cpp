@@ -1,75 +1,105 @@
-// peal sim and peal explain: what a collective would cost on a machine, and why it would be done that way.
+// peal sim: what a collective would cost on a machine that need not be there.
 #include <base/trace.hpp>
 #include <CLI/CLI.hpp>
 #include <cli/commands.hpp>
-#include <cli/question_words.hpp>
+#include <cli/sim_words.hpp>
 #include <memory>
+#include <sim/call_report.hpp>
+#include <sim/pictures.hpp>
 #include <sim/report.hpp>
-#include <tuning/explain.hpp>
 
 namespace peal::cli {
 
-namespace {
-
-struct SimWords {
-  QuestionWords question;
-  std::string first = "8", last = "64M", trace, json;
-  std::uint64_t factor = 2;
-};
-
-Result<int> simulate_table(const SimWords& words) {
-  PEAL_TRY(can_write(words.json));
-  PEAL_TRY(can_write(words.trace));
+Result<std::vector<Bytes>> sizes_of(const SimWords& words) {
   PEAL_ASSIGN(const Bytes first, parse_bytes(words.first));
   PEAL_ASSIGN(const Bytes last, parse_bytes(words.last));
   if (first.value > last.value)
     return fail(ErrorCode::invalid_argument, "-b {} is above -e {}; give the smaller size first", words.first, words.last);
   if (words.factor < 2) return fail(ErrorCode::invalid_argument, "-f {} does not grow; give 2 or more", words.factor);
-  PEAL_ASSIGN(const sim::Scene scene, scene_of(words.question));
-  PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));
-  const sim::Table table = sim::table_of(scene, question.call.collective);
-  const bool to_stdout = words.json == "-";
-  if (!to_stdout) PEAL_TRY(write_output("-", sim::header_text(table)));
-  std::vector<sim::Row> rows;
-  Trace trace;
-  for (Bytes size = first; size.value <= last.value; size.value *= words.factor) {
-    question.call.bytes = size;
-    // The trace is of the last and largest row.
-    const bool is_last = size.value > last.value / words.factor || size.value == 0;
-    PEAL_ASSIGN(const sim::Row row, sim::simulate(scene, question, is_last && !words.trace.empty() ? &trace : nullptr));
-    rows.push_back(row);
-    if (!to_stdout) PEAL_TRY(write_output("-", sim::row_text(row)));
-    if (is_last || question.call.collective == Collective::barrier) break;
+  PEAL_ASSIGN(const Collective collective, parse_collective(words.question.collective));
+  std::vector<Bytes> sizes{first};
+  while (collective != Collective::barrier && sizes.back().value > 0 && sizes.back().value <= last.value / words.factor)
+    sizes.push_back({sizes.back().value * words.factor});
+  return sizes;
+}
+
+namespace {
+
+Status say(const SimWords& words, const std::string& text) { return words.json == "-" ? Status() : write_output("-", text); }
+
+/// What is written of the largest call beside its row.
+Result<std::vector<sim::Detail>> tell_of_call(const SimWords& words, const sim::Scene& scene, const sim::Study& last) {
+  std::vector<sim::Detail> details;
+  if (words.utilisation) {
+    PEAL_TRY(say(words, "\n" + sim::use_text(last.outcome, *scene.resources)));
+    details.push_back({"resources", sim::use_json(last.outcome)});
   }
-  if (!to_stdout) PEAL_TRY(write_output("-", sim::footer_text(rows)));
-  if (!words.json.empty()) PEAL_TRY(write_output(words.json, sim::to_json(table, rows) + "\n"));
-  if (!words.trace.empty()) PEAL_TRY(trace.write(words.trace));
+  if (words.critical_path) {
+    PEAL_TRY(say(words, "\n" + sim::path_text(last.outcome)));
+    details.push_back({"critical_path", sim::path_json(last.outcome)});
+  }
+  if (!words.trace.empty()) PEAL_TRY(last.outcome.trace.write(words.trace));
+  if (!words.svg.empty()) PEAL_TRY(write_output(words.svg, timeline_of(words.question, scene, last)));
+  return details;
+}
+
+Result<int> simulate_failure(const SimWords& words, const sim::Scene& scene, tuning::Question question,
+                             const sim::InterpretOptions& options) {
+  PEAL_ASSIGN(const std::vector<Bytes> sizes, sizes_of(words));
+  question.call.bytes = sizes.back();
+  PEAL_ASSIGN(const sim::Study study, sim::study(scene, question, options));
+  PEAL_TRY(say(words,
+               fmt::format("{} of {}, {} {}\n", words.question.collective, to_text(sizes.back()), study.row.algorithm, study.row.protocol) +
+                   sim::failure_text(study.outcome, *options.failure)));
+  PEAL_ASSIGN(std::vector<sim::Detail> details, tell_of_call(words, scene, study));
+  details.push_back({"failure", sim::failure_json(study.outcome, *options.failure)});
+  const sim::Table table = sim::table_of(scene, question.call.collective);
+  if (!words.json.empty()) PEAL_TRY(write_output(words.json, sim::to_json(table, {}, details)));
   return 0;
 }
 
-struct ExplainWords {
-  QuestionWords question;
-  std::string bytes, trace, json;
-};
-
-Result<int> explain(const ExplainWords& words) {
-  PEAL_TRY(can_write(words.json));
-  PEAL_TRY(can_write(words.trace));
-  PEAL_ASSIGN(const Bytes bytes, parse_bytes(words.bytes));
+Result<int> simulate_table(const SimWords& words) {
+  for (const std::string& path : {words.json, words.trace, words.svg}) PEAL_TRY(can_write(path));
+  if (!words.compare.empty()) return compare(words);
+  PEAL_ASSIGN(const std::vector<Bytes> sizes, sizes_of(words));
   PEAL_ASSIGN(const sim::Scene scene, scene_of(words.question));
   PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));
-  question.call.bytes = bytes;
-  PEAL_ASSIGN(const tuning::Selection selection, tuning::select(scene.environment, question));
-  if (words.json != "-") PEAL_TRY(write_output("-", tuning::explain_text(scene.environment, selection)));
-  if (!words.json.empty()) PEAL_TRY(write_output(words.json, tuning::explain_json(scene.environment, selection) + "\n"));
-  if (words.trace.empty()) return 0;
-  Trace trace;
-  PEAL_TRY(sim::simulate(scene, question, &trace));
-  PEAL_TRY(trace.write(words.trace));
+  PEAL_ASSIGN(sim::InterpretOptions options, interpret_options(words.faults, scene));
+  PEAL_ASSIGN(const int runs, runs_of(words.faults));
+  if (options.failure) {
+    options.keeps_trace = !words.trace.empty() || !words.svg.empty();
+    return simulate_failure(words, scene, question, options);
+  }
+  const sim::Table table = sim::table_of(scene, question.call.collective);
+  PEAL_TRY(say(words, sim::header_text(table)));
+  std::vector<sim::Row> rows;
+  sim::Study last;
+  for (const Bytes& size : sizes) {
+    question.call.bytes = size;
+    const bool is_last = &size == &sizes.back();
+    options.keeps_trace = is_last && (!words.trace.empty() || !words.svg.empty());
+    options.keeps_path = is_last && words.critical_path;
+    PEAL_ASSIGN(last, sim::study(scene, question, options, runs));
+    rows.push_back(last.row);
+    PEAL_TRY(say(words, sim::row_text(last.row) + sim::notes_text(last.row)));
+  }
+  PEAL_TRY(say(words, sim::footer_text(rows)));
+  PEAL_ASSIGN(const std::vector<sim::Detail> details, tell_of_call(words, scene, last));
+  if (!words.json.empty()) PEAL_TRY(write_output(words.json, sim::to_json(table, rows, details) + "\n"));
   return 0;
 }
 
 }  // namespace
+
+std::string timeline_of(const QuestionWords& words, const sim::Scene& scene, const sim::Study& study) {
+  const sim::Row& row = study.row;
+  const std::string lines[] = {fmt::format("{} ranks{}, {} ({}), {:.2f} us, simulated", scene.environment.ranks,
+                                           scene.groups() > 1 ? fmt::format(" in each of {} groups", scene.groups()) : "",
+                                           scene.resources->cluster().machine().title, sim::table_of(scene, {}).wires,
+                                           study.outcome.time.microseconds())};
+  return sim::timeline_svg(fmt::format("{} of {}: {}, {}", words.collective, to_text(Bytes{row.bytes}), row.algorithm, row.protocol), lines,
+                           study.outcome.trace.events(), static_cast<int>(study.outcome.rank_done.size()));
+}
 
 void add_sim(CLI::App& app, Action& action) {
   auto words = std::make_shared<SimWords>();
@@ -80,22 +110,15 @@ void add_sim(CLI::App& app, Action& action) {
   command->add_option("-b", words->first, "Smallest size (8, 64K, 1M)")->capture_default_str();
   command->add_option("-e", words->last, "Largest size")->capture_default_str();
   command->add_option("-f", words->factor, "Factor from one size to the next")->capture_default_str();
+  command->add_flag("--utilisation", words->utilisation, "What crossed each link in the largest call, and the bottleneck");
+  command->add_flag("--critical-path", words->critical_path, "What the last rank of the largest call waited for");
+  add_fault_options(*command, words->faults);
+  command->add_option("--compare", words->compare,
+                      "WHAT=A,B,...: machine, nodes, fabric (A;B), algorithm, protocol, ... beside one another; may be repeated");
   command->add_option("--trace", words->trace, "Write the timeline of the largest row for https://ui.perfetto.dev");
+  command->add_option("--svg", words->svg, "Draw that timeline; with --compare, bus bandwidth over size");
   command->add_option("--json", words->json, "Write the table as JSON to a file, or - for standard output");
   command->callback([words, &action] { action = [words] { return simulate_table(*words); }; });
-}
-
-void add_explain(CLI::App& app, Action& action) {
-  auto words = std::make_shared<ExplainWords>();
-  CLI::App* command =
-      app.add_subcommand("explain",
-                         "Say which algorithm and protocol a call takes, what they beat, and what the prediction rests on.\n"
-                         "Example: peal explain all_reduce --bytes 1M -n 2");
-  add_question_options(*command, words->question);
-  command->add_option("--bytes", words->bytes, "Size of the call (8, 64K, 1M)")->required();
-  command->add_option("--trace", words->trace, "Write the simulated timeline for https://ui.perfetto.dev");
-  command->add_option("--json", words->json, "Write the explanation as JSON to a file, or - for standard output");
-  command->callback([words, &action] { action = [words] { return explain(*words); }; });
 }
 
 }  // namespace peal::cli

@@ -4,7 +4,7 @@
 #include <comm/host_environment.hpp>
 #include <discovery/discover.hpp>
 #include <schedule/registry.hpp>
-#include <tuning/placement.hpp>
+#include <topology/degrade.hpp>
 
 namespace peal::cli {
 
@@ -17,14 +17,22 @@ void add_question_options(CLI::App& command, QuestionWords& words) {
   command.add_option("--algorithm", words.algorithm, "Force an algorithm");
   command.add_option("--protocol", words.protocol, "Force a protocol");
   command.add_option("--transport", words.transport, "Wires on a host: auto, shm or tcp")->capture_default_str();
-  command.add_option("--groups", words.groups, "Groups of K neighbouring ranks; the first group is answered for");
+  command.add_option("--groups", words.groups,
+                     "Groups of K neighbouring ranks that make the call at the same time; the slowest is answered for");
   command.add_option("--partial-sums", words.partial_sums, "How sums of f16, bf16 and f8 travel until they are finished: element or f32")
       ->capture_default_str();
+  command.add_option("--dead-link", words.dead_links,
+                     "A link or port, by the name that `peal sim --utilisation` prints, that is gone in both directions");
   command.add_flag("--deterministic", words.deterministic, "Only canonical summation");
 }
 
 Result<sim::Scene> scene_of(const QuestionWords& words) {
   PEAL_ASSIGN(topology::Cluster cluster, cluster_of(words.cluster));
+  for (const std::string& name : words.dead_links) {
+    const topology::Resources resources{std::move(cluster)};
+    PEAL_ASSIGN(const topology::ResourceId id, topology::find_resource(resources, name));
+    PEAL_ASSIGN(cluster, topology::without_link(resources, id));
+  }
   tuning::EnvironmentOptions options;
   if (words.transport == "shm")
     options.wires = tuning::Wires::shared_memory;
@@ -37,18 +45,11 @@ Result<sim::Scene> scene_of(const QuestionWords& words) {
     PEAL_ASSIGN(options.protocols, comm::host_protocols());
   }
   if (words.ranks < 0) return fail(ErrorCode::invalid_argument, "--ranks {} is no number of ranks; give 1 or more", words.ranks);
-  int ranks = words.ranks;
-  if (words.groups > 0) {
-    const int all = ranks > 0 ? ranks : cluster.ranks();
-    if (all % words.groups != 0)
-      return fail(ErrorCode::invalid_argument, "{} ranks cannot be split into groups of {}; give --groups a divisor of {}", all,
-                  words.groups, all);
-    ranks = words.groups;
-  } else if (words.groups < 0) {
-    return fail(ErrorCode::invalid_argument, "--groups {} is no number of ranks; give 1 or more", words.groups);
-  }
-  PEAL_ASSIGN(sim::Scene scene, sim::make_scene(std::move(cluster), ranks, options));
-  if (is_this_host) PEAL_TRY(tuning::add_measurements(scene.environment, [] { return discovery::host_fingerprint(); }));
+  PEAL_ASSIGN(sim::Scene scene, sim::make_scene(std::move(cluster), words.ranks, options, words.groups));
+  if (!is_this_host) return scene;
+  PEAL_TRY(tuning::add_measurements(scene.environment, [] { return discovery::host_fingerprint(); }));
+  for (sim::Group& group : scene.further)
+    PEAL_TRY(tuning::add_measurements(group.environment, [] { return discovery::host_fingerprint(); }));
   return scene;
 }
 

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "world.hpp"
 
 namespace peal::sim {
@@ -9,23 +7,31 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
 bool World::can_send(Index strand, int peer, int number) {
-  const Index id = channel(strands_[strand].rank, peer, number);
-  Channel& c = channels_[id];
-  const bool is_possible = plan_.slots == 0 ? c.announced > c.sent : c.sent < c.credited + plan_.slots;
+  const Strand& s = strands_[strand];
+  const int slots = plan_of(s).slots;
+  Channel& c = channels_[channel(s.rank, number_of(s, peer), number)];
+  const bool is_possible = slots == 0 ? c.announced > c.sent : c.sent < c.credited + slots;
   if (!is_possible) c.waiting_sender = strand;
   return is_possible;
 }
 
 bool World::can_receive(Index strand, int peer, int number) {
-  const Index id = channel(peer, strands_[strand].rank, number);
+  const Strand& s = strands_[strand];
+  const Index id = channel(number_of(s, peer), s.rank, number);
   Channel& c = channels_[id];
   if (c.arrived > c.received) return true;
   c.waiting_receiver = strand;
-  if (plan_.slots == 0 && c.posted == c.received) {
+  if (plan_of(s).slots == 0 && c.posted == c.received) {
     ++c.posted;
+    path_.push(PathRecorder::Line::announces, id, path_.begin(s.bound.op->kind, s.rank, number_of(s, peer), engine_.now()));
     engine_.after(c.cost.hop, tag(Kind::announce, id));
   }
   return false;
+}
+
+bool World::is_message_there(const Strand& s, const schedule::BoundOp& bound) {
+  const Channel& c = channels_[channel(number_of(s, bound.peer), s.rank, bound.op->channel)];
+  return c.arrived > c.received;
 }
 
 void World::wake(Index& waiting) {
@@ -44,34 +50,43 @@ void World::wake_waiting(std::int32_t rank) {
 void World::arrived(Index id) {
   ++channels_[id].arrived;
   ++outcome_.messages;
+  path_.happened(path_.pop(PathRecorder::Line::messages, id), PathRecorder::Why::message);
   wake(channels_[id].waiting_receiver);
 }
 
 void World::credit(Index id) {
   Channel& c = channels_[id];
   ++c.credited;
+  path_.happened(path_.pop(PathRecorder::Line::credits, id), PathRecorder::Why::credit);
   // A sender whose buffer is read in place may not return before that.
-  if (!schedule::traits_of(plan_.protocol).snapshots) ranks_[at(c.from)].done = std::max(ranks_[at(c.from)].done, engine_.now());
+  if (!schedule::traits_of(ranks_[at(c.from)].job->job->plan->protocol).snapshots) finish(c.from);
   wake(c.waiting_sender);
+}
+
+void World::announced(Index id) {
+  ++channels_[id].announced;
+  path_.happened(path_.pop(PathRecorder::Line::announces, id), PathRecorder::Why::announce);
+  wake(channels_[id].waiting_sender);
 }
 
 void World::emit_signal(Index index) {
   const Strand& s = strands_[index];
-  const Index way = channel(s.rank, s.bound.peer, s.bound.op->channel);
-  remote_signals_.push_back({s.rank, s.bound.peer, s.bound.op->event});
+  const std::int32_t to = number_of(s, s.bound.peer);
+  const Index way = channel(s.rank, to, s.bound.op->channel);
+  remote_signals_.push_back({s.rank - ranks_[at(s.rank)].job->first, to, s.bound.op->event, s.step});
   engine_.after(channels_[way].cost.hop, tag(Kind::signal, remote_signals_.size() - 1));
 }
 
 void World::remote_signal(std::uint64_t index) {
   const RemoteSignal signal = remote_signals_[index];
+  path_.happened(signal.step, PathRecorder::Why::signal);
   ++ranks_[at(signal.to)].signals_from[(static_cast<std::uint64_t>(signal.from) << 32) | static_cast<std::uint64_t>(signal.event)];
   wake_waiting(signal.to);
 }
 
 Index World::channel(int from, int to, int number) {
   const std::uint64_t key =
-      ((static_cast<std::uint64_t>(from) * static_cast<std::uint64_t>(environment_.ranks) + static_cast<std::uint64_t>(to)) << 8) |
-      static_cast<std::uint64_t>(number);
+      ((static_cast<std::uint64_t>(from) * ranks_.size() + static_cast<std::uint64_t>(to)) << 8) | static_cast<std::uint64_t>(number);
   const auto [it, is_new] = channel_of_.try_emplace(key, static_cast<Index>(channels_.size()));
   if (is_new) {
     channels_.emplace_back();
@@ -85,7 +100,7 @@ Index World::channel(int from, int to, int number) {
 std::uint32_t World::engine_resource(topology::ResourceId id) {
   const auto [it, is_new] = resource_of_.try_emplace(id, 0);
   if (is_new) {
-    const double capacity = resources_.capacity(id).gigabytes();
+    const double capacity = capacity_of(id);
     it->second = engine_.add_resource(capacity > 0 ? capacity : FairShare::kUnbounded);
     used_.emplace_back(id, it->second);
   }
@@ -94,13 +109,20 @@ std::uint32_t World::engine_resource(topology::ResourceId id) {
 
 /// Finds the way of a channel, what it costs and which resources its messages cross.
 void World::lay_way(Channel& c) {
-  const int level = environment_.level_of(c.from, c.to);
+  const JobState& job = *ranks_[at(c.from)].job;
+  const tuning::Environment& environment = *job.job->environment;
+  const int from = c.from - job.first;
+  const int to = c.to - job.first;
+  const int level = environment.level_of(from, to);
   const topology::Route route =
-      resources_.route(device_of_rank_[at(c.from)], device_of_rank_[at(c.to)], tuning::via_of(wires_, environment_.is_host, level == 0));
-  const tuning::Level& known = environment_.level[level];
+      resources_.route(device_of(c.from), device_of(c.to), tuning::via_of(job.job->wires, environment.is_host, level == 0));
+  const tuning::Level& known = environment.level[level];
   const bool is_wire_known = route.exists() && !route.scope.empty();
-  c.cost = tuning::message_cost(environment_, offer_.constants[level], plan_.protocol, level, is_wire_known ? route.latency : known.latency,
-                                is_wire_known ? route.bottleneck : known.bottleneck, environment_.are_on_one_core(c.from, c.to));
+  Bandwidth bottleneck = is_wire_known ? route.bottleneck : known.bottleneck;
+  for (topology::ResourceId id : route.resources)
+    if (scale_.contains(id)) bottleneck = std::min(bottleneck, Bandwidth::gigabytes(capacity_of(id)));
+  c.cost = tuning::message_cost(environment, job.offer->constants[level], job.job->plan->protocol, level,
+                                is_wire_known ? route.latency : known.latency, bottleneck, environment.are_on_one_core(from, to));
   for (topology::ResourceId id : route.resources) c.wire.push_back(engine_resource(id));
   if (c.cost.is_memory) {
     // One pass of the sender's core into memory, one of the receiver's out of it; the middle of the way is crossed by both.
@@ -112,18 +134,6 @@ void World::lay_way(Channel& c) {
     if (pattern == kNobody) pattern = engine_.add_resource(c.cost.pattern_cap / c.cost.efficiency);
     c.wire.push_back(pattern);
   }
-}
-
-std::vector<ResourceUse> World::uses(double time) const {
-  std::vector<ResourceUse> uses;
-  for (const auto& [id, number] : used_) {
-    const double bytes = engine_.bytes_over(number);
-    if (bytes <= 0) continue;
-    const Bandwidth capacity = resources_.capacity(id);
-    uses.push_back({resources_.name(id), bytes, capacity, capacity.value > 0 && time > 0 ? bytes / (capacity.gigabytes() * time) : 0});
-  }
-  std::stable_sort(uses.begin(), uses.end(), [](const ResourceUse& a, const ResourceUse& b) { return a.utilisation > b.utilisation; });
-  return uses;
 }
 
 }  // namespace peal::sim

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <base/names.hpp>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <sim/report.hpp>
 
@@ -16,14 +18,49 @@ std::string timing_text(const std::optional<Timing>& t) {
 
 json to_tree(const std::optional<Timing>& t) {
   if (!t) return nullptr;
-  return {{"time_us", t->time_us}, {"p50_us", t->p50_us}, {"algbw", t->algbw}, {"busbw", t->busbw}};
+  json tree = {{"time_us", t->time_us}, {"p50_us", t->p50_us}, {"algbw", t->algbw}, {"busbw", t->busbw}};
+  if (t->spread) {
+    tree["runs"] = t->spread->runs;
+    tree["min_us"] = t->spread->least;
+    tree["p90_us"] = t->spread->p90;
+    tree["p99_us"] = t->spread->p99;
+    tree["max_us"] = t->spread->most;
+  }
+  return tree;
 }
+
+json to_tree(const std::vector<GroupTime>& groups) {
+  json tree = json::array();
+  for (const GroupTime& group : groups)
+    tree.push_back({{"time_us", group.time_us}, {"algorithm", group.algorithm}, {"protocol", group.protocol}});
+  return tree;
+}
+
+/// "0-3, 6"
+std::string ranges_text(const std::vector<std::size_t>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", numbers[i]);
+    if (last > i) text += fmt::format("-{}", numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+bool are_alike(const GroupTime& a, const GroupTime& b) {
+  return a.algorithm == b.algorithm && a.protocol == b.protocol && std::abs(a.time_us - b.time_us) <= 1e-3 * std::max(a.time_us, b.time_us);
+}
+
+constexpr std::size_t kMostKinds = 8;  // of groups, in words
 
 }  // namespace
 
 std::string header_text(const Table& table) {
-  std::string text = fmt::format("# {} on {} ranks, {} node{}: {} ({}), simulated\n", name_of(table.collective), table.ranks, table.nodes,
-                                 table.nodes == 1 ? "" : "s", table.machine, table.wires);
+  const std::string groups = table.groups > 1 ? fmt::format(" in each of {} groups at the same time", table.groups) : "";
+  std::string text = fmt::format("# {} on {} ranks{}, {} node{}: {} ({}), simulated\n", name_of(table.collective), table.ranks, groups,
+                                 table.nodes, table.nodes == 1 ? "" : "s", table.machine, table.wires);
   text += fmt::format("#{:>12} {:>12} {:>7} {:>6} {:>5}  {:^25}  {:^25}  {:>9}  {:<14} {}\n", "", "", "", "", "", "out-of-place",
                       "in-place", "", "", "");
   text += fmt::format("#{:>12} {:>12} {:>7} {:>6} {:>5}  {:>9} {:>7} {:>7}  {:>9} {:>7} {:>7}  {:>9}  {:<14} {}\n", "size", "count", "type",
@@ -36,6 +73,32 @@ std::string header_text(const Table& table) {
 std::string row_text(const Row& row) {
   return fmt::format(" {:>12} {:>12} {:>7} {:>6} {:>5}  {}  {}  {:>9.2f}  {:<14} {}\n", row.bytes, row.count, name_of(row.type), row.op,
                      row.root, timing_text(row.out_of_place), timing_text(row.in_place), row.predicted_us, row.algorithm, row.protocol);
+}
+
+std::string notes_text(const Row& row) {
+  std::string text;
+  std::vector<std::pair<GroupTime, std::vector<std::size_t>>> kinds;
+  for (std::size_t g = 0; g < row.groups.size(); ++g) {
+    const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return are_alike(kind.first, row.groups[g]); });
+    if (same == kinds.end())
+      kinds.push_back({row.groups[g], {g}});
+    else
+      same->second.push_back(g);
+  }
+  std::stable_sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.first.time_us > b.first.time_us; });
+  for (std::size_t k = 0; kinds.size() > 1 && k < std::min(kinds.size(), kMostKinds); ++k) {
+    const auto& [time, numbers] = kinds[k];
+    text += fmt::format("#   group{} {}: {:.2f} us, {} {}\n", numbers.size() == 1 ? "" : "s", ranges_text(numbers), time.time_us,
+                        time.algorithm, time.protocol);
+  }
+  if (kinds.size() > kMostKinds) text += fmt::format("#   and {} kinds of groups that are faster\n", kinds.size() - kMostKinds);
+  for (const auto& [words, timing] : {std::pair{"out of place", &row.out_of_place}, std::pair{"in place", &row.in_place}}) {
+    if (!*timing || !(*timing)->spread) continue;
+    const Spread& s = *(*timing)->spread;
+    text += fmt::format("#   {}, {} runs: least {:.2f}, half below {:.2f}, p90 {:.2f}, p99 {:.2f}, most {:.2f} us\n", words, s.runs,
+                        s.least, (*timing)->p50_us, s.p90, s.p99, s.most);
+  }
+  return text;
 }
 
 std::string footer_text(std::span<const Row> rows) {
@@ -51,12 +114,13 @@ std::string footer_text(std::span<const Row> rows) {
   return fmt::format("# Avg bus bandwidth : {:.4g} GB/s\n", count > 0 ? sum / count : 0.0);
 }
 
-std::string to_json(const Table& table, std::span<const Row> rows) {
+std::string to_json(const Table& table, std::span<const Row> rows, std::span<const Detail> details) {
   json tree = {{"schema", "peal.sim/1"},   {"collective", name_of(table.collective)},
                {"ranks", table.ranks},     {"nodes", table.nodes},
                {"machine", table.machine}, {"transport", table.wires},
                {"rows", json::array()}};
-  for (const Row& r : rows)
+  if (table.groups > 1) tree["groups"] = table.groups;
+  for (const Row& r : rows) {
     tree["rows"].push_back({{"bytes", r.bytes},
                             {"count", r.count},
                             {"dtype", name_of(r.type)},
@@ -69,6 +133,9 @@ std::string to_json(const Table& table, std::span<const Row> rows) {
                             {"in_place", to_tree(r.in_place)},
                             {"bottleneck", r.bottleneck},
                             {"utilisation", r.utilisation}});
+    if (!r.groups.empty()) tree["rows"].back()["groups"] = to_tree(r.groups);
+  }
+  for (const Detail& detail : details) tree[detail.key] = json::parse(detail.json);
   return tree.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -1,4 +1,7 @@
-// The state of an interpretation: ranks, strands, channels, cores. Private to this room.
+// The state of an interpretation: jobs, ranks, strands, channels, cores. Private to this room.
+//
+// The ranks of all jobs are numbered through, those of a job side by side in its order ("number" below); what a program calls a rank or a
+// peer is counted within its job.
 #pragma once
 
 #include <deque>
@@ -9,13 +12,20 @@
 #include <tuning/message_cost.hpp>
 #include <unordered_map>
 
+#include "critical_path.hpp"
+
 namespace peal::sim {
 
-using Index = std::uint32_t;
-inline constexpr Index kNobody = ~Index{0};
+struct JobState {
+  const Job* job = nullptr;
+  const tuning::Offer* offer = nullptr;
+  tuning::MessageCost local;  // of what a rank does alone
+  double launch = 0;
+  std::int32_t first = 0;  // number of its rank 0
+};
 
 struct Channel {
-  std::int32_t from = 0;
+  std::int32_t from = 0;  // numbers
   std::int32_t to = 0;
   tuning::MessageCost cost;
   std::vector<std::uint32_t> wire;        // engine resources of the whole way
@@ -32,7 +42,7 @@ struct Channel {
 };
 
 struct Strand {
-  std::int32_t rank = 0;
+  std::int32_t rank = 0;  // number
   std::int32_t number = 0;
   schedule::StrandCursor cursor;
   schedule::BoundOp bound;
@@ -43,12 +53,17 @@ struct Strand {
   std::int64_t slice = 0;   // 0 and not begun: the op is looked at afresh
   double began = 0;
   double turn = 0;     // what it waits for its core to come round to it
+  double stretch = 1;  // what this slice takes longer than it should (perturb.cpp)
+  double since = 0;    // when its last op ended
+  std::uint64_t draws = 0;
   Index in = kNobody;  // channels of the op at hand
   Index out = kNobody;
+  Index step = kNobody;  // of this slice, for the critical path
   bool is_at_work = false;
 };
 
 struct RankState {
+  const JobState* job = nullptr;
   schedule::Program program;
   Index first_strand = 0;
   std::vector<std::int64_t> signals;
@@ -65,8 +80,7 @@ struct Core {
 
 class World final : Engine::Listener {
  public:
-  World(const tuning::Plan& plan, const topology::Resources& resources, std::span<const int> device_of_rank,
-        const tuning::Environment& environment, tuning::Wires wires, const InterpretOptions& options);
+  World(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options);
   Result<Outcome> run();
 
  private:
@@ -87,6 +101,16 @@ class World final : Engine::Listener {
   void on_flow_left(Tag tag) override;
   void on_flow_arrived(Tag tag) override;
 
+  // jobs.cpp: what runs where
+  void add_job(const Job& job);
+  void add_rank(const JobState& job, std::int32_t rank);
+  void launch(std::int32_t number);
+  void number_cores();
+  const tuning::Plan& plan_of(const Strand& s) const { return *ranks_[static_cast<std::size_t>(s.rank)].job->job->plan; }
+  /// Number of a rank of the same job.
+  std::int32_t number_of(const Strand& s, std::int32_t rank) const { return ranks_[static_cast<std::size_t>(s.rank)].job->first + rank; }
+  int device_of(std::int32_t number) const;
+
   // interpret.cpp: the life of an op
   void consider(Index strand);
   void take_up(Index strand);
@@ -101,33 +125,51 @@ class World final : Engine::Listener {
   void op_done(Index strand);
   void release_core(Index strand);
   void note(const Strand& strand);
+  void finish(std::int32_t rank);
+
+  // perturb.cpp: what differs from the machine as described
+  double slowness(std::int32_t rank) const;
+  double stretch(Strand& strand) const;
+  double capacity_of(topology::ResourceId id) const;
+  double starts_at(std::int32_t rank) const;
+  const tuning::MessageCost& cost_to(const Strand& s, const tuning::MessageCost& cost);
+  bool is_dead(std::int32_t rank) const {
+    return options_.failure && options_.failure->rank == rank && engine_.now() >= options_.failure->time;
+  }
+
+  // outcome.cpp
   Status check_finished() const;
+  void gather_times();
+  void gather_path();
+  void tell_who_waits();
+  std::vector<ResourceUse> uses(double time) const;
 
   // channels.cpp: messages, credits, signals, ways
   bool can_send(Index strand, int peer, int number);
   bool can_receive(Index strand, int peer, int number);
   void arrived(Index channel);
   void credit(Index channel);
+  void announced(Index channel);
   void emit_signal(Index strand);
   void remote_signal(std::uint64_t index);
   void wake(Index& waiting);
   void wake_waiting(std::int32_t rank);
+  bool is_message_there(const Strand& s, const schedule::BoundOp& bound);
   Index channel(int from, int to, int number);
   void lay_way(Channel& channel);
   std::uint32_t engine_resource(topology::ResourceId id);
-  std::vector<ResourceUse> uses(double time) const;
 
-  const tuning::Plan& plan_;
   const topology::Resources& resources_;
-  std::span<const int> device_of_rank_;
-  const tuning::Environment& environment_;
-  const tuning::Offer& offer_;
-  const tuning::CoreTurns turns_;
-  tuning::Wires wires_;
-  InterpretOptions options_;
+  const InterpretOptions& options_;
   Engine engine_;
-  tuning::MessageCost local_;
-  double launch_ = 0;
+  std::deque<JobState> jobs_;
+  bool is_host_ = true;
+  std::optional<tuning::CoreTurns> turns_;
+  std::vector<std::int32_t> core_of_;  // by number
+  std::unordered_map<topology::ResourceId, double> scale_;
+  std::unordered_map<std::int32_t, double> slow_;
+  tuning::MessageCost slowed_;
+  PathRecorder path_;
   std::vector<RankState> ranks_;
   std::vector<Strand> strands_;
   std::vector<Core> cores_;
@@ -137,9 +179,10 @@ class World final : Engine::Listener {
   std::vector<std::pair<topology::ResourceId, std::uint32_t>> used_;
   std::vector<std::uint32_t> pattern_;  // per rank: what it sends in all, where the protocol caps it; kNobody: not yet
   struct RemoteSignal {
-    std::int32_t from;
-    std::int32_t to;
+    std::int32_t from;  // rank in its job
+    std::int32_t to;    // number
     std::int32_t event;
+    Index step;
   };
   std::vector<RemoteSignal> remote_signals_;
   std::deque<Index> to_consider_;

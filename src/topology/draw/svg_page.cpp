@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <base/svg.hpp>
 #include <cmath>
 
 namespace peal::topology {
 namespace {
 
-constexpr double kMargin = 24;
+constexpr double kMargin = kSvgMargin;
 constexpr double kNarrowest = 600;
 
 struct Style {
@@ -50,24 +51,7 @@ const char* colour_of(LinkKind kind) {
 /// 1 px at 1 GB/s or less, 8 px at 512 GB/s: the eye compares factors, not differences.
 double width_of(double gigabytes) { return std::clamp(1 + std::log2(std::max(gigabytes, 1.0)) * 7 / 9, 1.0, 8.0); }
 
-/// Text cut to what fits; never in the middle of a UTF-8 letter.
-std::string fit(const std::string& text, double width, double font_size, bool is_bold) {
-  if (svg_text_width(text, font_size, is_bold) <= width) return text;
-  std::string cut = text;
-  while (cut.size() > 1 && svg_text_width(cut, font_size, is_bold) + font_size > width) {
-    cut.pop_back();
-    while (!cut.empty() && (static_cast<unsigned char>(cut.back()) & 0xC0) == 0x80) cut.pop_back();
-    if (!cut.empty() && static_cast<unsigned char>(cut.back()) >= 0xC0) cut.pop_back();
-  }
-  return cut + "…";
-}
-
 }  // namespace
-
-double svg_text_width(const std::string& text, double font_size, bool is_bold) {
-  const auto letters = std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-  return static_cast<double>(letters) * font_size * (is_bold ? 0.66 : 0.6);
-}
 
 void SvgWire::add(const Graph& graph, const Link& link) {
   ++links;
@@ -75,24 +59,6 @@ void SvgWire::add(const Graph& graph, const Link& link) {
   total.value += link.total().value;
   title = fmt::format("{} - {}: {} x{}, {:g} GB/s each way, {}", graph.device(link.a).id, graph.device(link.b).id, name_of(link.kind),
                       link.count, link.total().gigabytes(), link.source);
-}
-
-std::string svg_escape(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else {
-      out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return out;
 }
 
 std::string svg_line(double x1, double y1, double x2, double y2) { return fmt::format("M{:.1f},{:.1f} L{:.1f},{:.1f}", x1, y1, x2, y2); }
@@ -118,7 +84,7 @@ void SvgPage::add(const SvgBox& box) {
     const double size = is_bold ? 13 : 10;
     boxes_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:g}\"{} text-anchor=\"middle\" fill=\"{}\">{}</text>", box.x, y,
                           size, is_bold ? " font-weight=\"bold\"" : "", is_bold ? "#263238" : "#546e7a",
-                          svg_escape(fit(box.lines[i], box.width - 6, size, is_bold)));
+                          svg_escape(svg_fit(box.lines[i], box.width - 6, size, is_bold)));
     y += 14;
   }
   boxes_ += "</g>\n";
@@ -136,8 +102,7 @@ void SvgPage::add(const SvgWire& wire, const std::string& path) {
 }
 
 void SvgPage::add_text(double x, double y, const std::string& text, bool ends_there) {
-  texts_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"12\"{} fill=\"#455a64\">{}</text>\n", x, y,
-                        ends_there ? " text-anchor=\"end\"" : "", svg_escape(text));
+  texts_ += svg_text(x, y, text, {.anchor = ends_there ? "end" : "start"});
 }
 
 std::string SvgPage::legend(double y, double width, double& height) const {
@@ -174,15 +139,7 @@ std::string SvgPage::finish(const std::string& title, const std::vector<std::str
   double legend_height = 0;
   const std::string key = legend(bottom + 30, width - kMargin, legend_height);
   const double height = bottom + 30 + legend_height;
-  std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-      "font-family=\"Helvetica, Arial, sans-serif\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-      width, height);
-  out += fmt::format("<text x=\"{:.0f}\" y=\"34\" font-size=\"20\" font-weight=\"bold\" fill=\"#263238\">{}</text>\n", kMargin,
-                     svg_escape(title));
-  for (std::size_t i = 0; i < lines.size(); ++i)
-    out += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" font-size=\"12\" fill=\"#455a64\">{}</text>\n", kMargin,
-                       54 + 18 * static_cast<double>(i), svg_escape(lines[i]));
+  const std::string out = svg_page_start(width, height, title, lines);
   return out + wires_ + boxes_ + texts_ + key + "</svg>\n";
 }
 

@@ -4,6 +4,7 @@
 // many it hides: together they are all links.
 #pragma once
 
+#include <base/svg.hpp>
 #include <map>
 #include <set>
 #include <string>
@@ -50,7 +51,7 @@ class SvgPage {
   /// Everything, with a title, lines below it, and a legend of what was drawn at the bottom. Content reaches from y = content_top() to
   /// `bottom` and from 0 to `right`; the page is as wide as the title and the lines need.
   std::string finish(const std::string& title, const std::vector<std::string>& lines, double right, double bottom) const;
-  static double content_top(std::size_t lines) { return 52 + 18 * static_cast<double>(lines); }
+  static double content_top(std::size_t lines) { return svg_content_top(lines); }
 
  private:
   std::string legend(double y, double width, double& height) const;
@@ -58,10 +59,6 @@ class SvgPage {
   std::map<LinkKind, double> widest_;
   bool has_folded_ = false;
 };
-
-/// Pixels that a text takes at a font size, estimated from above.
-double svg_text_width(const std::string& text, double font_size, bool is_bold);
-std::string svg_escape(std::string_view text);
 
 /// A straight path; an arc from edge to edge whose middle is `rise` pixels above (or below, negative) the higher (lower) end.
 std::string svg_line(double x1, double y1, double x2, double y2);

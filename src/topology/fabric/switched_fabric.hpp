@@ -5,18 +5,11 @@
 // each tier and each pool of `pool` consecutive cables of it, up (from lower to upper end) and down; then storage ports, out and in.
 #pragma once
 
+#include <base/mix_bits.hpp>
 #include <limits>
 #include <topology/fabrics.hpp>
 
 namespace peal::topology {
-
-/// splitmix64's finaliser (G. Steele, D. Lea, C. Flood, OOPSLA 2014).
-constexpr std::uint64_t mix_bits(std::uint64_t x) noexcept {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 
 /// The choices of one pair of ports, one after the other.
 class Choice {

@@ -6,12 +6,14 @@
 #include <sim/simulate.hpp>
 #include <string>
 #include <tuning/select.hpp>
+#include <vector>
 
 namespace peal::cli {
 
 struct QuestionWords {
   ClusterWords cluster;
   std::string collective, type = "f32", transport = "auto", algorithm, protocol, partial_sums = "element";
+  std::vector<std::string> dead_links;
   int ranks = 0, root = 0, groups = 0;
   bool deterministic = false;
 };
@@ -20,6 +22,8 @@ void add_question_options(CLI::App& command, QuestionWords& words);
 
 /// The ranks on their devices, ready to be asked.
 Result<sim::Scene> scene_of(const QuestionWords& words);
+/// The timeline of a study that kept its trace, as SVG.
+std::string timeline_of(const QuestionWords& words, const sim::Scene& scene, const sim::Study& study);
 /// The question without its size.
 Result<tuning::Question> question_of(const QuestionWords& words, int ranks);
 

@@ -1,19 +1,48 @@
-// Runs a plan in virtual time: every rank's program, op by op, on the devices and wires of a cluster.
+// Runs plans in virtual time: every rank's program, op by op, on the devices and wires of a cluster.
 //
 // An op starts when schedule::may_start says so and its core is free; what it costs is tuning's message_cost.hpp; what it shares (wires,
 // NICs, memory) is shared max-min fairly. Ranks on cores do their ops one at a time; GPUs do them side by side. Programs are asked for rank
 // by rank. Pure: the same input gives the same outcome. Memory: programs and channels in use, O(ranks + pairs that talk).
+//
+// Several jobs share the wires, the NICs and the cores; ranks of different jobs may sit on one device. Where this header counts ranks of
+// all jobs, those of the first come first, those of each in its own order.
 #pragma once
 
 #include <base/trace.hpp>
+#include <optional>
 #include <tuning/plan.hpp>
 
 namespace peal::sim {
 
+/// What differs from the machine as described. Nobody who chooses a plan knows of it.
+struct Perturbation {
+  std::vector<std::pair<topology::ResourceId, double>> scaled_resources;  ///< capacity times so much, above 0
+  /// Ranks that take so many times as long for whatever they do themselves: launching, issuing, copying, reducing, filling a wire.
+  std::vector<std::pair<int, double>> slow_ranks;
+};
+
+/// Every launch and every op takes longer by an exponentially distributed share with mean `share` (0.05: 5 % longer in the mean): noise
+/// only ever delays. The draws of a strand depend on nothing but the seed and the strand.
+struct Jitter {
+  double share = 0;
+  std::uint64_t seed = 0;
+};
+
+/// A rank that does nothing more from `time` on (nanoseconds); what it has put on the wires arrives.
+struct RankFailure {
+  int rank = 0;
+  double time = 0;
+};
+
 struct InterpretOptions {
   bool keeps_trace = false;  ///< a trace event for every op
   bool keeps_log = false;    ///< a completion for every op
+  bool keeps_path = false;   ///< the critical path; about a hundred bytes for every slice of an op
   std::uint64_t most_events = 2'000'000'000;
+  Perturbation perturbation = {};
+  std::vector<std::pair<int, double>> late_ranks = {};  ///< nanoseconds after the others; several for one rank add up
+  Jitter jitter = {};
+  std::optional<RankFailure> failure = {};
 };
 
 /// An op that has ended; the log is in the order in which ops ended.
@@ -33,10 +62,47 @@ struct ResourceUse {
   double utilisation = 0;  ///< of the capacity over the whole call, 0 to 1
 };
 
+/// What the time of a part of the critical path went into.
+enum class PathShare : std::uint8_t {
+  late,     ///< a rank began after the others
+  launch,   ///< from the call to the first op
+  turn,     ///< a core came round to the rank
+  issue,    ///< an op's fixed cost
+  copy,     ///< a core, or a GPU where that takes longer than the wire
+  wire,     ///< bytes crossed at the rate that the pair has alone
+  sharing,  ///< what that took longer because others crossed the same wires or memory
+  latency,  ///< the hop from the last byte's leaving to its being seen
+  credit,   ///< word that a slot is free, or that the receiver stands ready
+};
+std::string_view name_of(PathShare share) noexcept;
+
+/// A stretch of the critical path; parts follow one another without gaps, from 0 to the end of the call. Nanoseconds.
+struct PathPart {
+  PathShare what = PathShare::launch;
+  schedule::OpKind kind = schedule::OpKind::end_loop;  ///< of the op; end_loop before the first
+  int rank = 0;
+  int peer = -1;           ///< whom the op sends to, or receives from where it only does that
+  std::uint32_t step = 0;  ///< parts of one slice of an op have the same; ascending
+  double start = 0;
+  double end = 0;
+};
+
+/// A rank that stands still for ever because another has failed.
+struct StuckRank {
+  int rank = 0;
+  double since = 0;    ///< nanoseconds: when its last op ended
+  int waits_for = -1;  ///< another rank; -1: for a strand of its own that waits
+  std::string op;      ///< where it stands
+};
+
 struct Outcome {
-  Nanoseconds time;                    ///< until the last rank is done
+  Nanoseconds time;                    ///< until the last rank is done; of a call that never ends, until the last op
+  std::vector<Nanoseconds> job_times;  ///< from a job's start until its last rank is done
   std::vector<double> rank_done;       ///< nanoseconds
   std::vector<ResourceUse> resources;  ///< those that were used, busiest first
+  std::vector<PathPart> path;          ///< empty unless asked for
+  int last_rank = 0;                   ///< with a path: whose end it leads to
+  std::vector<StuckRank> stuck;        ///< after a failure, in the order in which they came to stand; empty where all others finish
   std::uint64_t events = 0;
   std::uint64_t messages = 0;
   Trace trace;
@@ -45,8 +111,20 @@ struct Outcome {
   const ResourceUse* bottleneck() const { return resources.empty() ? nullptr : resources.data(); }
 };
 
-/// `device_of_rank` in the cluster's numbering; `environment` is that of these ranks; `wires` as it was made with.
-/// Fails when the plan blocks (naming the lowest rank and its op), or when an op is not simulated yet (switch_reduce, switch_multicast).
+/// A plan on its ranks. `device_of_rank` in the cluster's numbering; `environment` is that of these ranks; `wires` as it was made with.
+/// What is pointed at must outlive the interpretation.
+struct Job {
+  const tuning::Plan* plan = nullptr;
+  std::span<const int> device_of_rank;
+  const tuning::Environment* environment = nullptr;
+  tuning::Wires wires = tuning::Wires::automatic;
+  double start = 0;  ///< nanoseconds
+};
+
+/// At least one job; all on cores or all on GPUs.
+/// Fails when a plan blocks (naming the lowest rank and its op), or when an op is not simulated yet (switch_reduce, switch_multicast).
+Result<Outcome> interpret(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options = {});
+/// One job alone.
 Result<Outcome> interpret(const tuning::Plan& plan, const topology::Resources& resources, std::span<const int> device_of_rank,
                           const tuning::Environment& environment, tuning::Wires wires, const InterpretOptions& options = {});
 

@@ -6,15 +6,34 @@
 #include <peal/types.hpp>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace peal::sim {
 
+/// Of several runs, microseconds.
+struct Spread {
+  int runs = 0;
+  double least = 0;
+  double p90 = 0;
+  double p99 = 0;
+  double most = 0;
+};
+
 /// algbw and busbw in GB/s, as nccl-tests defines them.
 struct Timing {
-  double time_us = 0;
+  double time_us = 0;  ///< mean of the runs
   double p50_us = 0;
   double algbw = 0;
   double busbw = 0;
+  std::optional<Spread> spread = {};
+};
+
+/// What one of several groups took, and how.
+struct GroupTime {
+  double time_us = 0;
+  std::string algorithm;
+  std::string protocol;
+  bool operator==(const GroupTime&) const = default;
 };
 
 struct Row {
@@ -30,12 +49,14 @@ struct Row {
   std::optional<Timing> in_place;
   std::string bottleneck;  ///< busiest resource, empty when software is
   double utilisation = 0;
+  std::vector<GroupTime> groups = {};  ///< of all, where there are several
 };
 
 struct Table {
   Collective collective = Collective::all_reduce;
-  int ranks = 1;
-  int nodes = 1;
+  int ranks = 1;        ///< of a group
+  int groups = 1;       ///< that run at the same time
+  int nodes = 1;        ///< of a group
   std::string machine;  ///< "NVIDIA DGX H100", "this host"
   std::string wires;    ///< "nvlink-h100, infiniband"
 };
@@ -43,8 +64,15 @@ struct Table {
 /// Three lines that start with #, as nccl-tests prints them.
 std::string header_text(const Table& table);
 std::string row_text(const Row& row);
+/// Lines that start with # and belong below a row: groups that differ, the spread of several runs; mostly none.
+std::string notes_text(const Row& row);
 /// Average bus bandwidth over all timings.
 std::string footer_text(std::span<const Row> rows);
-std::string to_json(const Table& table, std::span<const Row> rows);
+/// More about the largest call: a key of the table's JSON, and its value as JSON.
+struct Detail {
+  std::string key;
+  std::string json;
+};
+std::string to_json(const Table& table, std::span<const Row> rows, std::span<const Detail> details = {});
 
 }  // namespace peal::sim

@@ -1,4 +1,5 @@
-// One row of `peal sim`: choose as a communicator would, interpret in virtual time, out of place and in place.
+// One row of `peal sim`: choose as a communicator would, interpret in virtual time, out of place and in place. Ranks may be split into
+// groups, each a communicator of its own, that make the same call at the same time over the same wires.
 #pragma once
 
 #include <memory>
@@ -8,18 +9,48 @@
 
 namespace peal::sim {
 
-/// Ranks on a cluster, ready to be simulated. Movable.
-struct Scene {
-  std::unique_ptr<topology::Resources> resources;
+/// The ranks of one communicator.
+struct Group {
   std::vector<int> device_of_rank;
-  tuning::EnvironmentOptions options;
   tuning::Environment environment;
 };
 
-/// `ranks` <= 0: one on every compute device. More ranks than devices share cores on a host; GPUs take one rank each.
-Result<Scene> make_scene(topology::Cluster cluster, int ranks, tuning::EnvironmentOptions options = {});
+/// Ranks on a cluster, ready to be simulated. Movable.
+struct Scene {
+  std::unique_ptr<topology::Resources> resources;
+  std::vector<int> device_of_rank;  ///< of the first group; of all ranks where there is one
+  tuning::EnvironmentOptions options;
+  tuning::Environment environment;  ///< of the first group
+  std::vector<Group> further;       ///< the other groups, of as many ranks
 
-/// `row` of the question's call; `trace` (may be null) takes the out-of-place run. In place is left out where the collective has none.
+  std::size_t groups() const { return 1 + further.size(); }
+  const std::vector<int>& devices_of(std::size_t group) const { return group == 0 ? device_of_rank : further[group - 1].device_of_rank; }
+  const tuning::Environment& environment_of(std::size_t group) const { return group == 0 ? environment : further[group - 1].environment; }
+};
+
+/// `ranks` <= 0: one on every compute device. More ranks than devices share cores on a host; GPUs take one rank each.
+/// `group_ranks` > 0: neighbours in groups of so many; it must divide the ranks.
+Result<Scene> make_scene(topology::Cluster cluster, int ranks, tuning::EnvironmentOptions options = {}, int group_ranks = 0);
+
+/// What groups that are wired alike choose.
+struct GroupChoice {
+  std::vector<std::size_t> groups;
+  tuning::Selection selection;
+};
+/// In order of their first groups.
+Result<std::vector<GroupChoice>> choose(const Scene& scene, const tuning::Question& question);
+
+/// A row, and what came out of its out-of-place run (with jitter: of the first).
+struct Study {
+  Row row;
+  Outcome outcome;
+};
+
+/// `row` of the question's call; of several groups it is the slowest's. In place is left out where the collective has none, and where a
+/// rank fails. `runs` > 1: the seed of the jitter counts up, times are means with their spread.
+Result<Study> study(const Scene& scene, const tuning::Question& question, const InterpretOptions& options, int runs = 1);
+
+/// The row alone; `trace` (may be null) takes the out-of-place run.
 Result<Row> simulate(const Scene& scene, const tuning::Question& question, Trace* trace = nullptr);
 
 /// What stands above the rows.

@@ -1,0 +1,53 @@
+#include <CLI/CLI.hpp>
+#include <cli/fault_options.hpp>
+#include <sim/fault_words.hpp>
+#include <topology/degrade.hpp>
+
+namespace peal::cli {
+
+namespace {
+constexpr int kMostRuns = 10'000;
+}
+
+void add_fault_options(CLI::App& command, FaultWords& words) {
+  command.add_option(
+      "--slow-link", words.slow_links,
+      "NAME=SHARE: a link or port, by the name that --utilisation prints, that carries a share of what it should (0.5, 17/18)");
+  command.add_option("--straggler", words.stragglers, "RANK=FACTOR: slower by it at all it does; or RANK=DELAY (3=100us): begins later");
+  command.add_option("--jitter", words.jitter_percent, "Ops take longer at random, by so many percent in the mean");
+  command.add_option("--seed", words.seed, "Of the jitter's first run; it counts up from run to run")->capture_default_str();
+  command.add_option("--runs", words.runs, fmt::format("Runs with jitter, for percentiles (default: {})", kJitterRuns));
+  command.add_option("--fail-rank", words.failure, "RANK@TIME: it dies at that time of the largest call; who waits for whom");
+}
+
+Result<sim::InterpretOptions> interpret_options(const FaultWords& words, const sim::Scene& scene) {
+  sim::InterpretOptions options;
+  for (const std::string& text : words.slow_links) {
+    PEAL_ASSIGN(const sim::SlowLink link, sim::parse_slow_link(text));
+    PEAL_ASSIGN(const topology::ResourceId id, topology::find_resource(*scene.resources, link.name));
+    options.perturbation.scaled_resources.emplace_back(id, link.factor);
+  }
+  for (const std::string& text : words.stragglers) {
+    PEAL_ASSIGN(const sim::Straggler straggler, sim::parse_straggler(text));
+    if (straggler.factor != 1) options.perturbation.slow_ranks.emplace_back(straggler.rank, straggler.factor);
+    if (straggler.delay > 0) options.late_ranks.emplace_back(straggler.rank, straggler.delay);
+  }
+  if (!(words.jitter_percent >= 0 && words.jitter_percent <= 1000))
+    return fail(ErrorCode::invalid_argument, "--jitter {} is no share in percent; give 0 to 1000", words.jitter_percent);
+  options.jitter = {words.jitter_percent / 100, words.seed};
+  if (!words.failure.empty()) {
+    PEAL_ASSIGN(options.failure, sim::parse_failure(words.failure));
+  }
+  return options;
+}
+
+Result<int> runs_of(const FaultWords& words) {
+  if (words.runs == 0) return words.jitter_percent > 0 ? kJitterRuns : 1;
+  if (words.jitter_percent <= 0)
+    return fail(ErrorCode::invalid_argument, "--runs {} would all be the same run; give --jitter PERCENT too", words.runs);
+  if (words.runs < 1 || words.runs > kMostRuns)
+    return fail(ErrorCode::invalid_argument, "--runs {} is no number of runs; give 1 to {}", words.runs, kMostRuns);
+  return words.runs;
+}
+
+}  // namespace peal::cli

@@ -1,0 +1,30 @@
+// What goes wrong in a simulation, as sim takes it.
+#pragma once
+
+#include <base/result.hpp>
+#include <sim/simulate.hpp>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace peal::cli {
+
+struct FaultWords {
+  std::vector<std::string> slow_links, stragglers;
+  std::string failure;
+  double jitter_percent = 0;
+  std::uint64_t seed = 1;
+  int runs = 0;  ///< 0: one, or with jitter kJitterRuns
+};
+inline constexpr int kJitterRuns = 20;
+
+void add_fault_options(CLI::App& command, FaultWords& words);
+
+/// What the words mean on this scene.
+Result<sim::InterpretOptions> interpret_options(const FaultWords& words, const sim::Scene& scene);
+Result<int> runs_of(const FaultWords& words);
+
+}  // namespace peal::cli

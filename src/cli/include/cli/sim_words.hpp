@@ -1,0 +1,24 @@
+// What `peal sim` takes beside its question.
+#pragma once
+
+#include <cli/fault_options.hpp>
+#include <cli/question_words.hpp>
+
+namespace peal::cli {
+
+struct SimWords {
+  QuestionWords question;
+  FaultWords faults;
+  std::string first = "8", last = "64M", trace, json, svg;
+  std::uint64_t factor = 2;
+  bool utilisation = false, critical_path = false;
+  std::vector<std::string> compare;
+};
+
+/// From the smallest to the largest, at least one; of a barrier the first alone.
+Result<std::vector<Bytes>> sizes_of(const SimWords& words);
+
+/// `--compare`: several simulations that differ in what is named, beside one another.
+Result<int> compare(const SimWords& words);
+
+}  // namespace peal::cli

@@ -1,0 +1,218 @@
+// peal sim --compare: the same call on several machines, by several algorithms, ...
+#include <charconv>
+#include <cli/commands.hpp>
+#include <cli/sim_words.hpp>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <sim/pictures.hpp>
+#include <sim/report.hpp>
+
+namespace peal::cli {
+
+namespace {
+
+constexpr std::size_t kMostVariants = 24;
+
+struct Variant {
+  std::string name;
+  QuestionWords question;
+  sim::Table table;
+  std::vector<std::optional<sim::Row>> rows;
+  std::string why_not;  // at the first size that it cannot
+};
+
+Status set_number(int& number, std::string_view key, const std::string& text) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size()) return {};
+  return fail(ErrorCode::invalid_argument, "--compare {}={} is no number", key, text);
+}
+
+/// What can be compared, and how a question takes a value of it.
+struct Aspect {
+  std::string_view key;
+  Status (*set)(QuestionWords& words, const std::string& value);
+};
+
+template <std::string QuestionWords::*word>
+Status set_word(QuestionWords& words, const std::string& value) {
+  words.*word = value;
+  return {};
+}
+
+constexpr Aspect kAspects[] = {
+    {"machine",
+     [](QuestionWords& words, const std::string& value) -> Status {
+       words.cluster.machine = value;
+       return {};
+     }},
+    {"file",
+     [](QuestionWords& words, const std::string& value) -> Status {
+       words.cluster.file = value;
+       return {};
+     }},
+    {"fabric",
+     [](QuestionWords& words, const std::string& value) -> Status {
+       words.cluster.fabric = value;
+       return {};
+     }},
+    {"nodes", [](QuestionWords& words, const std::string& value) { return set_number(words.cluster.nodes, "nodes", value); }},
+    {"ranks", [](QuestionWords& words, const std::string& value) { return set_number(words.ranks, "ranks", value); }},
+    {"groups", [](QuestionWords& words, const std::string& value) { return set_number(words.groups, "groups", value); }},
+    {"collective", set_word<&QuestionWords::collective>},
+    {"algorithm", set_word<&QuestionWords::algorithm>},
+    {"protocol", set_word<&QuestionWords::protocol>},
+    {"transport", set_word<&QuestionWords::transport>},
+    {"dtype", set_word<&QuestionWords::type>},
+};
+
+/// "a,b" or, where values hold commas, "a;b".
+std::vector<std::string> split_values(const std::string& text) {
+  const char separator = text.find(';') == std::string::npos ? ',' : ';';
+  std::vector<std::string> values;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    if (end > begin) values.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return values;
+}
+
+/// Every variant so far with every value of one more aspect.
+Result<std::vector<Variant>> multiply(const std::vector<Variant>& variants, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const Aspect* aspect = nullptr;
+  std::vector<std::string_view> keys;
+  for (const Aspect& known : kAspects) {
+    keys.push_back(known.key);
+    if (known.key == std::string_view(text).substr(0, equals)) aspect = &known;
+  }
+  const std::vector<std::string> values = equals == std::string::npos ? std::vector<std::string>() : split_values(text.substr(equals + 1));
+  if (aspect == nullptr || values.empty())
+    return fail(ErrorCode::invalid_argument, "--compare {} names nothing to compare; give WHAT=A,B with one of {}", text,
+                fmt::join(keys, ", "));
+  if (variants.size() * values.size() > kMostVariants)
+    return fail(ErrorCode::invalid_argument, "--compare asks for {} lines beside one another; give at most {}",
+                variants.size() * values.size(), kMostVariants);
+  std::vector<Variant> more;
+  for (const Variant& variant : variants)
+    for (const std::string& value : values) {
+      Variant& next = more.emplace_back(variant);
+      PEAL_TRY(aspect->set(next.question, value));
+      const bool needs_key = aspect->key == "nodes" || aspect->key == "ranks" || aspect->key == "groups";
+      next.name += fmt::format("{}{}{}", next.name.empty() ? "" : ", ", needs_key ? fmt::format("{} ", aspect->key) : "", value);
+    }
+  return more;
+}
+
+Status simulate_variant(const SimWords& words, const std::vector<Bytes>& sizes, Variant& variant) {
+  PEAL_ASSIGN(const sim::Scene scene, scene_of(variant.question));
+  PEAL_ASSIGN(tuning::Question question, question_of(variant.question, scene.environment.ranks));
+  PEAL_ASSIGN(const sim::InterpretOptions options, interpret_options(words.faults, scene));
+  PEAL_ASSIGN(const int runs, runs_of(words.faults));
+  variant.table = sim::table_of(scene, question.call.collective);
+  for (const Bytes& size : sizes) {
+    question.call.bytes = size;
+    Result<sim::Study> study = sim::study(scene, question, options, runs);
+    if (!study && variant.why_not.empty()) variant.why_not = study.error().message;
+    variant.rows.push_back(study ? std::optional(std::move(study->row)) : std::nullopt);
+  }
+  return {};
+}
+
+/// An error where no variant can do any of it.
+Status check_any(const std::vector<Variant>& variants) {
+  for (const Variant& v : variants)
+    for (const auto& row : v.rows)
+      if (row) return {};
+  return fail(ErrorCode::unsupported, "{}", variants.front().why_not);
+}
+
+std::string header_of(const std::vector<Variant>& variants, std::size_t width) {
+  std::string text = fmt::format("#{:>12}", "size");
+  for (const Variant& v : variants) text += fmt::format("  {:>{}}", v.name, width);
+  text += fmt::format("\n#{:>12}", "(B)");
+  for (std::size_t i = 0; i < variants.size(); ++i) text += fmt::format("  {:>{}}", "busbw (us)", width);
+  return text + "\n";
+}
+
+/// The fastest is marked.
+std::string row_of(const std::vector<Variant>& variants, std::size_t at, Bytes size, std::size_t width) {
+  double best = 0;
+  for (const Variant& v : variants)
+    if (v.rows[at] && (best == 0 || v.rows[at]->out_of_place->time_us < best)) best = v.rows[at]->out_of_place->time_us;
+  std::string text = fmt::format(" {:>12}", size.value);
+  for (const Variant& v : variants) {
+    if (!v.rows[at]) {
+      text += fmt::format("  {:>{}}", "-", width);
+      continue;
+    }
+    const sim::Timing& t = *v.rows[at]->out_of_place;
+    text += fmt::format("  {:>{}}", fmt::format("{:.2f} ({:.1f}){}", t.busbw, t.time_us, t.time_us <= 1.001 * best ? "*" : " "), width);
+  }
+  return text + "\n";
+}
+
+std::string table_text(const std::vector<Variant>& variants, const std::vector<Bytes>& sizes) {
+  std::size_t width = 20;
+  for (const Variant& v : variants) width = std::max(width, v.name.size());
+  std::string text = header_of(variants, width);
+  for (std::size_t i = 0; i < sizes.size(); ++i) text += row_of(variants, i, sizes[i], width);
+  text += "# out of place, bus bandwidth in GB/s, simulated; * the fastest\n";
+  for (const Variant& v : variants) {
+    text += fmt::format("# {}: {} ranks{}, {} ({})\n", v.name, v.table.ranks,
+                        v.table.groups > 1 ? fmt::format(" x {} groups", v.table.groups) : "", v.table.machine, v.table.wires);
+    if (!v.why_not.empty()) text += fmt::format("#   -: {}\n", v.why_not);
+  }
+  return text;
+}
+
+std::string comparison_json(const std::vector<Variant>& variants) {
+  nlohmann::json tree = {{"schema", "peal.sim.compare/1"}, {"series", nlohmann::json::array()}};
+  for (const Variant& v : variants) {
+    std::vector<sim::Row> rows;
+    for (const auto& row : v.rows)
+      if (row) rows.push_back(*row);
+    nlohmann::json series = nlohmann::json::parse(sim::to_json(v.table, rows));
+    series["name"] = v.name;
+    tree["series"].push_back(std::move(series));
+  }
+  return tree.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string plot_of(const SimWords& words, const std::vector<Variant>& variants) {
+  std::vector<sim::Series> series;
+  for (const Variant& v : variants) {
+    sim::Series& line = series.emplace_back();
+    line.name = fmt::format("{} ({} ranks)", v.name, v.table.ranks * v.table.groups);
+    for (const auto& row : v.rows) {
+      if (!row || row->bytes == 0) continue;
+      line.bytes.push_back(static_cast<double>(row->bytes));
+      line.busbw.push_back(row->out_of_place->busbw);
+    }
+  }
+  const std::string lines[] = {"out of place, as nccl-tests counts it, simulated by Peal"};
+  return sim::busbw_svg(fmt::format("{}: bus bandwidth over size", words.question.collective), lines, series);
+}
+
+}  // namespace
+
+Result<int> compare(const SimWords& words) {
+  if (words.utilisation || words.critical_path || !words.trace.empty() || !words.faults.failure.empty())
+    return fail(ErrorCode::invalid_argument,
+                "--compare shows times of several calls; ask for --utilisation, --critical-path, --trace or "
+                "--fail-rank of one of them alone");
+  PEAL_ASSIGN(const std::vector<Bytes> sizes, sizes_of(words));
+  std::vector<Variant> variants(1);
+  variants[0].question = words.question;
+  for (const std::string& text : words.compare) {
+    PEAL_ASSIGN(variants, multiply(variants, text));
+  }
+  for (Variant& variant : variants) PEAL_TRY(simulate_variant(words, sizes, variant));
+  PEAL_TRY(check_any(variants));
+  if (words.json != "-") PEAL_TRY(write_output("-", table_text(variants, sizes)));
+  if (!words.json.empty()) PEAL_TRY(write_output(words.json, comparison_json(variants)));
+  if (!words.svg.empty()) PEAL_TRY(write_output(words.svg, plot_of(words, variants)));
+  return 0;
+}
+
+}  // namespace peal::cli

@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <sim/fault_words.hpp>
+
+namespace peal::sim {
+namespace {
+
+/// The number that a text is, whole; fails quietly.
+template <typename Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<double> factor_in(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  const std::optional<double> over = number_in<double>(text.substr(0, slash));
+  const std::optional<double> under = slash == std::string_view::npos ? 1.0 : number_in<double>(text.substr(slash + 1));
+  if (!over || !under) return std::nullopt;
+  const double factor = *over / *under;
+  return std::isfinite(factor) && factor > 0 ? std::optional(factor) : std::nullopt;
+}
+
+std::optional<int> rank_in(std::string_view text) {
+  const std::optional<int> rank = number_in<int>(text);
+  return rank && *rank >= 0 ? rank : std::nullopt;
+}
+
+}  // namespace
+
+Result<Nanoseconds> parse_time(std::string_view text) {
+  const std::size_t unit = text.find_first_not_of("0123456789.");
+  const std::string_view word = unit == std::string_view::npos ? std::string_view() : text.substr(unit);
+  const double scale = word == "ns" ? 1 : word == "us" ? 1e3 : word == "ms" ? 1e6 : word == "s" ? 1e9 : 0;
+  const std::optional<double> value = number_in<double>(text.substr(0, unit));
+  if (scale == 0 || !value || !std::isfinite(*value * scale))
+    return fail(ErrorCode::invalid_argument, "\"{}\" is no time; give a number and ns, us, ms or s, such as 40us", text);
+  return Nanoseconds{*value * scale};
+}
+
+Result<SlowLink> parse_slow_link(std::string_view text) {
+  // The name of a shared wire holds " = " too.
+  const std::size_t equals = text.rfind('=');
+  const std::optional<double> factor = equals == std::string_view::npos ? std::nullopt : factor_in(text.substr(equals + 1));
+  if (!factor || equals == 0)
+    return fail(ErrorCode::invalid_argument,
+                "\"{}\" names no slow link; give its name and the share that is left, such as \"gpu0 > nvswitch0=0.5\" or \"...=17/18\"",
+                text);
+  return SlowLink{std::string(text.substr(0, equals)), *factor};
+}
+
+Result<Straggler> parse_straggler(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  const std::optional<int> rank = rank_in(text.substr(0, equals));
+  const std::string_view what = equals == std::string_view::npos ? std::string_view() : text.substr(equals + 1);
+  if (rank) {
+    if (const std::optional<double> factor = factor_in(what)) return Straggler{*rank, *factor, 0};
+    if (const Result<Nanoseconds> delay = parse_time(what)) return Straggler{*rank, 1, delay->value};
+  }
+  return fail(ErrorCode::invalid_argument,
+              "\"{}\" names no straggler; give RANK=FACTOR (3=1.5: it takes half as long again) or RANK=DELAY (3=100us)", text);
+}
+
+Result<RankFailure> parse_failure(std::string_view text) {
+  const std::size_t at = text.find('@');
+  const std::optional<int> rank = rank_in(text.substr(0, at));
+  if (!rank || at == std::string_view::npos)
+    return fail(ErrorCode::invalid_argument, "\"{}\" names no failure; give RANK@TIME, such as 3@40us", text);
+  PEAL_ASSIGN(const Nanoseconds time, parse_time(text.substr(at + 1)));
+  return RankFailure{*rank, time.value};
+}
+
+}  // namespace peal::sim

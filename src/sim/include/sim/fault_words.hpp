@@ -1,0 +1,31 @@
+// Faults as people type them. Every wrong word fails with what can be typed instead.
+#pragma once
+
+#include <sim/interpret.hpp>
+#include <string>
+#include <string_view>
+
+namespace peal::sim {
+
+/// "40us", "1.5ms", "2s", "300ns" to nanoseconds; not negative.
+Result<Nanoseconds> parse_time(std::string_view text);
+
+struct SlowLink {
+  std::string name;
+  double factor = 1;  ///< of the capacity, above 0 and finite
+};
+/// "gpu0 > nvswitch0=0.5", "...=17/18"
+Result<SlowLink> parse_slow_link(std::string_view text);
+
+struct Straggler {
+  int rank = 0;
+  double factor = 1;  ///< whatever it does itself takes so many times as long
+  double delay = 0;   ///< nanoseconds after the others
+};
+/// "3=1.5" (a factor), "3=100us" (a delay)
+Result<Straggler> parse_straggler(std::string_view text);
+
+/// "3@40us"
+Result<RankFailure> parse_failure(std::string_view text);
+
+}  // namespace peal::sim

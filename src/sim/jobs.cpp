@@ -1,0 +1,144 @@
+// What runs where: plans on their ranks, ranks on their cores.
+#include <base/names.hpp>
+#include <map>
+
+#include "world.hpp"
+
+namespace peal::sim {
+
+World::World(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options)
+    : resources_(resources),
+      options_(options),
+      is_host_(jobs.front().environment->is_host),
+      scale_(options.perturbation.scaled_resources.begin(), options.perturbation.scaled_resources.end()),
+      slow_(options.perturbation.slow_ranks.begin(), options.perturbation.slow_ranks.end()),
+      path_(options.keeps_path) {
+  for (const Job& job : jobs) add_job(job);
+  if (is_host_) number_cores();
+  pattern_.assign(ranks_.size(), kNobody);
+  for (std::int32_t r = 0; r < static_cast<std::int32_t>(ranks_.size()); ++r) launch(r);
+}
+
+/// A rank's strands begin when it has launched.
+void World::launch(std::int32_t number) {
+  RankState& rank = ranks_[static_cast<std::size_t>(number)];
+  const bool has_strands = rank.program.strands() > 0;
+  const double longer = has_strands ? stretch(strands_[rank.first_strand]) : slowness(number);
+  rank.done = starts_at(number) + longer * rank.job->launch;
+  for (Index s = rank.first_strand; s < rank.first_strand + rank.program.strands(); ++s) {
+    strands_[s].since = rank.done;
+    engine_.at(rank.done, tag(Kind::begin, s));
+  }
+}
+
+void World::add_job(const Job& job) {
+  const tuning::Environment& environment = *job.environment;
+  const tuning::Plan& plan = *job.plan;
+  JobState& state = jobs_.emplace_back();
+  state.job = &job;
+  state.offer = environment.offer(plan.protocol);
+  state.first = static_cast<std::int32_t>(ranks_.size());
+  const int own = environment.is_used(0) ? 0 : 1;
+  state.local = tuning::message_cost(environment, state.offer->constants[own], plan.protocol, own, {}, environment.level[own].bottleneck);
+  for (int l = 0; l < tuning::kLevels; ++l)
+    if (environment.is_used(l)) state.launch = std::max(state.launch, state.offer->constants[l].launch.value);
+  ranks_.reserve(ranks_.size() + static_cast<std::size_t>(environment.ranks));
+  for (std::int32_t r = 0; r < environment.ranks; ++r) add_rank(state, r);
+}
+
+void World::add_rank(const JobState& job, std::int32_t rank) {
+  RankState& state = ranks_.emplace_back();
+  state.job = &job;
+  state.program = schedule::program_for(job.job->plan->schedule, rank);
+  state.signals.assign(state.program.event_quota.size(), 0);
+  state.first_strand = static_cast<Index>(strands_.size());
+  for (std::size_t s = 0; s < state.program.strands(); ++s) {
+    Strand strand;
+    strand.rank = job.first + rank;
+    strand.number = static_cast<std::int32_t>(s);
+    strand.cursor = schedule::StrandCursor(state.program, s, job.job->plan->pieces.count);
+    strands_.push_back(strand);
+  }
+}
+
+/// One numbering for all jobs: ranks of several jobs on one device share its core, and with it those that their jobs put on that core.
+void World::number_cores() {
+  tuning::Environment all;
+  std::map<int, std::int32_t> of_device;
+  std::int32_t count = 0;
+  for (const JobState& job : jobs_) {
+    const tuning::Environment& environment = *job.job->environment;
+    std::map<std::int32_t, std::int32_t> of_core;
+    for (std::size_t r = 0; r < environment.core_of.size(); ++r) {
+      const int device = job.job->device_of_rank[r];
+      const bool is_core = resources_.cluster().device(device).kind == topology::DeviceKind::core;
+      auto [at, is_new] = of_core.try_emplace(environment.core_of[r], count);
+      const auto known = of_device.find(device);
+      if (is_new && is_core && known != of_device.end()) at->second = known->second;
+      if (at->second == count) ++count;
+      if (is_core) of_device.try_emplace(device, at->second);
+      all.core_of.push_back(at->second);
+    }
+    all.core_switch = std::max(all.core_switch, environment.core_switch);
+  }
+  core_of_ = all.core_of;
+  turns_.emplace(all);
+  cores_.resize(static_cast<std::size_t>(count));
+}
+
+int World::device_of(std::int32_t number) const {
+  const JobState& job = *ranks_[static_cast<std::size_t>(number)].job;
+  return job.job->device_of_rank[static_cast<std::size_t>(number - job.first)];
+}
+
+namespace {
+
+Status check(const Job& job, bool is_host) {
+  const tuning::Environment& environment = *job.environment;
+  if (environment.offer(job.plan->protocol) == nullptr)
+    return fail(ErrorCode::invalid_argument, "the protocol {} has no constants in this environment", schedule::name_of(job.plan->protocol));
+  if (job.device_of_rank.size() != static_cast<std::size_t>(environment.ranks) || job.plan->schedule.request.ranks != environment.ranks)
+    return fail(ErrorCode::invalid_argument, "a plan for {} ranks, an environment of {} and {} devices: they must be the same ranks",
+                job.plan->schedule.request.ranks, environment.ranks, job.device_of_rank.size());
+  if (environment.is_host != is_host)
+    return fail(ErrorCode::invalid_argument, "jobs on cores and jobs on GPUs at the same time are not simulated: ask for one kind");
+  return {};
+}
+
+Status check(const InterpretOptions& options, int ranks) {
+  for (const auto& [id, factor] : options.perturbation.scaled_resources)
+    if (!(factor > 0))
+      return fail(ErrorCode::invalid_argument, "a resource at {} of its rate carries nothing: give more than 0, or a dead link", factor);
+  const auto check_rank = [&](int rank, std::string_view what) -> Status {
+    if (rank >= 0 && rank < ranks) return {};
+    return fail(ErrorCode::invalid_argument, "rank {} is to {}, but the ranks are 0 to {}", rank, what, ranks - 1);
+  };
+  for (const auto& [rank, factor] : options.perturbation.slow_ranks) {
+    PEAL_TRY(check_rank(rank, "be slow"));
+    if (!(factor > 0)) return fail(ErrorCode::invalid_argument, "rank {} cannot take {} times as long: give more than 0", rank, factor);
+  }
+  for (const auto& [rank, delay] : options.late_ranks) PEAL_TRY(check_rank(rank, "be late"));
+  if (options.failure) PEAL_TRY(check_rank(options.failure->rank, "fail"));
+  return {};
+}
+
+}  // namespace
+
+Result<Outcome> interpret(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options) {
+  if (jobs.empty()) return fail(ErrorCode::invalid_argument, "nothing to simulate: give at least one job");
+  int ranks = 0;
+  for (const Job& job : jobs) {
+    PEAL_TRY(check(job, jobs.front().environment->is_host));
+    ranks += job.environment->ranks;
+  }
+  PEAL_TRY(check(options, ranks));
+  return World(jobs, resources, options).run();
+}
+
+Result<Outcome> interpret(const tuning::Plan& plan, const topology::Resources& resources, std::span<const int> device_of_rank,
+                          const tuning::Environment& environment, tuning::Wires wires, const InterpretOptions& options) {
+  const Job job{&plan, device_of_rank, &environment, wires};
+  return interpret(std::span(&job, 1), resources, options);
+}
+
+}  // namespace peal::sim

@@ -1,0 +1,119 @@
+// What comes out of an interpretation: times, use of resources, who waits for ever, the critical path.
+#include <algorithm>
+
+#include "world.hpp"
+
+namespace peal::sim {
+
+namespace {
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+}  // namespace
+
+Status World::check_finished() const {
+  for (const Strand& s : strands_) {
+    if (s.cursor.done()) continue;
+    const schedule::Program& program = ranks_[at(s.rank)].program;
+    return fail(ErrorCode::internal,
+                "{} under {} blocks in the simulator: rank {} stands for ever at op {}, \"{}\"; `peal verify` says why",
+                plan_of(s).schedule.name, schedule::name_of(plan_of(s).protocol), s.rank - ranks_[at(s.rank)].job->first,
+                s.cursor.position(), schedule::to_text(program.ops[s.cursor.position()], program.sources));
+  }
+  return {};
+}
+
+Result<Outcome> World::run() {
+  if (!engine_.run(*this, options_.most_events))
+    return fail(ErrorCode::unsupported, "the simulation of {} bytes needs more than {} events: ask for a smaller size or fewer ranks",
+                jobs_.front().job->plan->call.bytes.value, options_.most_events);
+  PEAL_TRY(std::move(failure_));
+  if (options_.failure)
+    tell_who_waits();
+  else
+    PEAL_TRY(check_finished());
+  gather_times();
+  if (options_.keeps_path) gather_path();
+  outcome_.events = engine_.events();
+  outcome_.resources = uses(outcome_.time.value);
+  if (options_.keeps_trace)
+    for (std::size_t r = 0; r < ranks_.size(); ++r)
+      outcome_.trace.name_process(static_cast<int>(r),
+                                  fmt::format("rank {} ({})", r, resources_.cluster().id_of(device_of(static_cast<int>(r)))));
+  return std::move(outcome_);
+}
+
+void World::gather_times() {
+  for (const JobState& job : jobs_) {
+    double last = job.job->start;
+    for (std::int32_t r = job.first; r < job.first + job.job->environment->ranks; ++r) last = std::max(last, ranks_[at(r)].done);
+    outcome_.job_times.push_back({last - job.job->start});
+    outcome_.time = std::max(outcome_.time, Nanoseconds{last});
+  }
+  for (const RankState& rank : ranks_) outcome_.rank_done.push_back(rank.done);
+  for (const StuckRank& stuck : outcome_.stuck) outcome_.time = std::max(outcome_.time, Nanoseconds{stuck.since});
+}
+
+void World::gather_path() {
+  outcome_.path = path_.walk();
+  const auto latest = std::max_element(outcome_.rank_done.begin(), outcome_.rank_done.end());
+  outcome_.last_rank = path_.last_rank() >= 0 ? path_.last_rank() : static_cast<int>(latest - outcome_.rank_done.begin());
+  // Before the first op of the chain its rank has launched, after it has begun.
+  const bool has_ops = !outcome_.path.empty();
+  PathPart first;
+  first.rank = has_ops ? outcome_.path.front().rank : outcome_.last_rank;
+  const double launched = has_ops ? outcome_.path.front().start : outcome_.time.value;
+  const double began = std::min(launched, starts_at(first.rank));
+  for (PathPart& part : outcome_.path) ++part.step;
+  first.start = began;
+  first.end = launched;
+  outcome_.path.insert(outcome_.path.begin(), first);
+  if (began <= 0) return;
+  first = {.what = PathShare::late, .rank = first.rank, .end = began};
+  outcome_.path.insert(outcome_.path.begin(), first);
+}
+
+std::vector<ResourceUse> World::uses(double time) const {
+  std::vector<ResourceUse> uses;
+  for (const auto& [id, number] : used_) {
+    const double bytes = engine_.bytes_over(number);
+    if (bytes <= 0) continue;
+    const Bandwidth capacity = Bandwidth::gigabytes(capacity_of(id));
+    uses.push_back({resources_.name(id), bytes, capacity, capacity.value > 0 && time > 0 ? bytes / (capacity.gigabytes() * time) : 0});
+  }
+  std::stable_sort(uses.begin(), uses.end(), [](const ResourceUse& a, const ResourceUse& b) { return a.utilisation > b.utilisation; });
+  return uses;
+}
+
+namespace {
+
+/// Whom an op that may not start waits for, as a rank of its job; -1: for a strand of its own.
+int waited_for(const schedule::BoundOp& bound, bool has_message) {
+  switch (bound.op->kind) {
+    case schedule::OpKind::recv_send:
+    case schedule::OpKind::recv_reduce_send: return has_message ? bound.peer2 : bound.peer;
+    default: return bound.peer;
+  }
+}
+
+}  // namespace
+
+void World::tell_who_waits() {
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (static_cast<int>(r) == options_.failure->rank) continue;
+    const RankState& rank = ranks_[r];
+    // Of several strands that stand, the one that has stood longest.
+    const Strand* first = nullptr;
+    for (std::size_t i = 0; i < rank.program.strands(); ++i) {
+      const Strand& s = strands_[rank.first_strand + i];
+      if (!s.cursor.done() && (first == nullptr || s.since < first->since)) first = &s;
+    }
+    if (first == nullptr) continue;
+    const schedule::BoundOp bound = first->cursor.current(rank.program);
+    const bool has_message = schedule::receives(bound.op->kind) && is_message_there(*first, bound);
+    const int peer = waited_for(bound, has_message);
+    outcome_.stuck.push_back(
+        {static_cast<int>(r), first->since, peer < 0 ? -1 : number_of(*first, peer), schedule::to_text(*bound.op, rank.program.sources)});
+  }
+  std::stable_sort(outcome_.stuck.begin(), outcome_.stuck.end(), [](const StuckRank& a, const StuckRank& b) { return a.since < b.since; });
+}
+
+}  // namespace peal::sim

@@ -1,0 +1,17 @@
+// Faults as people type them: no crash, and what is accepted means something.
+#include <cmath>
+#include <cstdlib>
+#include <sim/fault_words.hpp>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  if (const auto time = peal::sim::parse_time(text))
+    if (!(time->value >= 0) || !std::isfinite(time->value)) std::abort();
+  if (const auto link = peal::sim::parse_slow_link(text))
+    if (link->name.empty() || !(link->factor > 0) || !std::isfinite(link->factor)) std::abort();
+  if (const auto straggler = peal::sim::parse_straggler(text))
+    if (straggler->rank < 0 || !(straggler->factor > 0) || !(straggler->delay >= 0)) std::abort();
+  if (const auto failure = peal::sim::parse_failure(text))
+    if (failure->rank < 0 || !(failure->time >= 0)) std::abort();
+  return 0;
+}

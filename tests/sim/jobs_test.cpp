@@ -1,0 +1,137 @@
+// Several jobs at once: groups of one command, and jobs that sit on the same devices.
+#include <gtest/gtest.h>
+
+#include <sim/simulate.hpp>
+#include <topology/machine.hpp>
+
+namespace peal::sim {
+namespace {
+
+constexpr std::uint64_t kGibi = std::uint64_t{1} << 30;
+
+Result<Scene> groups_on(const char* machine, int group_ranks, int nodes = 1) {
+  PEAL_ASSIGN(topology::Cluster cluster, topology::build_cluster(machine, nodes));
+  return make_scene(std::move(cluster), 0, {}, group_ranks);
+}
+
+tuning::Question all_reduce(std::uint64_t bytes, const char* algorithm = "", const char* protocol = "") {
+  tuning::Question q;
+  q.call.bytes = {bytes};
+  q.algorithm = algorithm;
+  q.protocol = protocol;
+  return q;
+}
+
+Study study_of(const Result<Scene>& scene, const tuning::Question& question) {
+  EXPECT_TRUE(scene) << scene.error().message;
+  auto done = study(*scene, question, {});
+  EXPECT_TRUE(done) << done.error().message;
+  return *std::move(done);
+}
+
+// On a full mesh of eight each pair has a wire of its own: four GPUs have three each among themselves, eight have seven.
+TEST(Groups, OnAFullMeshFourRanksUseThreeOfSevenLinks) {
+  for (const char* machine : {"mi300x-8", "atlas-800-a2"}) {
+    const Study four = study_of(groups_on(machine, 4), all_reduce(kGibi));
+    const Study eight = study_of(groups_on(machine, 8), all_reduce(kGibi));
+    const auto wires = [](const Study& s, const char* kind) {
+      return std::count_if(s.outcome.resources.begin(), s.outcome.resources.end(),
+                           [&](const ResourceUse& use) { return use.name.find(kind) != std::string::npos; });
+    };
+    const char* kind = machine[0] == 'm' ? "(xgmi" : "(hccs";
+    EXPECT_EQ(wires(four, kind), 2 * 4 * 3) << machine;
+    EXPECT_EQ(wires(eight, kind), 8 * 7) << machine;
+    EXPECT_NEAR(eight.row.out_of_place->busbw / four.row.out_of_place->busbw, 7.0 / 3.0, 0.25) << machine;
+    EXPECT_EQ(four.row.groups.size(), 2u);
+    EXPECT_EQ(four.row.groups[0], four.row.groups[1]);
+  }
+}
+
+TEST(Groups, OnASwitchFourRanksHaveAllOfTheirLinks) {
+  const Study four = study_of(groups_on("dgx-h100", 4), all_reduce(kGibi, "ring", "staged"));
+  const Study eight = study_of(groups_on("dgx-h100", 8), all_reduce(kGibi, "ring", "staged"));
+  EXPECT_NEAR(four.row.out_of_place->busbw, eight.row.out_of_place->busbw, 0.01 * eight.row.out_of_place->busbw);
+}
+
+TEST(Groups, ThatShareNothingTakeWhatOneTakesAlone) {
+  auto alone = make_scene(*topology::build_cluster("dgx-a100", 1), 4);
+  const double one = study_of(alone, all_reduce(1 << 20, "ring", "staged")).row.out_of_place->time_us;
+  const Study both = study_of(groups_on("dgx-a100", 4), all_reduce(1 << 20, "ring", "staged"));
+  EXPECT_DOUBLE_EQ(both.row.out_of_place->time_us, one);
+}
+
+TEST(Groups, MustDivideTheRanks) {
+  const auto scene = groups_on("dgx-a100", 3);
+  ASSERT_FALSE(scene);
+  EXPECT_NE(scene.error().message.find("8 ranks cannot be split into groups of 3"), std::string::npos) << scene.error().message;
+}
+
+/// The same pair of GPUs in two jobs, on either side of a network.
+class TwoJobs : public testing::Test {
+ protected:
+  TwoJobs() {
+    auto cluster = topology::build_cluster("dgx-h100", 2);
+    resources_ = std::make_unique<topology::Resources>(*std::move(cluster));
+    devices_ = {resources_->cluster().device_of_rank(0), resources_->cluster().device_of_rank(8)};
+    environment_ = *tuning::environment_of(*resources_, devices_, {});
+    tuning::Call call;
+    call.bytes = {256 << 20};
+    plan_ = *tuning::make_plan(environment_, **schedule::find_algorithm(call.collective, "ring"), schedule::Protocol::staged, call);
+  }
+  Job job(double start) const { return {&plan_, devices_, &environment_, tuning::Wires::automatic, start}; }
+
+  std::unique_ptr<topology::Resources> resources_;
+  std::vector<int> devices_;
+  tuning::Environment environment_;
+  tuning::Plan plan_;
+};
+
+TEST_F(TwoJobs, OnTheSameWiresHalveEachOther) {
+  const Job one[] = {job(0)};
+  const Job two[] = {job(0), job(0)};
+  const auto alone = interpret(one, *resources_);
+  const auto both = interpret(two, *resources_);
+  ASSERT_TRUE(alone && both);
+  ASSERT_EQ(both->job_times.size(), 2u);
+  for (const Nanoseconds time : both->job_times) EXPECT_NEAR(time.value / alone->time.value, 2, 0.02);
+  EXPECT_EQ(both->rank_done.size(), 4u);
+}
+
+TEST_F(TwoJobs, OneAfterTheOtherDoNotMeet) {
+  const Job one[] = {job(0)};
+  const auto alone = interpret(one, *resources_);
+  ASSERT_TRUE(alone);
+  const Job later[] = {job(0), job(2 * alone->time.value)};
+  const auto both = interpret(later, *resources_);
+  ASSERT_TRUE(both);
+  EXPECT_NEAR(both->job_times[0].value, alone->time.value, 1e-9 * alone->time.value);
+  EXPECT_NEAR(both->job_times[1].value, alone->time.value, 1e-9 * alone->time.value);
+  EXPECT_NEAR(both->time.value, 3 * alone->time.value, 1e-9 * alone->time.value);
+}
+
+// Two jobs of two ranks each on the cores of one host, on the same two cores: each core does twice the work.
+TEST(Groups, OfSeveralJobsOnTheSameCoresTakeTurns) {
+  topology::Graph host;
+  std::string text =
+      "devices:\n  - {id: \"core[0-1]\", kind: core}\n  - {id: memory, kind: memory}\nlinks:\n"
+      "  - {a: \"core[0-1]\", b: memory, kind: shm, GBps: 10, source: test}\n";
+  auto cluster = topology::read_cluster_text(text, "two cores");
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  auto scene = make_scene(*std::move(cluster), 2);
+  ASSERT_TRUE(scene) << scene.error().message;
+  tuning::Call call;
+  call.bytes = {4 << 20};
+  auto plan = tuning::make_plan(scene->environment, **schedule::find_algorithm(call.collective, "ring"), schedule::Protocol::staged, call);
+  ASSERT_TRUE(plan) << plan.error().message;
+  const Job job{&*plan, scene->device_of_rank, &scene->environment, tuning::Wires::automatic, 0};
+  const Job one[] = {job};
+  const Job two[] = {job, job};
+  const auto alone = interpret(one, *scene->resources);
+  const auto both = interpret(two, *scene->resources);
+  ASSERT_TRUE(alone && both);
+  EXPECT_GT(both->time.value, 1.6 * alone->time.value);
+  EXPECT_LT(both->time.value, 3 * alone->time.value);
+}
+
+}  // namespace
+}  // namespace peal::sim
