@@ -82,7 +82,10 @@ void add_sim(CLI::App& app, Action& action) {
   command->add_option("-f", words->factor, "Factor from one size to the next")->capture_default_str();
   command->add_option("--trace", words->trace, "Write the timeline of the largest row for https://ui.perfetto.dev");
   command->add_option("--json", words->json, "Write the table as JSON to a file, or - for standard output");
-  command->callback([words, &action] { action = [words] { return simulate_table(*words); }; });
+  add_sim_link(*command, action);
+  command->callback([words, command, &action] {
+    if (command->get_subcommands().empty()) action = [words] { return simulate_table(*words); };
+  });
 }
 
 void add_explain(CLI::App& app, Action& action) {
