@@ -84,7 +84,9 @@ void add_sim(CLI::App& app, Action& action) {
   command->add_option("--json", words->json, "Write the table as JSON to a file, or - for standard output");
   add_sim_link(*command, action);
   command->callback([words, command, &action] {
-    if (command->get_subcommands().empty()) action = [words] { return simulate_table(*words); };
+    if (!command->get_subcommands().empty()) return;
+    if (words->question.collective.empty()) throw CLI::RequiredError("collective");
+    action = [words] { return simulate_table(*words); };
   });
 }
 

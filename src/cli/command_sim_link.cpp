@@ -88,7 +88,7 @@ Result<int> show_sharing(const LinkWords& words, const sim::LinkModel& link) {
   PEAL_ASSIGN(const sim::LineSequence line, sim::share_line(link, *catalogue->sharing, &trace));
   std::vector<sim::SharingRow> rows;
   for (std::uint64_t bytes = 128; bytes <= 32U << 20; bytes *= 8) {
-    PEAL_ASSIGN(const sim::SharingRow row, sim::share_bytes(link, other, *catalogue->sharing, bytes));
+    PEAL_ASSIGN(const sim::SharingRow row, sim::share_bytes(link, other, *catalogue->sharing, bytes, words.outstanding));
     rows.push_back(row);
   }
   if (words.json != "-") PEAL_TRY(write_output("-", sim::sharing_table(link, other, line, rows)));
@@ -151,8 +151,8 @@ void add_sim_link(CLI::App& sim, Action& action) {
   command->add_option("--against", words->against, "The other link of --sharing")->capture_default_str();
   command->add_option("--json", words->json, "Write the table as JSON to a file, or - for standard output");
   command->add_option("--trace", words->trace, "Write the packets of the last row for https://ui.perfetto.dev");
-  // `peal sim` asks for a collective, and a link has none.
-  command->preparse_callback([&sim](std::size_t) { sim.get_option("collective")->required(false); });
+  // A required word would be taken before a command is looked for, and a link has no collective: `sim` asks for it after parsing.
+  sim.get_option("collective")->required(false);
   command->callback([words, &action] { action = [words] { return show_link(*words); }; });
 }
 

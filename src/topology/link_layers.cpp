@@ -35,6 +35,7 @@ constexpr Key<L> kLayerKeys[] = {
     {"data_link", "flit_bytes", &L::flit_bytes, 1, 4096},
     {"data_link", "flit_data_bytes", &L::flit_data_bytes, 0, 4096},
     {"data_link", "crc_bits", &L::crc_bits, 1, 128},
+    {"data_link", "crc_detects", &L::crc_detects, 0, 64},
     {"data_link", "sequence_bits", &L::sequence_bits, 2, 30},
     {"data_link", "replay_bytes", &L::replay_bytes, 1, 1 << 30},
     {"data_link", "has_nak", &L::has_nak, 0, 1},

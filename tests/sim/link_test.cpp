@@ -205,6 +205,14 @@ TEST(SimLink, TheCorrectingCodeLeavesWhatItsWordsCannotCorrect) {
   }
 }
 
+// A unit of 2176 bits with six wrong ones, of which one in 2^25 passes: 92 million units a second, 0.43e3 a year times 3e-8.
+TEST(SimLink, AChecksumIsEnoughWhereErrorsAreRare) {
+  const LinkModel model = model_of("nvlink-4");
+  const double a_year = 25e9 / 272 * 365.25 * 24 * 3600, six = std::pow(2176e-6, 6) / 720;
+  EXPECT_NEAR(simulated(model, {.operations = 1000, .ber = 1e-6}).undetected / (a_year * six / (1 << 25)), 1, 0.3);
+  EXPECT_LT(simulated(model, {.operations = 1000, .ber = 1e-9}).undetected, 1e-20);
+}
+
 // ---- replay ----
 
 TEST(SimLink, EveryErrorIsRecoveredInOrderExactlyOnce) {
@@ -356,6 +364,10 @@ TEST(SimLink, LinesWinWhereFixedCostsCountAndPagesPayForFaults) {
   EXPECT_LT(small.lines_ns, small.pages_ns);
   EXPECT_LT(large.lines_ns, large.copy_ns);  // 25 GB/s against 14
   EXPECT_LT(large.copy_ns, large.pages_ns);
+  // A processor that waits for one line after the other does not.
+  const auto one_by_one = share_bytes(coherent, other, figures, 1 << 20, 1);
+  ASSERT_TRUE(one_by_one);
+  EXPECT_GT(one_by_one->lines_ns, 10 * one_by_one->copy_ns);
   EXPECT_FALSE(share_bytes(coherent, other, figures, 0));
 }
 

@@ -52,8 +52,8 @@ TEST(LinkLayers, EveryNvlinkAndPcieIsDescribedOnce) {
 }
 
 TEST(LinkLayers, ARecordLikeAnotherTakesItsFiguresAndReplacesSome) {
-  const auto read = read_layers_text(
-      std::string(kWhole) + "  - {name: b, like: a, links: [nvlink-4], physical: {end_ns: {is: 70, source: t}}}\n", "l.yaml");
+  const std::string_view second = "  - {name: b, like: a, links: [nvlink-4], physical: {end_ns: {is: 70, source: t}}}\n";
+  const auto read = read_layers_text(fmt::format("{}{}", kWhole, second), "l.yaml");
   ASSERT_TRUE(read) << read.error().message;
   const LinkLayers& b = read->layers.at(1);
   EXPECT_EQ(b.end_ns, 70);
@@ -75,7 +75,7 @@ TEST(LinkLayers, WhatIsWrongInAFileIsSaidWithItsLine) {
   EXPECT_THAT(with("is: 60", "is: -1"), HasSubstr("l.yaml:4"));
   EXPECT_THAT(with("crc_bits: {is: 25, source: s}, ", ""), HasSubstr("has no crc_bits"));
   EXPECT_THAT(with("end_ns: {is: 60, source: s}", "fec_symbol_bits: {is: 10, source: s}"), HasSubstr("needs fec_symbols"));
-  EXPECT_THAT(error_of(whole + "  - {name: b, like: c}\n"), HasSubstr("like 'c', which no record above is called"));
+  EXPECT_THAT(error_of(fmt::format("{}  - {{name: b, like: c}}\n", kWhole)), HasSubstr("like 'c', which no record above is called"));
   EXPECT_THAT(error_of("sharing: {line_bytes: {is: 128, source: s}}\n"), HasSubstr("sharing needs"));
 }
 

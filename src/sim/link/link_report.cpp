@@ -117,9 +117,11 @@ std::string link_json(const LinkModel& model, std::span<const LinkRow> rows) {
 std::string layers_table(const LinkModel& model) {
   std::string text = fmt::format("{} ({})\n", model.link.title, model.link.name);
   text += fmt::format("  line         {:<22} {:>10.5g}  {}\n", "GBps", model.link.bandwidth.gigabytes(), model.link.source);
-  for (const auto& [name, bytes] :
-       {std::pair{model.layers.request_frame, model.request_bytes}, {model.layers.response_frame, model.response_bytes}})
-    text += fmt::format("  transaction  {:<22} {:>10}  bytes around the data; data/links, frames\n", name, bytes);
+  const auto around = [&](const char* what, const std::string& frame, int bytes) {
+    text += fmt::format("  transaction  {:<22} {:>10}  bytes around the data: data/links, frame {}\n", what, bytes, frame);
+  };
+  around("request", model.layers.request_frame, model.request_bytes);
+  around("answer", model.layers.response_frame, model.response_bytes);
   for (const char* layer : {"transaction", "data_link", "physical"})
     for (const auto& f : model.layers.figures)
       if (f.layer == layer) text += fmt::format("  {:<11}  {:<22} {:>10.8g}  {}\n", f.layer, f.key, f.value, f.source);

@@ -42,12 +42,15 @@ Result<LineSequence> share_line(const LinkModel& link, const topology::SharingFi
 }
 
 Result<SharingRow> share_bytes(const LinkModel& coherent, const LinkModel& other, const topology::SharingFigures& figures,
-                               std::uint64_t bytes) {
+                               std::uint64_t bytes, std::optional<int> outstanding) {
   if (bytes < 1 || bytes > (std::uint64_t{1} << 28))
     return fail(ErrorCode::invalid_argument, "{} bytes are not shared line by line here; give 1 to 256M", bytes);
   const std::uint64_t lines = pieces(bytes, figures.line_bytes);
-  PEAL_ASSIGN(const LinkOutcome taken, simulate_link(coherent, about_lines(LinkOperation::invalidate, figures, lines)));
-  PEAL_ASSIGN(const LinkOutcome read, simulate_link(coherent, about_lines(LinkOperation::read, figures, lines)));
+  LinkQuestion question = about_lines(LinkOperation::invalidate, figures, lines);
+  question.outstanding = outstanding;
+  PEAL_ASSIGN(const LinkOutcome taken, simulate_link(coherent, question));
+  question.operation = LinkOperation::read;
+  PEAL_ASSIGN(const LinkOutcome read, simulate_link(coherent, question));
   PEAL_ASSIGN(const LinkOutcome copied, simulate_link(other, {.payload = static_cast<int>(other.layers.max_payload_bytes)}));
   SharingRow row{.bytes = bytes};
   row.lines_ns = taken.time_ns + read.time_ns;

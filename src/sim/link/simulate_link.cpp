@@ -1,6 +1,7 @@
 // The event loop: two ends, two wires. A wire is a server that sends one unit after the other; what it sent arrives a constant time later.
 #include <cmath>
 #include <deque>
+#include <map>
 #include <sim/engine.hpp>
 #include <sim/link.hpp>
 
@@ -17,6 +18,14 @@ constexpr double kNanosecondsAYear = 365.25 * 24 * 3600 * 1e9;
 constexpr std::size_t kQueued = 64;
 /// Below this share of whole packets a link would be trained anew.
 constexpr double kFewestWhole = 0.2;
+
+/// Share of units that a CRC lets pass: those with more wrong bits than it always finds (a Poisson tail), one in 2^bits of them.
+double missed_by_crc(double wrong_bits, double detects, double crc_bits) {
+  if (wrong_bits <= 0) return 0;
+  double sum = 0;
+  for (double k = detects + 1; k < detects + 40; ++k) sum += std::exp(k * std::log(wrong_bits) - wrong_bits - std::lgamma(k + 1));
+  return sum * std::exp2(-crc_bits);
+}
 
 class LinkRun : Engine::Listener {
  public:
@@ -147,6 +156,7 @@ class LinkRun : Engine::Listener {
     const bool is_broken = (hooks_.breaks && hooks_.breaks(end, e.sent)) || is_hit;
     ++e.sent;
     e.bytes_sent += frame.wire;
+    if (frame.is_unit) ++units_[frame.wire];
     outcome_.packets += started_.size();
     outcome_.messages += frame.is_unit ? 0 : 1;
     outcome_.replayed += frame.is_replay ? 1 : 0;
@@ -225,10 +235,10 @@ class LinkRun : Engine::Listener {
 
   LinkOutcome outcome() {
     traffic_.report(outcome_);
-    const double both = ends_[0].bytes_sent + ends_[1].bytes_sent;
-    const double busier = std::max(ends_[0].bytes_sent, ends_[1].bytes_sent);
-    outcome_.busy = std::min(1.0, busier / rate_ / outcome_.time_ns);
-    outcome_.undetected = both / outcome_.time_ns * 8 * question_.ber * std::exp2(-model_.layers.crc_bits) * kNanosecondsAYear;
+    outcome_.busy = std::min(1.0, std::max(ends_[0].bytes_sent, ends_[1].bytes_sent) / rate_ / outcome_.time_ns);
+    for (const auto& [bytes, units] : units_)
+      outcome_.undetected += static_cast<double>(units) / outcome_.time_ns * kNanosecondsAYear *
+                             missed_by_crc(8 * bytes * question_.ber, model_.layers.crc_detects, model_.layers.crc_bits);
     return outcome_;
   }
 
@@ -240,6 +250,7 @@ class LinkRun : Engine::Listener {
   End ends_[2];
   Engine engine_;
   LinkOutcome outcome_;
+  std::map<int, std::uint64_t> units_;  // sent, by their bytes
   std::vector<LinkPacket> started_, delivered_;
 };
 

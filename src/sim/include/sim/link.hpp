@@ -4,11 +4,12 @@
 //   data link     packets -> numbered units (a packet, or a flit full of packets) kept for replay until acknowledged; go-back-N
 //   physical      units -> bits at the line rate, metres of cable, bit errors, the correcting code's delay
 //
-// Both directions are simulated with discrete events in virtual nanoseconds. A unit with a wrong bit is always recognised: a CRC of n bits
-// misses about one in 2^n of those beyond its guarantee, which is told (`undetected`), not played. Wrong bits come from a seeded generator;
-// the same question gives the same answer, bit for bit.
+// Both directions are simulated with discrete events in virtual nanoseconds. A unit with a wrong bit is always recognised: of those with
+// more wrong bits than a CRC of n bits is sure to find, about one in 2^n passes, which is told (`undetected`), not played. Wrong bits are
+// independent and come from a seeded generator; the same question gives the same answer, bit for bit.
 //
-// Figures are those of data/links (rates) and data/links/layers (packets); a name without `assumed` in its source is published.
+// Figures are those of data/links (rates) and data/links/layers (packets); where a source begins with "assumed", nobody publishes the
+// figure.
 #pragma once
 
 #include <base/result.hpp>
@@ -93,7 +94,7 @@ struct LinkOutcome {
   std::uint64_t replayed = 0;  ///< units sent again
   std::uint64_t timeouts = 0;  ///< replays that nobody asked for
   double busy = 0;             ///< share of the time in which the busier direction's wire sent something
-  double undetected = 0;       ///< expected number of wrong packets that a CRC would miss a year at this load
+  double undetected = 0;       ///< expected wrong units a year of this load that a CRC takes for right
 };
 
 /// Runs the question. Refuses what is no link any more (hardly a packet arrives) and what has no credit, length or operation.
@@ -123,7 +124,8 @@ struct LineSequence {
   double read_ns = 0;
 };
 Result<LineSequence> share_line(const LinkModel& link, const topology::SharingFigures& figures, Trace* trace = nullptr);
+/// `outstanding`: lines that the processors have under way; none: the link's figure.
 Result<SharingRow> share_bytes(const LinkModel& coherent, const LinkModel& other, const topology::SharingFigures& figures,
-                               std::uint64_t bytes);
+                               std::uint64_t bytes, std::optional<int> outstanding = {});
 
 }  // namespace peal::sim

@@ -51,6 +51,7 @@ struct LinkLayers {
   double flit_bytes = 1;       ///< packets end at multiples of this
   double flit_data_bytes = 0;  ///< > 0: flits of one size carry a stream of packets, so many bytes each; 0: a packet travels alone
   double crc_bits = 0;
+  double crc_detects = 0;  ///< so many wrong bits anywhere in a unit are always found
   double sequence_bits = 0;
   double replay_bytes = 0;       ///< of packets (or flits) that wait for their acknowledgement
   double has_nak = 0;            ///< 1: the receiver reports what it dropped; 0: the sender finds out by its timer
