@@ -306,16 +306,16 @@ struct Held {
 // Where the two differ by more than a twentieth, the measured copies above (NoMeasuredCopyIsFasterThanItsPackets) say who is nearer: NVLink
 // 3 (274 GB/s of 12 links) and PCIe 5 (57.8) are near the packets; there NCCL's planning figures, which `usable` repeats, are low and fit
 // collectives, whose copies are made by the GPU's own threads. NVLink 4 (377 of 18) and 5 (770 of 18) are near `usable`: something behind
-// the link, or a packet that is not published, takes a tenth.
+// the link, or a packet that is not published, takes a tenth. C2C's `usable` is a measured copy.
 TEST(SimLink, FlowModelsStayWithinThePackets) {
   const Held rows[] = {
       {"nvlink-1", "staged", 256, 1, 0.95},       {"nvlink-2", "staged", 256, 1, 1.00},   {"nvlink-3", "staged", 256, 1, 0.845},
       {"nvlink-3-ga102", "staged", 256, 1, 0.90}, {"nvlink-4", "staged", 256, 1, 0.87},   {"nvlink-5", "staged", 256, 1, 0.845},
       {"nvlink-4", "line128", 128, 0.9375, 0.90}, {"pcie-3-x16", "staged", 256, 1, 0.83}, {"pcie-4-x16", "staged", 256, 1, 0.83},
-      {"pcie-5-x16", "staged", 256, 1, 0.83},     {"pcie-6-x16", "staged", 256, 1, 0.86}};
+      {"pcie-5-x16", "staged", 256, 1, 0.83},     {"pcie-6-x16", "staged", 256, 1, 0.86}, {"nvlink-c2c-gh200", "staged", 128, 1, 0.93}};
   for (const Held& row : rows) {
     const LinkModel model = model_of(row.link);
-    const auto constants = topology::constants_for(model.link.scope.empty() ? "pcie" : model.link.scope, row.protocol);
+    const auto constants = topology::constants_for(model.link.scope.empty() ? name_of(model.link.kind) : model.link.scope, row.protocol);
     ASSERT_TRUE(constants) << constants.error().message;
     const double flow = model.link.usable.gigabytes() * constants->efficiency;
     const double packets = simulated(model, {.payload = row.payload}).goodput * row.of_line;
