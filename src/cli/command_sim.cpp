@@ -118,7 +118,12 @@ void add_sim(CLI::App& app, Action& action) {
   command->add_option("--trace", words->trace, "Write the timeline of the largest row for https://ui.perfetto.dev");
   command->add_option("--svg", words->svg, "Draw that timeline; with --compare, bus bandwidth over size");
   command->add_option("--json", words->json, "Write the table as JSON to a file, or - for standard output");
-  command->callback([words, &action] { action = [words] { return simulate_table(*words); }; });
+  add_sim_link(*command, action);
+  command->callback([words, command, &action] {
+    if (!command->get_subcommands().empty()) return;
+    if (words->question.collective.empty()) throw CLI::RequiredError("collective");
+    action = [words] { return simulate_table(*words); };
+  });
 }
 
 }  // namespace peal::cli
