@@ -58,6 +58,7 @@ Result<LibraryAccuracy> read_accuracy(YamlFields& fields) {
   PEAL_ASSIGN(a.ninth_decile, fields.number("ninth_decile", 0, kMost));
   PEAL_ASSIGN(a.kept_out, fields.number("kept_out", 0, kMost, 0));
   PEAL_ASSIGN(a.cases, fields.integer("cases", 0, 1'000'000, 0));
+  PEAL_ASSIGN(a.most_nodes, fields.integer("most_nodes", 1, 1'000'000, 1));
   return a;
 }
 
@@ -131,8 +132,8 @@ std::string to_yaml(const LibraryConstants& constants, std::string_view heading)
   text += "accuracy:\n";
   for (const LibraryAccuracy& a : constants.accuracy())
     text += fmt::format(
-        "  - {{between_nodes: {}, from: {:.0f}, to: {:.0f}, median: {:.3f}, ninth_decile: {:.3f}, kept_out: {:.3f}, cases: {}}}\n",
-        a.is_between_nodes, a.from, a.to, a.median, a.ninth_decile, a.kept_out, a.cases);
+        "  - {{between_nodes: {}, from: {:.0f}, to: {:.0f}, median: {:.3f}, ninth_decile: {:.3f}, kept_out: {:.3f}, cases: {}, most_nodes: {}}}\n",
+        a.is_between_nodes, a.from, a.to, a.median, a.ninth_decile, a.kept_out, a.cases, a.most_nodes);
   return text;
 }
 

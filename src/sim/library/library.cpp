@@ -120,6 +120,7 @@ std::string LibraryModel::evidence(const LibraryCall& call, const LibraryAnswer&
   for (const topology::LibraryAccuracy& a : state_->constants.accuracy()) {
     if (a.is_between_nodes != is_between || bytes < a.from || bytes >= a.to || a.cases == 0) continue;
     text = fmt::format("±{:.0f} %, from {} cases {}", 100 * a.median, a.cases, is_between ? "of several nodes" : "inside a node");
+    if (state_->nodes > a.most_nodes) text += fmt::format(", none of more than {}", a.most_nodes);
     if (a.kept_out > 0) text += fmt::format(" (±{:.0f} % on machines that were kept out)", 100 * a.kept_out);
   }
   std::string without, alone;

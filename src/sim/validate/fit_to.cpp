@@ -65,10 +65,12 @@ Result<std::vector<topology::LibraryAccuracy>> accuracy_of(const std::vector<Pub
     std::vector<const PredictedCase*> some;
     for (const PredictedCase& c : v.cases)
       if (c.why_not.empty() && (c.nodes > 1) == is_between) some.push_back(&c);
+    int most_nodes = 1;
+    for (const PredictedCase* c : some) most_nodes = std::max(most_nodes, c->nodes);
     const ErrorsBySize errors = by_size(some);
     for (std::size_t r = 0; r < kSizeRanges; ++r)
       all.push_back(
-          {is_between, kRangeEnds[r], kRangeEnds[r + 1], errors[r].median, errors[r].p90, v.kept_out_errors[r].median, errors[r].cases});
+          {is_between, kRangeEnds[r], kRangeEnds[r + 1], errors[r].median, errors[r].p90, v.kept_out_errors[r].median, errors[r].cases, most_nodes});
   }
   return all;
 }

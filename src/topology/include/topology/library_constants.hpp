@@ -33,6 +33,7 @@ struct LibraryAccuracy {
   double ninth_decile = 0;  ///< of all rows
   double kept_out = 0;      ///< median as above of cases whose machine was left out of the fit; 0: not known
   int cases = 0;
+  int most_nodes = 1;  ///< of a case
 };
 
 /// A value. Numbers of constants are their places in `all()` and stay the same while values change.
