@@ -1,6 +1,7 @@
 // peal sim link: one link, packet by packet.
 #include <CLI/CLI.hpp>
 #include <cli/commands.hpp>
+#include <cmath>
 #include <memory>
 #include <sim/link_report.hpp>
 
@@ -27,11 +28,12 @@ struct Axis {
   std::string LinkWords::*words;
   const char* usual;
   double factor;
+  bool is_whole;
 };
-constexpr Axis kAxes[] = {{"payload", &LinkWords::payload, "16..4K", 2},
-                          {"ber", &LinkWords::ber, "1e-12..1e-5", 10},
-                          {"credits", &LinkWords::credits, "1..256", 2},
-                          {"metres", &LinkWords::metres, "0.25..64", 2}};
+constexpr Axis kAxes[] = {{"payload", &LinkWords::payload, "16..4K", 2, true},
+                          {"ber", &LinkWords::ber, "1e-12..1e-5", 10, false},
+                          {"credits", &LinkWords::credits, "1..256", 2, true},
+                          {"metres", &LinkWords::metres, "0.25..64", 2, false}};
 
 void put(const std::string& axis, double value, sim::LinkQuestion& question) {
   if (axis == "payload") question.payload = static_cast<int>(std::clamp(value, -1e9, 1e9));
@@ -68,6 +70,9 @@ Result<std::vector<sim::LinkQuestion>> questions_about(LinkWords words) {
     }
     if (text.empty()) continue;
     PEAL_ASSIGN(const std::vector<double> values, sim::parse_link_range(text, fmt::format("--{}", axis.name), axis.factor));
+    for (const double value : values)
+      if (axis.is_whole && value != std::floor(value))
+        return fail(ErrorCode::invalid_argument, "--{} {} is no whole number; give one", axis.name, value);
     if (values.size() > 1 && !ranged.empty())
       return fail(ErrorCode::invalid_argument, "--{} and --{} are both ranges; give one of them a single number", ranged, axis.name);
     if (values.size() > 1) ranged = axis.name;

@@ -77,6 +77,7 @@ class BadWords(harness.ToolCase):
         self.refuse("sim link --ber 1", "--ber 1", "from 0 to below 1")
         self.refuse("sim link --ber x", '--ber does not take "x"', "16..256")
         self.refuse("sim link --credits 0", "--credits 0", "give 1 or more")
+        self.refuse("sim link --credits 1.5", "--credits 1.5", "whole number")
         self.refuse("sim link --metres -2", "--metres -2", "0 to 100000")
         self.refuse("sim link --payload 16..64 --credits 1..8", "--payload and --credits", "single number")
         self.refuse("sim link --sweep length", "--sweep length", "payload, ber, credits or metres")

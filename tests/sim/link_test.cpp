@@ -58,9 +58,9 @@ struct Published {
   double within = 0.001;
 };
 
-// NVLink: en.wikichip.org/wiki/NVLink. 94.12 % and 80 % one way, 88.9 % and 66.7 % both ways, for 256 and 64 bytes; a packet of 18 flits
-// with an address extension (Pascal whitepaper v1.2) is 16 of 18. PCIe: 256 / (256 + 20) = 92 % with a header of three double words, as a
-// completion has it, without messages: intel.com/content/www/us/en/docs/programmable/683541.
+// NVLink: en.wikichip.org/wiki/NVLink (these lines of it not seen): 94.12 and 80 % one way, 88.9 and 66.7 % both ways, for 256 and 64
+// bytes. With an address extension 256 bytes take 18 flits (Pascal whitepaper v1.2, as quoted in public). PCIe: 256 / (256 + 20) = 92 %
+// with a header of three double words, as a completion has it, messages left out: intel.com/content/www/us/en/docs/programmable/683541.
 TEST(SimLink, PublishedSharesComeOutOfThePackets) {
   const Published rows[] = {{"nvlink-1", {.payload = 256}, 0.9412},
                             {"nvlink-1", {.payload = 64}, 0.80},
