@@ -86,7 +86,7 @@ std::string validation_json(const Validation& v, const Bounds& bounds) {
   for (const FreeConstant& c : v.free) tree["free_constants"].push_back(constant_tree(c));
   tree["disagreements"] = json::array();
   for (const Disagreement& d : v.disagreements)
-    tree["disagreements"].push_back({{"a", d.a}, {"b", d.b}, {"sizes", d.sizes}, {"difference", d.difference}});
+    tree["disagreements"].push_back({{"a", d.a}, {"b", d.b}, {"rows", d.rows}, {"rows_apart", d.apart}, {"difference", d.difference}});
   tree["cases"] = json::array();
   for (const PredictedCase& c : v.cases) tree["cases"].push_back(case_tree(c));
   return tree.dump(1, ' ', false, json::error_handler_t::replace);
