@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <set>
+#include <sim/link_figures.hpp>
 #include <sim/validate.hpp>
 
 namespace peal::cli {
@@ -40,12 +41,28 @@ Status check_clusters(const std::string& folder, const std::vector<sim::Publishe
   return {};
 }
 
-Result<int> validate_table(const ValidateWords& words) {
-  if (words.json == "-" && words.csv == "-")
-    return fail(ErrorCode::invalid_argument, "--json - and --csv - cannot both have standard output; give one of them a file");
-  PEAL_TRY(can_write(words.json));
-  PEAL_TRY(can_write(words.csv));
-  PEAL_TRY(can_write(words.fit));
+/// What was asked for, each where it was asked for.
+Status write_answers(const ValidateWords& words, const std::string& text, const std::string& json, const std::string& csv) {
+  if (words.json != "-" && words.csv != "-") PEAL_TRY(write_output("-", text));
+  if (!words.json.empty()) PEAL_TRY(write_output(words.json, json + "\n"));
+  if (!words.csv.empty()) PEAL_TRY(write_output(words.csv, csv));
+  return {};
+}
+
+/// No bound but what was typed: the first of it, for the median.
+Result<int> validate_links(const ValidateWords& words, const std::vector<sim::LinkFigure>& figures) {
+  std::optional<double> bound;
+  if (!words.bound.empty()) {
+    PEAL_ASSIGN(const sim::Bounds bounds, sim::parse_bounds(words.bound));
+    bound = bounds.median[0];
+  }
+  PEAL_TRY(write_answers(words, sim::link_figures_text(words.table, figures), sim::link_figures_json(words.table, figures),
+                         sim::link_figures_csv(figures)));
+  const sim::LinkErrors errors = sim::errors_of(figures);
+  return errors.rows > 0 && (!bound || errors.median <= *bound) ? 0 : 1;
+}
+
+Result<int> validate_cases(const ValidateWords& words, std::vector<sim::PublishedCase> cases) {
   sim::Bounds bounds;
   if (!words.bound.empty()) {
     PEAL_ASSIGN(bounds, sim::parse_bounds(words.bound));
@@ -56,7 +73,6 @@ Result<int> validate_table(const ValidateWords& words) {
     PEAL_ASSIGN(options.library, sim::parse_library(words.library));
   }
   if (::isatty(STDERR_FILENO) != 0) options.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
-  PEAL_ASSIGN(std::vector<sim::PublishedCase> cases, sim::read_published_file(words.table));
   PEAL_TRY(check_clusters(words.clusters, cases));
   if (!words.fit.empty()) {
     PEAL_ASSIGN(options.constants, sim::fit_to(cases, options));
@@ -64,10 +80,24 @@ Result<int> validate_table(const ValidateWords& words) {
   }
   PEAL_ASSIGN(sim::Validation validation, sim::validate(words.table, cases, options));
   if (words.keeps_out) PEAL_TRY(sim::keep_out(validation, cases, options));
-  if (words.json != "-" && words.csv != "-") PEAL_TRY(write_output("-", sim::validation_text(validation, bounds)));
-  if (!words.json.empty()) PEAL_TRY(write_output(words.json, sim::validation_json(validation, bounds) + "\n"));
-  if (!words.csv.empty()) PEAL_TRY(write_output(words.csv, sim::validation_csv(validation)));
+  PEAL_TRY(write_answers(words, sim::validation_text(validation, bounds), sim::validation_json(validation, bounds),
+                         sim::validation_csv(validation)));
   return sim::violations(validation, bounds).empty() ? 0 : 1;
+}
+
+Result<int> validate_table(const ValidateWords& words) {
+  if (words.json == "-" && words.csv == "-")
+    return fail(ErrorCode::invalid_argument, "--json - and --csv - cannot both have standard output; give one of them a file");
+  PEAL_TRY(can_write(words.json));
+  PEAL_TRY(can_write(words.csv));
+  PEAL_TRY(can_write(words.fit));
+  PEAL_ASSIGN(const std::string text, sim::read_table_file(words.table));
+  if (sim::is_link_table(text)) {
+    PEAL_ASSIGN(const std::vector<sim::LinkFigure> figures, sim::read_link_figures(text, words.table));
+    return validate_links(words, figures);
+  }
+  PEAL_ASSIGN(std::vector<sim::PublishedCase> cases, sim::read_published_text(text, words.table));
+  return validate_cases(words, std::move(cases));
 }
 
 }  // namespace
@@ -76,8 +106,8 @@ void add_validate(CLI::App& app, Action& action) {
   auto words = std::make_shared<ValidateWords>();
   CLI::App* command =
       app.add_subcommand("validate",
-                         "Hold predictions against a table of published nccl-tests runs: errors by case, class and size, and what the\n"
-                         "constants rest on. Exit code 1 where an error is above its bound.\n"
+                         "Hold predictions against a table of published nccl-tests runs (or of links): errors by case, class and size,\n"
+                         "and what the constants rest on. Exit code 1 where an error is above its bound.\n"
                          "Example: peal validate measured.csv --csv rows.csv --bound 20,15,5");
   command->add_option("table", words->table, "CSV: case_id, machine, collective, bytes, time_us, ... (docs/guide/validate.md)")->required();
   command->add_option("--clusters", words->clusters,

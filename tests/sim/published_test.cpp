@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <set>
 #include <sim/case_words.hpp>
+#include <sim/link_figures.hpp>
+#include <topology/link_catalogue.hpp>
 #include <topology/machine.hpp>
 #include <topology/resources.hpp>
 
@@ -208,6 +210,45 @@ TEST(CaseWords, EveryCaseOfTheCalibrationTableIsUnderstood) {
     EXPECT_TRUE(placed) << c.id << ": " << (placed ? std::string() : placed.error().message);
     EXPECT_EQ(placed ? static_cast<int>(placed->device_of_rank.size()) : 0, c.ranks) << c.id;
   }
+}
+
+std::vector<LinkFigure> figures_of(const std::string& rows) {
+  const std::string text = "case_id,quantity,direction,link,p2p_enabled,value_low,value_high,unit,quality\n" + rows;
+  EXPECT_TRUE(is_link_table(text));
+  auto figures = read_link_figures(text, "t.csv");
+  EXPECT_TRUE(figures) << figures.error().message;
+  return *std::move(figures);
+}
+
+TEST(LinkFigures, TheUsableRateOfTheWiresIsHeldAgainstTheRange) {
+  const double wire = (*topology::link_generation("nvlink-4"))->usable.gigabytes();
+  const auto figures = figures_of(
+      "a,bandwidth,uni,NVLink4 x18 via NVSwitch3,yes,1,1000,GB/s,good\n"
+      "a,bandwidth,bidir,NVLink4 x2,yes,1,2,GB/s,good\n"
+      "b,bandwidth,uni,PCIe5 x16 via host,no,1000,2000,GB/s,good\n"
+      "b,bandwidth,uni,PCIe5 x8,no,1,2,GB/s,degraded\n"
+      "b,bandwidth,uni,via host,no,1,2,GB/s,good\n"
+      "b,bandwidth,uni,NVLink99 x2,no,1,2,GB/s,good\n"
+      "b,latency,uni,PCIe5 x16,no,1,2,us,good\n");
+  EXPECT_NEAR(*figures[0].predicted, 18 * wire, 1e-9);
+  EXPECT_EQ(figures[0].signed_error(), 0) << "inside the range";
+  EXPECT_NEAR(figures[1].signed_error(), 2 * 2 * wire / 2 - 1, 1e-9) << "both directions, by the upper end";
+  EXPECT_EQ(figures[2].generation, "pcie-5-x16");
+  EXPECT_LT(figures[2].signed_error(), 0);
+  EXPECT_EQ(figures[3].why_not, "degraded");
+  for (std::size_t i = 4; i < 7; ++i) EXPECT_FALSE(figures[i].predicted || figures[i].why_not.empty()) << i;
+  EXPECT_EQ(errors_of(figures).rows, 3);
+}
+
+TEST(LinkFigures, NonsenseNamesFileLineColumnAndMend) {
+  const auto message = [](const std::string& row) {
+    const auto figures = read_link_figures("case_id,quantity,link,value_low,value_high\n" + row, "t.csv");
+    return figures ? std::string("read") : figures.error().message;
+  };
+  EXPECT_NE(message("a,bandwidth,PCIe5 x16,x,2\n").find("t.csv:2: value_low is 'x'"), std::string::npos);
+  EXPECT_NE(message("a,bandwidth,PCIe5 x16,3,2\n").find("exchange the two"), std::string::npos);
+  EXPECT_NE(message("").find("no rows"), std::string::npos);
+  EXPECT_FALSE(is_link_table(kColumns));
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // Errors, their classes and bounds; what the constants rest on.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <sim/validate.hpp>
 
 namespace peal::sim {
@@ -119,6 +122,38 @@ TEST(Validate, WhatIsNotPredictedIsListedWithItsReason) {
   const std::string rows = validation_csv(v);
   EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 4) << "a line a row, predicted or not";
   EXPECT_NE(validation_json(v, {}).find("\"schema\": \"peal.validate/1\""), std::string::npos);
+}
+
+TEST(Validate, AFileDescribesTheClusterWhereTheMachineColumnIsNotEnough) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / fmt::format("peal-clusters-{}", ::getpid());
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "desks.yaml") << "nodes: 2\n"
+                                          "devices:\n"
+                                          "  - {id: \"gpu[0-1]\", kind: gpu, name: RTX 4090}\n"
+                                          "  - {id: cpu0, kind: cpu}\n"
+                                          "  - {id: eth0, kind: nic, rail: 0, port: {of: ethernet-25}}\n"
+                                          "links:\n"
+                                          "  - {a: \"gpu[0-1]\", b: cpu0, of: pcie-4-x16}\n"
+                                          "  - {a: eth0, b: cpu0, of: pcie-3-x8}\n";
+  std::ofstream(folder / "broken.yaml") << "devices: 3\n";
+  auto cases = read_published_text(
+      "case_id,machine,collective,bytes,time_us,total_ranks,notable_env\n"
+      "desks,two desks of ours,all_reduce,8,9,4,bf16\n"
+      "broken,dgx-a100:1,all_reduce,8,9,8,\n"
+      "plain,dgx-a100:1 (2 GPUs),all_reduce,8,9,,\n",
+      "t.csv");
+  ASSERT_TRUE(cases) << cases.error().message;
+  ValidateOptions options;
+  options.library = Library::peal;
+  options.clusters = folder.string();
+  const auto v = validate("t.csv", *std::move(cases), options);
+  std::filesystem::remove_all(folder);
+  ASSERT_TRUE(v) << v.error().message;
+  EXPECT_EQ(v->cases[0].why_not, "");
+  EXPECT_EQ(v->cases[0].nodes, 2);
+  EXPECT_EQ(v->cases[0].ranks, 4);
+  EXPECT_NE(v->cases[1].why_not.find("broken.yaml:1"), std::string::npos) << v->cases[1].why_not;
+  EXPECT_EQ(v->cases[2].ranks, 2);
 }
 
 TEST(Validate, CasesThatRanTheSameAndDisagreeAreNamed) {

@@ -37,6 +37,11 @@ bool take_feature(std::string_view phrase, CaseWords& words) {
     words.has_nvlink = *nvlink;
     return true;
   }
+  for (const std::string_view name : {"gdr", "gpudirect"}) {
+    const auto gdr = is_on(phrase, name);
+    if (gdr && !*gdr) words.unsupported = "GPUDirect RDMA was switched off, so that messages go through host memory";
+    if (gdr) return true;
+  }
   for (const std::string_view name : {"sharp", "collnet"}) {
     const auto sharp = is_on(phrase, name);
     if (sharp && *sharp) words.unsupported = "reduction in the network's switches (SHARP) was switched on";
@@ -80,10 +85,13 @@ bool take_choice(std::string_view phrase, CaseWords& words) {
   return true;
 }
 
-/// Said often, and no reason for another time: how the run was started, and plug-ins that the machine has in the catalogue.
+/// Said often, and no reason for another time: how the run was started, plug-ins that the machine has in the catalogue, and networks that
+/// never limit, which is what is assumed of one.
 bool is_neutral(std::string_view phrase) {
-  return is_one_of(phrase, {"mnnvl", "ofi plugin", "aws-ofi-nccl", "gib plugin", "bare metal", "vm", "container", "docker", "kubernetes",
-                            "slurm", "same rack", "out of the box", "default", "defaults"});
+  return is_one_of(
+      phrase, {"mnnvl",      "ofi plugin",     "aws-ofi-nccl", "gib plugin",     "bare metal",     "vm",           "container", "docker",
+               "kubernetes", "slurm",          "rails",        "rail-optimised", "rail-optimized", "non-blocking", "fat tree",  "fat-tree",
+               "same rack",  "out of the box", "default",      "defaults"});
 }
 
 /// "2 GPUs", "1 GPU a node", "4 of 8 GPUs", "16 GPUs in total".
@@ -148,6 +156,7 @@ bool take_setting(std::string_view phrase, CaseWords& words) {
   if (key == "NCCL_NVLS_ENABLE") return take_feature(value == "0" ? "nvls off" : "nvls", words);
   if (key == "NCCL_P2P_DISABLE") return take_feature(value == "1" ? "p2p off" : "p2p", words);
   if (key == "NCCL_P2P_LEVEL") return value == "LOC" && take_feature("p2p off", words);
+  if (key == "NCCL_NET_GDR_LEVEL" && (value == "0" || value == "LOC")) return take_feature("gdr off", words);
   if (key == "NCCL_COLLNET_ENABLE") return take_feature(value == "1" ? "sharp" : "no sharp", words);
   // Until 2.5 the size from which trees were left; 0 is to have none.
   if (key == "NCCL_TREE_THRESHOLD" && value == "0") return take_forced("Ring", words.options.algorithm);

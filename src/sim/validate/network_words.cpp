@@ -37,6 +37,7 @@ constexpr Technology kTechnologies[] = {
     {"socket", "ethernet"},
     {"sockets", "ethernet"},
     {"net/socket", "ethernet"},
+    {"ena", "ethernet"},
     {"ethernet", "ethernet"},
     {"gpudirect-tcpx", "tcpx"},
     {"tcpx", "tcpx"},
@@ -45,9 +46,9 @@ constexpr Technology kTechnologies[] = {
     {"fastrak", "tcpxo"},
 };
 
-constexpr std::string_view kNicWords[] = {"nic",   "nics",    "hca",        "hcas",       "port",  "ports", "card",
-                                          "cards", "adapter", "adapters",   "rail",       "rails", "ena",   "network",
-                                          "net",   "srd",     "connectx-6", "connectx-7", "cx6",   "cx7"};
+constexpr std::string_view kNicWords[] = {"nic",   "nics",       "hca",        "hcas", "port",  "ports",   "card",
+                                          "cards", "adapter",    "adapters",   "rail", "rails", "network", "net",
+                                          "srd",   "connectx-6", "connectx-7", "cx6",  "cx7"};
 
 constexpr std::string_view kRateUnits[] = {"g", "gb", "gb/s", "gbit", "gbit/s", "gbps", "gbe", "gige"};
 

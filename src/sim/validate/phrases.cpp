@@ -8,8 +8,9 @@ namespace peal::sim {
 namespace {
 
 constexpr std::array<std::string_view, 9> kNumbers = {"zero", "one", "two", "three", "four", "five", "six", "seven", "eight"};
-constexpr std::array<std::string_view, 18> kFillers = {"a",   "an",   "per",  "node",  "nodes", "/node", "each", "host",    "of",
-                                                       "the", "with", "over", "/host", "via",   "only",  "in",   "machine", "server"};
+constexpr std::array<std::string_view, 20> kFillers = {"a",    "an", "per",     "node",   "nodes", "/node", "each",
+                                                       "host", "of", "the",     "with",   "over",  "/host", "via",
+                                                       "only", "in", "machine", "server", "rack",  "tray"};
 
 bool is_setting_next(std::string_view text) {
   const std::size_t end = text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");

@@ -79,17 +79,21 @@ std::string network_of(const CaseWords& words, const Cluster& cluster) {
   return is_known ? "" : "efa-1";
 }
 
+/// Where a file describes the cluster, a machine column that means nothing is no obstacle.
+Result<CaseWords> words_of_case(const PublishedCase& published, bool has_file) {
+  auto words = read_case_words(published);
+  if (words || !has_file) return words;
+  PublishedCase bare = published;
+  bare.machine = "file";
+  PEAL_ASSIGN(CaseWords rest, read_case_words(bare));
+  rest.remarks.push_back(fmt::format("of machine '{}' nothing is taken: a file describes the cluster", published.machine));
+  return rest;
+}
+
 }  // namespace
 
 Result<PlacedCase> place_case(const PublishedCase& published, const std::string& cluster_file) {
-  CaseWords words;
-  auto read = read_case_words(published);
-  if (read)
-    words = *std::move(read);
-  else if (cluster_file.empty())
-    return pass_on(std::move(read).error());
-  else
-    words.remarks.push_back(read.error().message);
+  PEAL_ASSIGN(CaseWords words, words_of_case(published, !cluster_file.empty()));
   if (!words.unsupported.empty()) return fail(ErrorCode::unsupported, "{}, which is not predicted", words.unsupported);
   PEAL_ASSIGN(Cluster cluster, cluster_file.empty() ? cluster_of_words(published, words) : topology::read_cluster_file(cluster_file));
   const int copies = cluster_file.empty() ? copies_of(published, words) : cluster.nodes();

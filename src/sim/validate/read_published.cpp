@@ -1,70 +1,23 @@
 #include <algorithm>
 #include <base/csv.hpp>
 #include <base/names.hpp>
-#include <charconv>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <sim/published.hpp>
-#include <sstream>
 #include <tuning/plan.hpp>
+
+#include "table_fields.hpp"
 
 namespace peal::sim {
 namespace {
 
 constexpr double kMostMicroseconds = 1e12;
 constexpr double kMostGBps = 1e6;
-constexpr int kMostRanks = 1'000'000;
 constexpr std::uint64_t kMostMessage = std::uint64_t{1} << 50;
 constexpr double kMostContradiction = 0.05;  // figures are printed with three to four digits
 constexpr double kPrintedGBps = 0.011;       // nccl-tests prints rates with two decimals
 
 constexpr std::string_view kNeeded[] = {"case_id", "machine", "collective", "bytes"};
-
-/// One row of the file with its columns by name.
-class Fields {
- public:
-  Fields(const CsvTable& table, const CsvRow& row) : table_(table), row_(row) {}
-
-  std::string_view text(std::string_view column) const {
-    const auto index = table_.column(column);
-    if (!index) return {};
-    const std::string_view cell = row_.cells[*index];
-    const std::size_t first = cell.find_first_not_of(" \t\r\n");
-    if (first == std::string_view::npos) return {};
-    return cell.substr(first, cell.find_last_not_of(" \t\r\n") - first + 1);
-  }
-
-  /// Empty where the cell is.
-  Result<std::optional<double>> number(std::string_view column, double most) const {
-    const std::string_view cell = text(column);
-    if (cell.empty() || cell == "-" || cell == "N/A") return std::optional<double>();
-    double value = 0;
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error != std::errc() || end != cell.data() + cell.size() || !std::isfinite(value) || value < 0 || value > most)
-      return bad(column, fmt::format("a number from 0 to {:g} belongs there", most));
-    return std::optional<double>(value);
-  }
-
-  /// 0 where the cell is empty.
-  Result<int> count(std::string_view column) const {
-    const std::string_view cell = text(column);
-    int value = 0;
-    if (cell.empty()) return value;
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error != std::errc() || end != cell.data() + cell.size() || value < 1 || value > kMostRanks)
-      return bad(column, fmt::format("a whole number from 1 to {} belongs there", kMostRanks));
-    return value;
-  }
-
-  tl::unexpected<Failure> bad(std::string_view column, const std::string& mend) const {
-    return fail(ErrorCode::invalid_argument, "{}:{}: {} is '{}': {}", table_.name, row_.line, column, text(column).substr(0, 64), mend);
-  }
-
- private:
-  const CsvTable& table_;
-  const CsvRow& row_;
-};
 
 Status check_columns(const CsvTable& table) {
   const auto bad = [&](std::string_view what) {
@@ -80,13 +33,13 @@ Status check_columns(const CsvTable& table) {
   return {};
 }
 
-Result<Bytes> read_bytes(const Fields& fields) {
+Result<Bytes> read_bytes(const TableFields& fields) {
   const Result<Bytes> bytes = parse_bytes(fields.text("bytes"));
   if (!bytes || bytes->value == 0 || bytes->value > kMostMessage) return fields.bad("bytes", "a size such as 1048576 or 1M belongs there");
   return *bytes;
 }
 
-Result<bool> read_place(const Fields& fields) {
+Result<bool> read_place(const TableFields& fields) {
   std::string word;
   for (const char c : fields.text("in_or_out_of_place"))
     if (std::isalpha(static_cast<unsigned char>(c)) != 0) word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -111,14 +64,7 @@ std::string contradiction(const Figures& f, Bytes bytes, double bus_factor) {
   return {};
 }
 
-std::string quality_apart(const Fields& fields) {
-  const std::string_view quality = fields.text("quality");
-  if (quality.empty() || quality == "good" || quality == "ok") return {};
-  const std::string_view notes = fields.text("notes");
-  return notes.empty() ? std::string(quality) : fmt::format("{}: {}", quality, notes);
-}
-
-Result<PublishedRow> read_row(const Fields& fields, int line, Collective collective, int ranks) {
+Result<PublishedRow> read_row(const TableFields& fields, int line, Collective collective, int ranks) {
   PublishedRow row;
   row.line = line;
   PEAL_ASSIGN(row.bytes, read_bytes(fields));
@@ -135,12 +81,12 @@ Result<PublishedRow> read_row(const Fields& fields, int line, Collective collect
   }
   if (!(*figures.time_us > 0)) return fields.bad("time_us", "a time above zero belongs there, in microseconds");
   row.time_us = *figures.time_us;
-  row.set_apart = quality_apart(fields);
+  row.set_apart = fields.quality_apart();
   if (row.set_apart.empty()) row.set_apart = contradiction(figures, row.bytes, factor);
   return row;
 }
 
-Result<PublishedCase> read_case(const Fields& fields, int line) {
+Result<PublishedCase> read_case(const TableFields& fields, int line) {
   PublishedCase c;
   c.line = line;
   c.id = fields.text("case_id");
@@ -193,7 +139,7 @@ Result<std::vector<PublishedCase>> read_published_text(std::string_view text, co
   std::vector<PublishedCase> cases;
   std::map<std::string, std::size_t> index;
   for (const CsvRow& row : table.rows) {
-    const Fields fields(table, row);
+    const TableFields fields(table, row);
     PEAL_ASSIGN(PublishedCase c, read_case(fields, row.line));
     PEAL_ASSIGN(PublishedRow figures, read_row(fields, row.line, c.collective, c.ranks));
     const auto [it, is_new] = index.emplace(key_of(c), cases.size());
@@ -206,12 +152,8 @@ Result<std::vector<PublishedCase>> read_published_text(std::string_view text, co
 }
 
 Result<std::vector<PublishedCase>> read_published_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || text.str().empty())
-    return fail(ErrorCode::invalid_argument, "cannot read {}, or it is empty: give a table of measurements (CSV)", path);
-  return read_published_text(text.str(), path);
+  PEAL_ASSIGN(const std::string text, read_table_file(path));
+  return read_published_text(text, path);
 }
 
 }  // namespace peal::sim

@@ -13,7 +13,8 @@ namespace peal::sim {
 namespace {
 
 constexpr double kDisagreement = 0.25;
-constexpr int kLeastShared = 3;
+constexpr int kLeastFar = 3;
+constexpr int kShareFar = 10;  // one row in ten
 
 std::string generation_of(const topology::Device& gpu) {
   for (const std::string_view key : {"sm", "gfx"})
@@ -39,6 +40,15 @@ PredictedRow predict_row(const LibraryModel& model, const PredictedCase& c, Data
   return row;
 }
 
+std::string setting_of(const PublishedCase& published, const PlacedCase& placed) {
+  const CaseWords& w = placed.words;
+  const LibraryOptions& o = w.options;
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", w.machine, name_of(published.collective), placed.cluster.nodes(),
+                     placed.device_of_rank.size(), w.network.technology, w.network.nics, w.network.gbps, w.has_nvlink, o.one_process,
+                     o.algorithm.value_or("") + "/" + o.protocol.value_or(""), o.is_nvls_off * 2 + o.is_p2p_off, o.channels,
+                     name_of(w.type));
+}
+
 Status predict_case(PredictedCase& c, std::vector<PublishedRow> rows, const ValidateOptions& options) {
   PEAL_ASSIGN(PlacedCase placed, place_case(c.published, cluster_file_of(options.clusters, c.published.id)));
   if (options.library) placed.words.options.library = *options.library;
@@ -51,6 +61,7 @@ Status predict_case(PredictedCase& c, std::vector<PublishedRow> rows, const Vali
   c.title = cluster.machine().title;
   c.generation = generation_of(cluster.device(placed.device_of_rank[0]));
   c.remarks = placed.words.remarks;
+  c.setting = setting_of(c.published, placed);
   PEAL_ASSIGN(const LibraryModel model, LibraryModel::make(cluster, placed.device_of_rank, placed.words.options, *options.constants));
   for (PublishedRow& row : rows) c.rows.push_back(predict_row(model, c, placed.words.type, std::move(row)));
   return {};
@@ -69,12 +80,6 @@ PredictedCase predicted(PublishedCase published, const ValidateOptions& options)
   return c;
 }
 
-/// What must be equal for two cases to have measured the same.
-std::string setting_of(const PredictedCase& c) {
-  return fmt::format("{}|{}|{}|{}|{}", c.published.machine, name_of(c.published.collective), c.ranks, c.published.environment,
-                     c.published.software);
-}
-
 std::map<std::pair<std::uint64_t, bool>, double> times_of(const PredictedCase& c) {
   std::map<std::pair<std::uint64_t, bool>, double> times;
   for (const PredictedRow& row : c.rows)
@@ -82,22 +87,26 @@ std::map<std::pair<std::uint64_t, bool>, double> times_of(const PredictedCase& c
   return times;
 }
 
+std::optional<Disagreement> disagreement_of(const PredictedCase& a, const PredictedCase& b) {
+  const auto before = times_of(a);
+  std::vector<double> differences;
+  for (const auto& [size, time] : times_of(b))
+    if (const auto it = before.find(size); it != before.end())
+      differences.push_back(std::abs(time - it->second) / std::min(time, it->second));
+  const auto far = std::count_if(differences.begin(), differences.end(), [](double d) { return d > kDisagreement; });
+  const int rows = static_cast<int>(differences.size());
+  if (far < kLeastFar || far * kShareFar < rows) return std::nullopt;
+  return Disagreement{a.published.label, b.published.label, rows, static_cast<int>(far), percentile(std::move(differences), 0.5)};
+}
+
 std::vector<Disagreement> disagreements_of(const std::vector<PredictedCase>& cases) {
   std::map<std::string, std::vector<const PredictedCase*>> by_setting;
-  for (const PredictedCase& c : cases) by_setting[setting_of(c)].push_back(&c);
+  for (const PredictedCase& c : cases)
+    if (!c.setting.empty()) by_setting[c.setting].push_back(&c);
   std::vector<Disagreement> found;
   for (const auto& [setting, same] : by_setting) {
-    for (std::size_t i = 1; i < same.size(); ++i) {
-      const auto before = times_of(*same[i - 1]);
-      std::vector<double> differences;
-      for (const auto& [size, time] : times_of(*same[i]))
-        if (const auto it = before.find(size); it != before.end())
-          differences.push_back(std::abs(time - it->second) / std::min(time, it->second));
-      const int sizes = static_cast<int>(differences.size());
-      const double median = sizes > 0 ? percentile(std::move(differences), 0.5) : 0;
-      if (sizes >= kLeastShared && median > kDisagreement)
-        found.push_back({same[i - 1]->published.label, same[i]->published.label, sizes, median});
-    }
+    for (std::size_t i = 1; i < same.size(); ++i)
+      if (auto one = disagreement_of(*same[i - 1], *same[i])) found.push_back(*std::move(one));
   }
   return found;
 }

@@ -91,7 +91,7 @@ std::string validation_json(const Validation& v, const Bounds& bounds) {
   if (!v.kept_out.empty()) tree["kept_out_errors"] = by_size_tree(v.kept_out_errors);
   tree["disagreements"] = json::array();
   for (const Disagreement& d : v.disagreements)
-    tree["disagreements"].push_back({{"a", d.a}, {"b", d.b}, {"sizes", d.sizes}, {"difference", d.difference}});
+    tree["disagreements"].push_back({{"a", d.a}, {"b", d.b}, {"rows", d.rows}, {"rows_apart", d.apart}, {"difference", d.difference}});
   tree["cases"] = json::array();
   for (const PredictedCase& c : v.cases) tree["cases"].push_back(case_tree(c));
   return tree.dump(1, ' ', false, json::error_handler_t::replace);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <base/names.hpp>
 #include <cmath>
+#include <set>
 #include <sim/validate.hpp>
 
 #include "statistics.hpp"
@@ -24,13 +25,15 @@ std::string head_text(const Validation& v) {
   std::size_t rows = 0;
   std::size_t answered = 0;
   std::size_t predicted = 0;
+  std::set<std::string_view> libraries;
   for (const PredictedCase& c : v.cases) {
     rows += c.rows.size();
     predicted += c.why_not.empty() ? 1 : 0;
+    if (c.why_not.empty()) libraries.insert(name_of(c.library));
     for (const PredictedRow& row : c.rows) answered += row.answer ? 1 : 0;
   }
-  return fmt::format("{}: {} cases, {} rows; {} cases and {} rows predicted, {} rows judged\n", v.file, v.cases.size(), rows, predicted,
-                     answered, v.all.rows);
+  return fmt::format("{}: {} cases, {} rows; {} cases and {} rows predicted{}{}, {} rows judged\n", v.file, v.cases.size(), rows, predicted,
+                     answered, libraries.empty() ? "" : " as ", fmt::join(libraries, ", "), v.all.rows);
 }
 
 std::string cases_text(const Validation& v) {
@@ -88,9 +91,10 @@ std::string apart_text(const Validation& v) {
 std::string remarks_text(const Validation& v) {
   std::string text;
   for (const Disagreement& d : v.disagreements)
-    text +=
-        fmt::format("  {} and {} ran the same and differ by {} % in the median of {} sizes: no model can meet both (both are counted)\n",
-                    d.a, d.b, percent(d.difference), d.sizes);
+    text += fmt::format(
+        "  {} and {} are one run to the model and differ by more than 25 % in {} of {} rows ({} % in the median): it cannot meet both, "
+        "both are counted\n",
+        d.a, d.b, d.apart, d.rows, percent(d.difference));
   for (const PredictedCase& c : v.cases)
     for (const std::string& remark : c.remarks) text += fmt::format("  {}: {}\n", c.published.label, remark);
   return text.empty() ? text : "\nRemarks\n" + text;

@@ -41,5 +41,7 @@ struct PublishedCase {
 /// 5 %, and rows whose quality is not "good", are set apart.
 Result<std::vector<PublishedCase>> read_published_text(std::string_view text, const std::string& name);
 Result<std::vector<PublishedCase>> read_published_file(const std::string& path);
+/// The whole file as text; refuses one that is empty or cannot be read.
+Result<std::string> read_table_file(const std::string& path);
 
 }  // namespace peal::sim

@@ -35,6 +35,7 @@ struct PredictedCase {
   int nodes = 0;
   std::string title = {};       ///< of the machine
   std::string generation = {};  ///< of its GPUs: "sm 90", "gfx 942", else their name
+  std::string setting = {};     ///< what the model was told besides the sizes; equal for cases that it cannot tell apart
   std::vector<std::string> remarks = {};
   std::vector<PredictedRow> rows;
 };
@@ -80,10 +81,11 @@ struct KeptOut {
   ErrorsBySize errors;
 };
 
-/// Cases that ran the same on the same machine, and how far apart they are at the sizes that they share.
+/// Cases that the model cannot tell apart, and how far apart their times are in the rows (size, in or out of place) that both have.
 struct Disagreement {
-  std::string a, b;  ///< labels
-  int sizes = 0;
+  std::string a, b;       ///< labels
+  int rows = 0;           ///< that both have
+  int apart = 0;          ///< of them: by more than a quarter of the smaller time
   double difference = 0;  ///< median of |a - b| / the smaller
 };
 
