@@ -1,6 +1,7 @@
 // peal sim --compare: the same call on several machines, by several algorithms, ...
 #include <charconv>
 #include <cli/commands.hpp>
+#include <cli/library_words.hpp>
 #include <cli/sim_words.hpp>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -58,6 +59,7 @@ constexpr Aspect kAspects[] = {
     {"nodes", [](QuestionWords& words, const std::string& value) { return set_number(words.cluster.nodes, "nodes", value); }},
     {"ranks", [](QuestionWords& words, const std::string& value) { return set_number(words.ranks, "ranks", value); }},
     {"groups", [](QuestionWords& words, const std::string& value) { return set_number(words.groups, "groups", value); }},
+    {"library", set_word<&QuestionWords::library>},
     {"collective", set_word<&QuestionWords::collective>},
     {"algorithm", set_word<&QuestionWords::algorithm>},
     {"protocol", set_word<&QuestionWords::protocol>},
@@ -104,7 +106,21 @@ Result<std::vector<Variant>> multiply(const std::vector<Variant>& variants, cons
   return more;
 }
 
+Status predict_variant(const SimWords& words, const std::vector<Bytes>& sizes, Variant& variant) {
+  PEAL_TRY(refuse_faults(words, variant.question.library));
+  PEAL_ASSIGN(LibraryScene scene, library_scene_of(variant.question));
+  variant.table = scene.table;
+  for (const Bytes& size : sizes) {
+    scene.call.bytes = size;
+    Result<sim::Row> row = sim::simulate(scene.model, scene.call);
+    if (!row && variant.why_not.empty()) variant.why_not = row.error().message;
+    variant.rows.push_back(row ? std::optional(*std::move(row)) : std::nullopt);
+  }
+  return {};
+}
+
 Status simulate_variant(const SimWords& words, const std::vector<Bytes>& sizes, Variant& variant) {
+  if (variant.question.library != "peal") return predict_variant(words, sizes, variant);
   PEAL_ASSIGN(const sim::Scene scene, scene_of(variant.question));
   PEAL_ASSIGN(tuning::Question question, question_of(variant.question, scene.environment.ranks));
   PEAL_ASSIGN(const sim::InterpretOptions options, interpret_options(words.faults, scene));

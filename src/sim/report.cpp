@@ -119,6 +119,23 @@ std::string notes_text(const Row& row) {
   return text;
 }
 
+namespace {
+
+/// One line for neighbouring rows that are worth the same.
+std::string evidence_text(std::span<const Row> rows) {
+  std::string text;
+  for (std::size_t i = 0; i < rows.size();) {
+    std::size_t end = i + 1;
+    while (end < rows.size() && rows[end].evidence == rows[i].evidence) ++end;
+    const std::string sizes = end - i == 1 ? fmt::format("{} B", rows[i].bytes) : fmt::format("{} to {} B", rows[i].bytes, rows[end - 1].bytes);
+    if (!rows[i].evidence.empty()) text += fmt::format("# Worth of the figures, {}: {}\n", sizes, rows[i].evidence);
+    i = end;
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string footer_text(std::span<const Row> rows) {
   double sum = 0;
   int count = 0;
@@ -129,7 +146,7 @@ std::string footer_text(std::span<const Row> rows) {
       ++count;
     }
   }
-  return fmt::format("# Avg bus bandwidth : {:.4g} GB/s\n", count > 0 ? sum / count : 0.0);
+  return fmt::format("# Avg bus bandwidth : {:.4g} GB/s\n", count > 0 ? sum / count : 0.0) + evidence_text(rows);
 }
 
 std::string to_json(const Table& table, std::span<const Row> rows, std::span<const Detail> details) {
@@ -150,6 +167,7 @@ std::string to_json(const Table& table, std::span<const Row> rows, std::span<con
                             {"out_of_place", to_tree(r.out_of_place)},
                             {"in_place", to_tree(r.in_place)},
                             {"bottleneck", r.bottleneck},
+                            {"evidence", r.evidence},
                             {"utilisation", r.utilisation}});
     if (!r.groups.empty()) tree["rows"].back()["groups"] = to_tree(r.groups);
     if (!r.beside.empty()) tree["rows"].back()["beside"] = to_tree(r.beside);

@@ -162,16 +162,23 @@ Result<Runs> run(const Scene& scene, std::span<const Job> jobs, std::size_t coun
   return done;
 }
 
+/// What was asked, without an answer.
+Row empty_row(const tuning::Call& call, int ranks) {
+  Row row;
+  row.bytes = tuning::size_of_call(call, ranks).value;
+  row.count = count_of(call, ranks);
+  row.type = call.type;
+  row.op = has_reduction(call.collective) ? "sum" : "none";
+  row.root = has_root(call.collective) ? call.root : -1;
+  return row;
+}
+
 Row row_of(const Scene& scene, const tuning::Question& question, const Prepared& ready, const Company& company, const Outcome& outcome) {
   const int ranks = scene.environment.ranks;
   const std::size_t slowest = slowest_of(outcome, 0, scene.groups());
   const tuning::Candidate& best = ready.choices[ready.choice_of[slowest]].selection.chosen();
-  Row row;
-  row.bytes = tuning::size_of_call(question.call, ranks).value;
-  row.count = count_of(question.call, ranks);
-  row.type = question.call.type;
-  row.op = has_reduction(question.call.collective) ? "sum" : "none";
-  row.root = has_root(question.call.collective) ? question.call.root : -1;
+  Row row = empty_row(question.call, ranks);
+  if (!scene.environment.is_host) row.evidence = "no measured case: Peal's own schedules have not run on such a machine";
   row.algorithm = best.algorithm->name;
   row.protocol = schedule::name_of(best.protocol);
   row.predicted_us = best.prediction.time.microseconds();
@@ -223,6 +230,20 @@ Result<Row> simulate(const Scene& scene, const tuning::Question& question, Trace
   PEAL_ASSIGN(Study done, study(scene, question, options));
   if (trace != nullptr) *trace = std::move(done.outcome.trace);
   return std::move(done.row);
+}
+
+Result<Row> simulate(const LibraryModel& model, const tuning::Call& call) {
+  const int ranks = model.ranks();
+  const LibraryCall asked{call.collective, tuning::size_of_call(call, ranks), call.type, false, call.root};
+  PEAL_ASSIGN(const LibraryAnswer answer, model.predict(asked));
+  Row row = empty_row(call, ranks);
+  row.algorithm = answer.algorithm;
+  row.protocol = fmt::format("{} x{}", answer.protocol, answer.channels);
+  row.predicted_us = answer.time.microseconds();
+  row.evidence = model.evidence(asked, answer);
+  row.out_of_place = timing_of(call, ranks, {answer.time.microseconds()});
+  if (works_in_place(call.collective)) row.in_place = row.out_of_place;
+  return row;
 }
 
 Table table_of(const Scene& scene, Collective collective) {

@@ -75,6 +75,23 @@ class Tool(harness.ToolCase):
         times = [row["out_of_place"]["time_us"] for row in report["rows"]]
         self.assertEqual(times, sorted(times))
 
+    def test_sim_link(self):
+        self.assertIn("Example: peal sim link", self.assert_right(self.peal("sim", "link", "--help")).out)
+        self.assertTrue(self.assert_right(self.peal("sim", "link", "--link", "nvlink-4", "--payload", "16..256", "--ber", "1e-9", "--metres", 2)).out)
+        report = self.json_of("sim", "link", "--link", "nvlink-1", "--sweep", "payload")
+        self.assertEqual([report["schema"], report["link"]], ["peal.link/1", "nvlink-1"])
+        self.assertEqual([row["payload"] for row in report["rows"]], [16 << i for i in range(9)])
+        shares = [row["share"] for row in report["rows"]]
+        self.assertEqual(shares[:5], sorted(shares[:5]))
+        self.assertAlmostEqual(shares[4], 16 / 17, delta=0.001)
+        self.assertTrue(all(figure["source"] for figure in report["figures"]))
+        trace = self.folder / "packets.json"
+        self.assert_right(self.peal("sim", "link", "--link", "pcie-4-x16", "--ber", "1e-5", "--trace", trace))
+        names = [event["name"] for event in json.loads(trace.read_text())["traceEvents"]]
+        self.assertTrue([name for name in names if name.startswith("replay")], names[:10])
+        sharing = self.json_of("sim", "link", "--link", "nvlink-c2c-gh200", "--sharing")
+        self.assertLess(sharing["rows"][0]["lines_ns"], sharing["rows"][0]["copy_ns"])
+
     def test_sim_is_the_same_twice(self):
         words = ("sim", "all_to_all", "--machine", "dgx-a100", "--nodes", 2, "-b", "64K", "-e", "64K")
         self.assertEqual(self.json_of(*words), self.json_of(*words))

@@ -60,6 +60,7 @@ struct Row {
   double utilisation = 0;
   std::vector<GroupTime> groups = {};  ///< of all, where there are several
   std::vector<BesideTime> beside = {};
+  std::string evidence = {};           ///< what the prediction is worth; empty: this host, `peal tune --check` tells
 };
 
 struct Table {
@@ -76,7 +77,7 @@ std::string header_text(const Table& table);
 std::string row_text(const Row& row);
 /// Lines that start with # and belong below a row: groups that differ, the spread of several runs; mostly none.
 std::string notes_text(const Row& row);
-/// Average bus bandwidth over all timings.
+/// Average bus bandwidth over all timings, and what the predictions are worth.
 std::string footer_text(std::span<const Row> rows);
 /// More about the largest call: a key of the table's JSON, and its value as JSON.
 struct Detail {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <sim/interpret.hpp>
+#include <sim/library.hpp>
 #include <sim/report.hpp>
 #include <tuning/select.hpp>
 
@@ -66,6 +67,9 @@ Result<Study> study(const Scene& scene, const tuning::Question& question, const 
 
 /// The row alone; `trace` (may be null) takes the out-of-place run.
 Result<Row> simulate(const Scene& scene, const tuning::Question& question, Trace* trace = nullptr);
+
+/// What another library would need for `call`, as a row; in place as out of place.
+Result<Row> simulate(const LibraryModel& model, const tuning::Call& call);
 
 /// What stands above the rows.
 Table table_of(const Scene& scene, Collective collective);
