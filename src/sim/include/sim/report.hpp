@@ -60,7 +60,7 @@ struct Row {
   double utilisation = 0;
   std::vector<GroupTime> groups = {};  ///< of all, where there are several
   std::vector<BesideTime> beside = {};
-  std::string evidence = {};           ///< what the prediction is worth; empty: this host, `peal tune --check` tells
+  std::string evidence = {};  ///< what the prediction is worth; empty: this host, `peal tune --check` tells
 };
 
 struct Table {
