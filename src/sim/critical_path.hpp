@@ -14,7 +14,8 @@ inline constexpr Index kNobody = ~Index{0};
 class PathRecorder {
  public:
   /// What made a slice possible: the last of all things that it waited for.
-  enum class Why : std::uint8_t { start, own, core, message, credit, announce, signal };
+  /// `ended`: the op before it, of its own strand or on its core.
+  enum class Why : std::uint8_t { start, ended, message, credit, announce, signal };
   /// What crosses a channel in order.
   enum class Line : std::uint8_t { messages, credits, announces };
 

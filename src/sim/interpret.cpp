@@ -253,7 +253,7 @@ void World::slice_done(Index index) {
   s.is_at_work = false;
   s.since = engine_.now();
   if (auto* step = path_.step(s.step)) step->ended = engine_.now();
-  path_.happened(s.step, PathRecorder::Why::own);
+  path_.happened(s.step, PathRecorder::Why::ended);
   if (s.in != kNobody) {
     ++channels_[s.in].received;
     path_.push(PathRecorder::Line::credits, s.in, s.step);
@@ -284,7 +284,7 @@ void World::release_core(Index index) {
   Core& core = cores_[at(core_of_[at(strands_[index].rank)])];
   core.is_busy = false;
   if (core.queue.empty()) return;
-  path_.happened(strands_[index].step, PathRecorder::Why::core);
+  path_.happened(strands_[index].step, PathRecorder::Why::ended);
   const auto first = turns_->next(core.queue, core.last, [this](Index strand) { return strands_[strand].rank; });
   const Index next = *first;
   core.queue.erase(first);

@@ -167,10 +167,9 @@ TEST_F(TwoJobs, OneAfterTheOtherDoNotMeet) {
 
 // Two jobs of two ranks each on the cores of one host, on the same two cores: each core does twice the work.
 TEST(Groups, OfSeveralJobsOnTheSameCoresTakeTurns) {
-  topology::Graph host;
   std::string text =
       "devices:\n  - {id: \"core[0-1]\", kind: core}\n  - {id: memory, kind: memory}\nlinks:\n"
-      "  - {a: \"core[0-1]\", b: memory, kind: shm, GBps: 10, source: test}\n";
+      "  - {a: \"core[0-1]\", b: memory, kind: shm, GBps: 1000, source: test}\n";
   auto cluster = topology::read_cluster_text(text, "two cores");
   ASSERT_TRUE(cluster) << cluster.error().message;
   auto scene = make_scene(*std::move(cluster), 2);

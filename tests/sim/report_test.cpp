@@ -96,6 +96,27 @@ TEST(CriticalPath, OfRanksThatShareACoreCountsTheirTurns) {
   EXPECT_GT(shares_of(done->outcome)[PathShare::turn], 0);
 }
 
+// What is read in the sender's memory: the sender may return when it hears that it was.
+TEST(CriticalPath, OfASenderThatIsReadEndsWithItsCredit) {
+  auto scene =
+      make_scene(*topology::read_cluster_text("devices:\n  - {id: \"core[0-1]\", kind: core}\n  - {id: memory, kind: memory}\nlinks:\n"
+                                              "  - {a: \"core[0-1]\", b: memory, kind: shm, GBps: 10, source: test}\n",
+                                              "two cores"),
+                 2);
+  ASSERT_TRUE(scene) << scene.error().message;
+  tuning::Question q;
+  q.call.collective = Collective::broadcast;
+  q.call.bytes = {1 << 20};
+  q.protocol = "direct_read";
+  InterpretOptions options;
+  options.keeps_path = true;
+  auto done = study(*scene, q, options);
+  ASSERT_TRUE(done) << done.error().message;
+  expect_whole(done->outcome);
+  EXPECT_EQ(done->outcome.last_rank, 0);
+  EXPECT_EQ(done->outcome.path.back().what, PathShare::credit);
+}
+
 TEST(CriticalPath, IsEmptyUnlessAskedFor) {
   auto scene = make_scene(*topology::build_cluster("dgx-h100", 1), 0);
   ASSERT_TRUE(scene);
