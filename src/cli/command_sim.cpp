@@ -94,6 +94,7 @@ Result<int> simulate_table(const SimWords& words) {
   PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));
   PEAL_ASSIGN(sim::InterpretOptions options, interpret_options(words.faults, scene));
   PEAL_ASSIGN(const int runs, runs_of(words.faults));
+  PEAL_ASSIGN(const std::vector<sim::Beside> beside, beside_of(words.faults));
   if (options.failure) {
     options.keeps_trace = !words.trace.empty() || !words.svg.empty();
     return simulate_failure(words, scene, question, options);
@@ -107,7 +108,7 @@ Result<int> simulate_table(const SimWords& words) {
     const bool is_last = &size == &sizes.back();
     options.keeps_trace = is_last && (!words.trace.empty() || !words.svg.empty());
     options.keeps_path = is_last && words.critical_path;
-    PEAL_ASSIGN(last, sim::study(scene, question, options, runs));
+    PEAL_ASSIGN(last, sim::study(scene, question, options, runs, beside));
     rows.push_back(last.row);
     PEAL_TRY(say(words, sim::row_text(last.row) + sim::notes_text(last.row)));
   }
@@ -145,8 +146,10 @@ void add_sim(CLI::App& app, Action& action) {
   command->add_flag("--utilisation", words->utilisation, "What crossed each link in the largest call, and the bottleneck");
   command->add_flag("--critical-path", words->critical_path, "What the last rank of the largest call waited for");
   add_fault_options(*command, words->faults);
-  command->add_option("--compare", words->compare,
-                      "WHAT=A,B,...: machine, nodes, fabric (A;B), algorithm, protocol, ... beside one another; may be repeated");
+  command
+      ->add_option("--compare", words->compare,
+                   "WHAT=A,B,...: machine, nodes, fabric (A;B), algorithm, protocol, ... beside one another; may be repeated")
+      ->allow_extra_args(false);
   command->add_option("--trace", words->trace, "Write the timeline of the largest row for https://ui.perfetto.dev");
   command->add_option("--svg", words->svg, "Draw that timeline; with --compare, bus bandwidth over size");
   command->add_option("--json", words->json, "Write the table as JSON to a file, or - for standard output");

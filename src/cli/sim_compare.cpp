@@ -124,10 +124,11 @@ Status simulate_variant(const SimWords& words, const std::vector<Bytes>& sizes, 
   PEAL_ASSIGN(tuning::Question question, question_of(variant.question, scene.environment.ranks));
   PEAL_ASSIGN(const sim::InterpretOptions options, interpret_options(words.faults, scene));
   PEAL_ASSIGN(const int runs, runs_of(words.faults));
+  PEAL_ASSIGN(const std::vector<sim::Beside> beside, beside_of(words.faults));
   variant.table = sim::table_of(scene, question.call.collective);
   for (const Bytes& size : sizes) {
     question.call.bytes = size;
-    Result<sim::Study> study = sim::study(scene, question, options, runs);
+    Result<sim::Study> study = sim::study(scene, question, options, runs, beside);
     if (!study && variant.why_not.empty()) variant.why_not = study.error().message;
     variant.rows.push_back(study ? std::optional(std::move(study->row)) : std::nullopt);
   }

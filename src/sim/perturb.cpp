@@ -28,6 +28,16 @@ double World::capacity_of(topology::ResourceId id) const {
   return it == scale_.end() ? capacity : capacity * it->second;
 }
 
+/// What a slow GPU can put on one of its wires, whatever it sends there.
+std::uint32_t World::slow_outlet(std::int32_t rank, topology::ResourceId wire) {
+  const auto [it, is_new] = slow_outlets_.try_emplace((static_cast<std::uint64_t>(rank) << 32) | wire, 0);
+  if (is_new) {
+    const double capacity = capacity_of(wire);
+    it->second = engine_.add_resource(capacity > 0 ? capacity / slowness(rank) : FairShare::kUnbounded);
+  }
+  return it->second;
+}
+
 double World::starts_at(std::int32_t rank) const {
   double time = ranks_[static_cast<std::size_t>(rank)].job->job->start;
   for (const auto& [late, delay] : options_.late_ranks)

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <base/names.hpp>
+#include <base/units.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sim/report.hpp>
@@ -33,6 +34,19 @@ json to_tree(const std::vector<GroupTime>& groups) {
   json tree = json::array();
   for (const GroupTime& group : groups)
     tree.push_back({{"time_us", group.time_us}, {"algorithm", group.algorithm}, {"protocol", group.protocol}});
+  return tree;
+}
+
+json to_tree(const std::vector<BesideTime>& beside) {
+  json tree = json::array();
+  for (const BesideTime& other : beside)
+    tree.push_back({{"collective", name_of(other.collective)},
+                    {"bytes", other.bytes},
+                    {"ranks", other.ranks},
+                    {"groups", other.groups},
+                    {"time_us", other.slowest.time_us},
+                    {"algorithm", other.slowest.algorithm},
+                    {"protocol", other.slowest.protocol}});
   return tree;
 }
 
@@ -92,6 +106,10 @@ std::string notes_text(const Row& row) {
                         time.algorithm, time.protocol);
   }
   if (kinds.size() > kMostKinds) text += fmt::format("#   and {} kinds of groups that are faster\n", kinds.size() - kMostKinds);
+  for (const BesideTime& other : row.beside)
+    text += fmt::format("#   beside it {} of {} on {} ranks{}: {:.2f} us, {} {}\n", name_of(other.collective), to_text(Bytes{other.bytes}),
+                        other.ranks, other.groups > 1 ? fmt::format(" in each of {} groups", other.groups) : "", other.slowest.time_us,
+                        other.slowest.algorithm, other.slowest.protocol);
   for (const auto& [words, timing] : {std::pair{"out of place", &row.out_of_place}, std::pair{"in place", &row.in_place}}) {
     if (!*timing || !(*timing)->spread) continue;
     const Spread& s = *(*timing)->spread;
@@ -152,6 +170,7 @@ std::string to_json(const Table& table, std::span<const Row> rows, std::span<con
                             {"evidence", r.evidence},
                             {"utilisation", r.utilisation}});
     if (!r.groups.empty()) tree["rows"].back()["groups"] = to_tree(r.groups);
+    if (!r.beside.empty()) tree["rows"].back()["beside"] = to_tree(r.beside);
   }
   for (const Detail& detail : details) tree[detail.key] = json::parse(detail.json);
   return tree.dump(2, ' ', false, json::error_handler_t::replace) + "\n";

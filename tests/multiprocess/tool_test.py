@@ -100,6 +100,47 @@ class Tool(harness.ToolCase):
         report = self.json_of("sim", "all_reduce", "--machine", "dgx-h100", "--groups", 4, "-b", "1M", "-e", "1M")
         self.assertEqual(report["ranks"], 4)
 
+    def test_sim_tells_what_is_used_and_waited_for(self):
+        words = ("sim", "all_reduce", "--machine", "dgx-h100", "-b", "1M", "-e", "16M", "-f", 16, "--algorithm", "ring", "--utilisation", "--critical-path")
+        text = self.assert_right(self.peal(*words)).out
+        self.assertIn("gpu0 > nvswitch0 (nvlink x18) and 7 alike", text)
+        self.assertIn("Critical path: rank ", text)
+        report = self.json_of(*words)
+        names = [use["name"] for use in report["resources"]]
+        self.assertEqual(len(names), 16)
+        path = report["critical_path"]
+        self.assertAlmostEqual(sum(path["shares_us"].values()), path["time_us"], delta=1e-6 * path["time_us"])
+        self.assertAlmostEqual(path["time_us"], report["rows"][-1]["out_of_place"]["time_us"], delta=1e-6 * path["time_us"])
+        hurt = self.json_of(*words, "--slow-link", names[0] + "=0.5")
+        self.assertGreater(hurt["rows"][-1]["out_of_place"]["time_us"], 1.2 * report["rows"][-1]["out_of_place"]["time_us"])
+
+    def test_sim_of_a_failure_says_who_waits(self):
+        failure = self.json_of("sim", "all_reduce", "--machine", "dgx-h100", "-b", "1M", "-e", "1M", "--fail-rank", "3@10us")["failure"]
+        self.assertEqual((failure["rank"], len(failure["stuck"]) + failure["finished"]), (3, 7))
+
+    def test_groups_that_are_wired_unlike_are_told_apart(self):
+        words = ("all_reduce", "--machine", "dgx-1-v100", "--groups", 2)
+        row = self.json_of("sim", *words, "-b", "16M", "-e", "16M")["rows"][0]
+        times = [group["time_us"] for group in row["groups"]]
+        self.assertEqual((times[0], times[1]), (times[2], times[3]))
+        self.assertGreater(times[0], 1.5 * times[1])
+        self.assertEqual(row["out_of_place"]["time_us"], max(times))
+        self.assertIn("4 groups of 2 ranks; below is what the slowest choose", self.assert_right(self.peal("explain", *words, "--bytes", "16M")).out)
+
+    def test_sim_compares(self):
+        picture = self.folder / "busbw.svg"
+        words = ("sim", "all_reduce", "--machine", "dgx-a100", "-b", "1M", "-e", "64M", "-f", 64, "--compare", "nodes=1,2", "--compare", "algorithm=ring,hierarchical")
+        series = self.json_of(*words, "--svg", picture)["series"]
+        self.assertEqual([s["name"] for s in series], [f"nodes {n}, {a}" for n in (1, 2) for a in ("ring", "hierarchical")])
+        self.assertEqual([len(s["rows"]) for s in series], [2, 0, 2, 2])
+        self.assertEqual(picture.read_text().count("<polyline"), 4)
+        self.assert_refused(self.peal("sim", "all_reduce", "--compare", "colour=red"), "colour", "machine", code=2)
+
+    def test_sim_refuses_faults_that_are_none(self):
+        for option, value, word in (("--slow-link", "gpu99=0.5", "gpu99"), ("--dead-link", "gpu0 > gpu99", "gpu99"), ("--straggler", "8=2", "0 to 7"),
+                                    ("--fail-rank", "3", "3@40us"), ("--runs", 5, "--jitter"), ("--groups", 3, "divisor of 8"), ("--beside", "all_reduce", "64M")):
+            self.assert_refused(self.peal("sim", "all_reduce", "--machine", "dgx-a100", "-b", 8, "-e", 8, option, value), word, code=2)
+
     def test_sizes_up_to_the_end_of_the_number_line_end(self):
         rows = self.json_of("sim", "broadcast", "-n", 2, "--algorithm", "tree", "-b", "1G", "-e", "16G", "-f", 4294967296)["rows"]
         self.assertEqual(len(rows), 1)

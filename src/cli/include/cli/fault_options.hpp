@@ -1,4 +1,4 @@
-// What goes wrong in a simulation, as sim takes it.
+// What goes wrong in a simulation, and what else goes on, as sim takes it.
 #pragma once
 
 #include <base/result.hpp>
@@ -14,6 +14,7 @@ namespace peal::cli {
 
 struct FaultWords {
   std::vector<std::string> slow_links, stragglers;
+  std::vector<std::string> beside;
   std::string failure;
   double jitter_percent = 0;
   std::uint64_t seed = 1;
@@ -27,5 +28,6 @@ void add_fault_options(CLI::App& command, FaultWords& words);
 /// What the words mean on this scene.
 Result<sim::InterpretOptions> interpret_options(const FaultWords& words, const sim::Scene& scene);
 Result<int> runs_of(const FaultWords& words);
+Result<std::vector<sim::Beside>> beside_of(const FaultWords& words);
 
 }  // namespace peal::cli

@@ -36,6 +36,15 @@ struct GroupTime {
   bool operator==(const GroupTime&) const = default;
 };
 
+/// A call that was made beside the one of the row; the slowest of its groups.
+struct BesideTime {
+  Collective collective = Collective::all_reduce;
+  std::uint64_t bytes = 0;
+  int ranks = 1;  ///< of a group
+  std::size_t groups = 1;
+  GroupTime slowest;
+};
+
 struct Row {
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;  ///< elements a rank, as nccl-tests prints them
@@ -51,6 +60,7 @@ struct Row {
   double utilisation = 0;
   std::vector<GroupTime> groups = {};  ///< of all, where there are several
   std::string evidence = {};           ///< what the prediction is worth; empty: this host, `peal tune --check` tells
+  std::vector<BesideTime> beside = {};
 };
 
 struct Table {
