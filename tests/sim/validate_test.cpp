@@ -156,6 +156,53 @@ TEST(Validate, AFileDescribesTheClusterWhereTheMachineColumnIsNotEnough) {
   EXPECT_EQ(v->cases[2].ranks, 2);
 }
 
+TEST(Validate, FitsThatPredictionsUsedAreCountedWithTheirCases) {
+  auto cases = read_published_text(
+      "case_id,machine,collective,bytes,time_us\n"
+      "a1,dgx-a100:1 (2 GPUs),all_reduce,8,9\n"
+      "a2,dgx-a100:1 (4 GPUs),all_reduce,8,9\n"
+      "h1,hgx-a100:1 (2 GPUs),all_reduce,8,9\n"
+      "x,hgx-a100:1 (4 GPUs),all_reduce,8,9\n",
+      "t.csv");
+  ASSERT_TRUE(cases) << cases.error().message;
+  ValidateOptions options;
+  options.library = Library::peal;
+  const auto sources = [](const char* first, const char* second) {
+    auto read =
+        topology::read_constant_sources(fmt::format("constants:\n"
+                                                    "  - {{scope: nvlink-a100, protocol: line, launch_ns: 1, source: \"fitted: {}\"}}\n"
+                                                    "  - {{scope: nvlink-a100, protocol: line, per_hop_ns: 1, source: \"fitted: {}\"}}\n"
+                                                    "  - {{scope: nvlink-a100, protocol: line, per_op_ns: 1, source: \"assumed\"}}\n"
+                                                    "  - {{scope: nvlink-a100, protocol: line, cap: 1, source: \"a paper\"}}\n"
+                                                    "  - {{scope: nvlink-h100, protocol: line, launch_ns: 1, source: \"fitted: a1\"}}\n",
+                                                    first, second),
+                                        "c.yaml");
+    EXPECT_TRUE(read) << read.error().message;
+    return *std::move(read);
+  };
+  const auto evidence = [&](const char* first, const char* second) {
+    options.constants = sources(first, second);
+    auto v = validate("t.csv", *cases, options);
+    EXPECT_TRUE(v) << v.error().message;
+    return *std::move(v);
+  };
+  const Validation wide = evidence("a1, h1", "a1, a2, h1");
+  ASSERT_EQ(wide.free.size(), 3u) << "the H100's is not used";
+  EXPECT_EQ(wide.stated_constants, 1);
+  EXPECT_EQ(wide.free[1].cases, (std::vector<std::string>{"a1", "a2", "h1"}));
+  EXPECT_EQ(wide.free[1].machines, (std::vector<std::string>{"dgx-a100", "hgx-a100"}));
+  std::map<std::string, int> classes;
+  for (const ErrorClass& c : wide.classes)
+    if (c.kind == "evidence") classes[c.name] = c.errors[0].cases;
+  EXPECT_EQ(classes, (std::map<std::string, int>{{"fitted with this case", 3}, {"fitted without this case", 1}}));
+  const Validation narrow = evidence("a1, a2", "a1, h1");
+  classes.clear();
+  for (const ErrorClass& c : narrow.classes)
+    if (c.kind == "evidence") classes[c.name] = c.errors[0].cases;
+  EXPECT_EQ(classes, (std::map<std::string, int>{{"fitted, one machine alone", 3}, {"fitted without this case", 1}}));
+  EXPECT_NE(validation_text(narrow, {}).find("one machine alone, no evidence: a1, a2"), std::string::npos);
+}
+
 TEST(Validate, CasesThatRanTheSameAndDisagreeAreNamed) {
   std::string text = "case_id,machine,collective,bytes,time_us\n";
   for (const int bytes : {8, 16, 32})

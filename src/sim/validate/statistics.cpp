@@ -46,6 +46,17 @@ std::string evidence_of(const PredictedCase& c, const Validation& v) {
   return is_of_one ? "fitted, one machine alone" : "fitted with this case";
 }
 
+FreeConstant with_cases(const topology::ConstantSource& source, const std::vector<PredictedCase>& all) {
+  std::set<std::string> cases;
+  std::set<std::string> machines;
+  for (const PredictedCase& c : all) {
+    if (!source.names(c.published.id)) continue;
+    cases.insert(c.published.id);
+    machines.insert(machine_name(c.published));
+  }
+  return {source, {cases.begin(), cases.end()}, {machines.begin(), machines.end()}};
+}
+
 std::vector<ErrorClass> group(const Validation& v, std::string_view kind, const std::function<std::string(const PredictedCase&)>& key_of) {
   std::map<std::string, Cases> groups;
   for (const PredictedCase& c : v.cases)
@@ -112,8 +123,7 @@ std::vector<ErrorClass> classes_of(const Validation& v) {
   return all;
 }
 
-Status weigh_evidence(Validation& v) {
-  PEAL_ASSIGN(const std::vector<topology::ConstantSource> sources, topology::constant_sources());
+void weigh_evidence(Validation& v, const std::vector<topology::ConstantSource>& sources) {
   std::set<std::string> used;
   for (const PredictedCase& c : v.cases)
     for (const PredictedRow& row : c.rows)
@@ -121,23 +131,11 @@ Status weigh_evidence(Validation& v) {
   v.has_named_constants = !used.empty();
   for (const topology::ConstantSource& source : sources) {
     if (v.has_named_constants && std::none_of(used.begin(), used.end(), [&](const std::string& n) { return source.is_named(n); })) continue;
-    if (source.ground == topology::Ground::stated) {
+    if (source.ground == topology::Ground::stated)
       ++v.stated_constants;
-      continue;
-    }
-    FreeConstant constant{source, {}, {}};
-    std::set<std::string> cases;
-    std::set<std::string> machines;
-    for (const PredictedCase& c : v.cases) {
-      if (!source.names(c.published.id)) continue;
-      cases.insert(c.published.id);
-      machines.insert(machine_name(c.published));
-    }
-    constant.cases.assign(cases.begin(), cases.end());
-    constant.machines.assign(machines.begin(), machines.end());
-    v.free.push_back(std::move(constant));
+    else
+      v.free.push_back(with_cases(source, v.cases));
   }
-  return {};
 }
 
 Result<Bounds> parse_bounds(std::string_view text) {

@@ -12,6 +12,6 @@ double percentile(std::vector<double> values, double share);
 std::vector<ErrorClass> classes_of(const Validation& validation);
 
 /// Fills in the constants that the predictions used: which are free, and which cases each names.
-Status weigh_evidence(Validation& validation);
+void weigh_evidence(Validation& validation, const std::vector<topology::ConstantSource>& sources);
 
 }  // namespace peal::sim

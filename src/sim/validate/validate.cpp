@@ -134,7 +134,11 @@ Result<Validation> validate(std::string file, std::vector<PublishedCase> cases, 
   for (const PredictedCase& c : v.cases) all.push_back(&c);
   for (int range = 0; range < kSizeRanges; ++range) v.errors[static_cast<std::size_t>(range)] = errors_of(all, range);
   v.all = errors_of(all, -1);
-  PEAL_TRY(weigh_evidence(v));
+  std::vector<topology::ConstantSource> sources = options.constants.value_or(std::vector<topology::ConstantSource>());
+  if (!options.constants) {
+    PEAL_ASSIGN(sources, topology::constant_sources());
+  }
+  weigh_evidence(v, sources);
   v.classes = classes_of(v);
   v.disagreements = disagreements_of(v.cases);
   return v;

@@ -60,7 +60,7 @@ json constant_tree(const FreeConstant& c) {
   return {{"name", c.source.name},     {"file", c.source.file},
           {"line", c.source.line},     {"ground", c.source.ground == topology::Ground::fitted ? "fitted" : "assumed"},
           {"source", c.source.source}, {"cases", c.cases},
-          {"machines", c.machines},    {"is_evidence", c.machines.size() >= 2}};
+          {"machines", c.machines},    {"is_evidence", c.cases.empty() ? json(nullptr) : json(c.machines.size() >= 2)}};
 }
 
 json bound_tree(const Bounds& bounds) {

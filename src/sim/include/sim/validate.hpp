@@ -105,9 +105,10 @@ struct Validation {
 };
 
 struct ValidateOptions {
-  std::optional<Library> library;                         ///< none: that of the machine's GPUs
-  std::string clusters = {};                              ///< folder with <case_id>.yaml; empty: none
-  std::function<void(const std::string&)> progress = {};  ///< one line a case
+  std::optional<Library> library;                                       ///< none: that of the machine's GPUs
+  std::string clusters = {};                                            ///< folder with <case_id>.yaml; empty: none
+  std::optional<std::vector<topology::ConstantSource>> constants = {};  ///< none: those of data/constants
+  std::function<void(const std::string&)> progress = {};                ///< one line a case
 };
 
 /// Predicts every row. Fails only where the constants cannot be read; a case that cannot be predicted says so in the answer.
