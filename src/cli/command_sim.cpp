@@ -59,18 +59,31 @@ Result<int> simulate_failure(const SimWords& words, const sim::Scene& scene, tun
   return 0;
 }
 
+}  // namespace
+
+Status refuse_faults(const SimWords& words, std::string_view library) {
+  if (!words.faults.any() && words.question.dead_links.empty()) return {};
+  return fail(
+      ErrorCode::invalid_argument,
+      "--library {} has a formula for a machine that is whole and for one call at a time; leave faults and --beside out, or --library",
+      library);
+}
+
+namespace {
+
 /// What takes a schedule apart has nothing to look at in a formula.
 Status refuse_details(const SimWords& words) {
-  const bool is_asked = words.utilisation || words.critical_path || !words.trace.empty() || !words.svg.empty() || words.faults.any();
+  const bool is_asked = words.utilisation || words.critical_path || !words.trace.empty() || !words.svg.empty();
   if (!is_asked) return {};
   return fail(ErrorCode::invalid_argument,
-              "--library {} has a formula for the time and no schedule to look into; leave out --utilisation, --critical-path, --trace, --svg and "
-              "faults, or leave out --library",
+              "--library {} has a formula for the time and no schedule to look into; leave out --utilisation, --critical-path, --trace and "
+              "--svg, or leave out --library",
               words.question.library);
 }
 
 Result<int> predict_table(const SimWords& words, const std::vector<Bytes>& sizes) {
   PEAL_TRY(refuse_details(words));
+  PEAL_TRY(refuse_faults(words, words.question.library));
   PEAL_ASSIGN(LibraryScene scene, library_scene_of(words.question));
   PEAL_TRY(say(words, sim::header_text(scene.table)));
   std::vector<sim::Row> rows;
@@ -138,7 +151,9 @@ void add_sim(CLI::App& app, Action& action) {
                                          "Others:  peal sim all_reduce --machine dgx-h100 --library nccl -b 8 -e 16G -f 8\n"
                                          "         peal sim all_reduce --machine dgx-a100 --compare library=nccl,peal --svg busbw.svg");
   add_question_options(*command, words->question);
-  command->add_option("--library", words->question.library, "Whose behaviour: peal (its schedules, simulated), nccl, rccl or hccl (formulas, with their error)")
+  command
+      ->add_option("--library", words->question.library,
+                   "Whose behaviour: peal (its schedules, simulated), nccl, rccl or hccl (formulas, with their error)")
       ->capture_default_str();
   command->add_option("-b", words->first, "Smallest size (8, 64K, 1M)")->capture_default_str();
   command->add_option("-e", words->last, "Largest size")->capture_default_str();

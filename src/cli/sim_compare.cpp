@@ -106,7 +106,8 @@ Result<std::vector<Variant>> multiply(const std::vector<Variant>& variants, cons
   return more;
 }
 
-Status predict_variant(const std::vector<Bytes>& sizes, Variant& variant) {
+Status predict_variant(const SimWords& words, const std::vector<Bytes>& sizes, Variant& variant) {
+  PEAL_TRY(refuse_faults(words, variant.question.library));
   PEAL_ASSIGN(LibraryScene scene, library_scene_of(variant.question));
   variant.table = scene.table;
   for (const Bytes& size : sizes) {
@@ -119,7 +120,7 @@ Status predict_variant(const std::vector<Bytes>& sizes, Variant& variant) {
 }
 
 Status simulate_variant(const SimWords& words, const std::vector<Bytes>& sizes, Variant& variant) {
-  if (variant.question.library != "peal") return predict_variant(sizes, variant);
+  if (variant.question.library != "peal") return predict_variant(words, sizes, variant);
   PEAL_ASSIGN(const sim::Scene scene, scene_of(variant.question));
   PEAL_ASSIGN(tuning::Question question, question_of(variant.question, scene.environment.ranks));
   PEAL_ASSIGN(const sim::InterpretOptions options, interpret_options(words.faults, scene));

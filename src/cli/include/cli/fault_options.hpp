@@ -19,7 +19,9 @@ struct FaultWords {
   double jitter_percent = 0;
   std::uint64_t seed = 1;
   int runs = 0;  ///< 0: one, or with jitter kJitterRuns
-  bool any() const { return !slow_links.empty() || !stragglers.empty() || !failure.empty() || jitter_percent > 0 || runs > 0; }
+  bool any() const {
+    return !slow_links.empty() || !stragglers.empty() || !beside.empty() || !failure.empty() || jitter_percent > 0 || runs > 0;
+  }
 };
 inline constexpr int kJitterRuns = 20;
 
