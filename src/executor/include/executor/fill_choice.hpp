@@ -32,6 +32,7 @@ class FillChoice {
     began_ns_ = now_ns;
     if (!is_first) return;
     last_ns_ = now_ns;
+    is_after_long_ = sent_in_call_ > kSlots;
     sent_in_call_ = 0;
   }
   /// A message of `bytes` has been filled and published.
@@ -40,7 +41,7 @@ class FillChoice {
     elapsed_ns_ += static_cast<double>(now_ns - last_ns_);
     last_ns_ = now_ns;
     bytes_ += bytes;
-    if (++sent_in_call_ > kSlots) paced_bytes_ += bytes;
+    if (++sent_in_call_ > kSlots || is_after_long_) paced_bytes_ += bytes;
     if (bytes_ >= kSampleBytes) take_sample();
   }
 
@@ -91,11 +92,12 @@ class FillChoice {
   double filling_ns_ = 0;
   double elapsed_ns_ = 0;  // from one message to the next
   std::uint64_t bytes_ = 0;
-  std::uint64_t paced_bytes_ = 0;  // those of them that may have waited for the receiver
+  std::uint64_t paced_bytes_ = 0;  // those of them that were sent in long calls
   std::int64_t began_ns_ = 0;
   std::int64_t last_ns_ = 0;
   int sent_in_call_ = 0;
-  double cost_ = 0;  // ns a byte of the way in use, smoothed
+  bool is_after_long_ = false;  // the call before was a long one: this will be another
+  double cost_ = 0;             // ns a byte of the way in use, smoothed
   int samples_to_trial_ = kFirstTrial;
   int interval_ = kSoonestTrial;
   Phase phase_ = Phase::steady;
