@@ -116,6 +116,7 @@ void World::lay_way(Channel& c) {
   const int level = environment.level_of(from, to);
   const topology::Route route =
       resources_.route(device_of(c.from), device_of(c.to), tuning::via_of(job.job->wires, environment.is_host, level == 0));
+  if (!is_host_ && !route.resources.empty()) slow_outlet(c.from, route.resources.front());
   const tuning::Level& known = environment.level[level];
   const bool is_wire_known = route.exists() && !route.scope.empty();
   Bandwidth bottleneck = is_wire_known ? route.bottleneck : known.bottleneck;
@@ -124,7 +125,6 @@ void World::lay_way(Channel& c) {
   c.cost = tuning::message_cost(environment, job.offer->constants[level], job.job->plan->protocol, level,
                                 is_wire_known ? route.latency : known.latency, bottleneck, environment.are_on_one_core(from, to));
   for (topology::ResourceId id : route.resources) c.wire.push_back(engine_resource(id));
-  if (!is_host_ && !route.resources.empty() && slowness(c.from) > 1) c.wire.push_back(slow_outlet(c.from, route.resources.front()));
   if (c.cost.is_memory) {
     // One pass of the sender's core into memory, one of the receiver's out of it; the middle of the way is crossed by both.
     const std::size_t half = (c.wire.size() + 1) / 2;

@@ -28,14 +28,12 @@ double World::capacity_of(topology::ResourceId id) const {
   return it == scale_.end() ? capacity : capacity * it->second;
 }
 
-/// What a slow GPU can put on one of its wires, whatever it sends there.
-std::uint32_t World::slow_outlet(std::int32_t rank, topology::ResourceId wire) {
-  const auto [it, is_new] = slow_outlets_.try_emplace((static_cast<std::uint64_t>(rank) << 32) | wire, 0);
-  if (is_new) {
-    const double capacity = capacity_of(wire);
-    it->second = engine_.add_resource(capacity > 0 ? capacity / slowness(rank) : FairShare::kUnbounded);
-  }
-  return it->second;
+/// A slow GPU fills its own end of a way more slowly, whatever it sends there and however many sends share it. To be called before the wire
+/// is first crossed: nobody else begins there.
+void World::slow_outlet(std::int32_t rank, topology::ResourceId wire) {
+  const double slow = slowness(rank);
+  if (slow <= 1 || !slow_outlets_.insert(wire).second) return;
+  scale_.try_emplace(wire, 1).first->second /= slow;
 }
 
 double World::starts_at(std::int32_t rank) const {

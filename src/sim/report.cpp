@@ -127,7 +127,8 @@ std::string evidence_text(std::span<const Row> rows) {
   for (std::size_t i = 0; i < rows.size();) {
     std::size_t end = i + 1;
     while (end < rows.size() && rows[end].evidence == rows[i].evidence) ++end;
-    const std::string sizes = end - i == 1 ? fmt::format("{} B", rows[i].bytes) : fmt::format("{} to {} B", rows[i].bytes, rows[end - 1].bytes);
+    const std::string sizes =
+        end - i == 1 ? fmt::format("{} B", rows[i].bytes) : fmt::format("{} to {} B", rows[i].bytes, rows[end - 1].bytes);
     if (!rows[i].evidence.empty()) text += fmt::format("# Worth of the figures, {}: {}\n", sizes, rows[i].evidence);
     i = end;
   }

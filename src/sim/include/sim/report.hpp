@@ -59,8 +59,8 @@ struct Row {
   std::string bottleneck;  ///< busiest resource, empty when software is
   double utilisation = 0;
   std::vector<GroupTime> groups = {};  ///< of all, where there are several
-  std::string evidence = {};           ///< what the prediction is worth; empty: this host, `peal tune --check` tells
   std::vector<BesideTime> beside = {};
+  std::string evidence = {};  ///< what the prediction is worth; empty: this host, `peal tune --check` tells
 };
 
 struct Table {
