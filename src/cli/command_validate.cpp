@@ -113,10 +113,8 @@ void add_validate(CLI::App& app, Action& action) {
   command->add_option("--clusters", words->clusters,
                       "Folder: <case_id>.yaml describes a case's cluster where the machine column is not enough");
   command->add_option("--library", words->library, "Whose behaviour: nccl, rccl, hccl or peal (default: that of the machine's GPUs)");
-  command->add_option(
-      "--bound", words->bound,
-      "Percent: one for every median, three for medians by size (below 1 MiB, to 16 MiB, above), or six, then the 90th percentiles "
-      "(default: 20,15,5,50,40,20)");
+  command->add_option("--bound", words->bound,
+                      "Percent for every median; or for medians by size, small first; or these and 90th percentiles (20,15,5,50,40,20)");
   command->add_flag("--keep-out", words->keeps_out,
                     "Fit without each machine in turn and predict it: what is to be expected of machines that are new");
   command->add_option("--fit", words->fit,

@@ -6,22 +6,24 @@ namespace peal::cli {
 
 namespace {
 
-/// The first group's devices. Groups of one node do not meet on NVLink switches or a mesh of links; groups that leave their nodes share NICs,
-/// which is not in the formula.
+/// The first group's devices. Groups of one node do not meet on NVLink switches or a mesh of links; groups that leave their nodes share
+/// NICs, which is not in the formula.
 Result<std::vector<int>> devices_of_library(const QuestionWords& words, const topology::Cluster& cluster) {
   const int ranks = words.ranks > 0 ? words.ranks : cluster.ranks();
   if (ranks > cluster.ranks())
-    return fail(ErrorCode::invalid_argument, "{} ranks, but the cluster has {} GPUs: type --ranks {} or more --nodes", ranks, cluster.ranks(),
-                cluster.ranks());
+    return fail(ErrorCode::invalid_argument, "{} ranks, but the cluster has {} GPUs: type --ranks {} or more --nodes", ranks,
+                cluster.ranks(), cluster.ranks());
   std::vector<int> devices = tuning::spread(cluster, ranks);
   if (words.groups <= 0) return devices;
   if (ranks % words.groups != 0)
-    return fail(ErrorCode::invalid_argument, "{} ranks cannot be split into groups of {}; give --groups a divisor of {}", ranks, words.groups, ranks);
+    return fail(ErrorCode::invalid_argument, "{} ranks cannot be split into groups of {}; give --groups a divisor of {}", ranks,
+                words.groups, ranks);
   devices.resize(static_cast<std::size_t>(words.groups));
   std::set<int> nodes;
   for (const int device : devices) nodes.insert(cluster.node_of(device));
   if (nodes.size() > 1 && words.groups < ranks)
-    return fail(ErrorCode::unsupported, "groups of {} leave their nodes and share NICs, which is not known of {}; leave --library out to simulate them",
+    return fail(ErrorCode::unsupported,
+                "groups of {} leave their nodes and share NICs, which is not known of {}; leave --library out to simulate them",
                 words.groups, words.library);
   return devices;
 }

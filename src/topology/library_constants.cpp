@@ -132,7 +132,8 @@ std::string to_yaml(const LibraryConstants& constants, std::string_view heading)
   text += "accuracy:\n";
   for (const LibraryAccuracy& a : constants.accuracy())
     text += fmt::format(
-        "  - {{between_nodes: {}, from: {:.0f}, to: {:.0f}, median: {:.3f}, ninth_decile: {:.3f}, kept_out: {:.3f}, cases: {}, most_nodes: {}}}\n",
+        "  - {{between_nodes: {}, from: {:.0f}, to: {:.0f}, median: {:.3f}, ninth_decile: {:.3f}, kept_out: {:.3f}, cases: {}, most_nodes: "
+        "{}}}\n",
         a.is_between_nodes, a.from, a.to, a.median, a.ninth_decile, a.kept_out, a.cases, a.most_nodes);
   return text;
 }

@@ -4,7 +4,7 @@ import json
 
 import harness
 
-COMMANDS = ("topo", "machines", "verify", "explain", "run", "bench", "sim", "tune", "doctor")
+COMMANDS = ("topo", "machines", "verify", "explain", "run", "bench", "sim", "validate", "tune", "doctor")
 FIXTURES = harness.ROOT / "tests" / "fixtures" / "msccl"
 
 
@@ -168,6 +168,35 @@ class Tool(harness.ToolCase):
     def test_forced_and_impossible_is_an_error(self):
         self.assert_refused(self.peal("explain", "all_reduce", "--bytes", 8, "-n", 2, "--algorithm", "hierarchical"), "hierarchical", "groups", code=2)
         self.assert_refused(self.peal("sim", "all_reduce", "-n", 2, "-b", "1M", "-e", "1M", "--protocol", "line"), "line", code=2)
+
+    def test_validate(self):
+        """Held against its own answers a prediction has no error; against 2.1 of it, 52 %."""
+        def table(time_of) -> list:
+            rows = [f'here,"dgx-a100:1 (2 GPUs)",all_reduce,{size},{time_of(size)}' for size in (1024, 2**20, 2**25)] + ["gone,dgx-z:1,all_reduce,8,1"]
+            (self.folder / "t.csv").write_text("case_id,machine,collective,bytes,time_us\n" + "\n".join(rows) + "\n")
+            return ["validate", "t.csv", "--library", "peal"]
+        first = self.peal(*table(lambda size: 1e9), "--json", "-")
+        self.assertEqual(first.code, 1, first)
+        times = {row["bytes"]: row["predicted_us"] for row in json.loads(first.out)["cases"][0]["rows"]}
+        done = self.assert_right(self.peal(*table(times.get), "--csv", "rows.csv"))
+        self.assertIn("Within the bounds (1 case could not be predicted)", done.out)
+        self.assertIn("gone (dgx-z:1, 1 row): no machine is called 'dgx-z'", done.out)
+        self.assertEqual(len((self.folder / "rows.csv").read_text().splitlines()), 5)
+        half = self.peal(*table(lambda size: 2.1 * times[size]), "--json", "-")
+        self.assertEqual(half.code, 1, half)
+        tree = json.loads(half.out)
+        self.assertEqual(tree["schema"], "peal.validate/1")
+        self.assertAlmostEqual(tree["all"]["median"], 1.1 / 2.1, 3)
+        self.assertEqual(len(tree["violations"]), 6, half)
+        self.assertIn("not_predicted", tree["cases"][1])
+        self.assert_right(self.peal(*table(lambda size: 2 * times[size]), "--bound", "51"))
+
+    def test_validate_links(self):
+        (self.folder / "links.csv").write_text("case_id,quantity,direction,link,value_low,value_high\na,bandwidth,uni,NVLink4 x18,300,310\n")
+        row = json.loads(self.assert_right(self.peal("validate", "links.csv", "--json", "-")).out)["rows"][0]
+        self.assertEqual(row["generation"], "nvlink-4")
+        self.assertGreater(row["error"], 0.05)
+        self.assertEqual(self.peal("validate", "links.csv", "--bound", "5").code, 1)
 
     def test_verify_json_of_a_right_plan(self):
         for words in ((FIXTURES / "fused_steps.xml",), ("--algorithm", "ring", "--collective", "all_reduce", "--ranks", 8)):

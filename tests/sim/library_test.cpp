@@ -82,6 +82,20 @@ TEST(Library, WhatCannotBeDoneIsSaid) {
   EXPECT_FALSE(tree->predict({Collective::all_gather, Bytes{1024}}));
 }
 
+TEST(Library, EveryAnswerSaysWhatItIsWorth) {
+  const auto worth = [](const Result<LibraryModel>& made) {
+    const LibraryCall call{Collective::all_reduce, Bytes{kGiB}};
+    return made->evidence(call, *made->predict(call));
+  };
+  const std::string node = worth(model("dgx-a100", 1));
+  EXPECT_NE(node.find(" %, from "), std::string::npos) << node;
+  EXPECT_NE(node.find("inside a node"), std::string::npos) << node;
+  EXPECT_EQ(node.find("none of more"), std::string::npos) << node;
+  EXPECT_NE(worth(model("dgx-a100", 8)).find("none of more than 2"), std::string::npos);
+  const std::string iwarp = worth(model("dgx-a100", 2, {.network = "iwarp"}));
+  EXPECT_NE(iwarp.find("nothing was measured for net.latency.iwarp"), std::string::npos) << iwarp;
+}
+
 TEST(Library, ConstantsOfAFileAreReadWithTheirLines) {
   topology::LibraryConstants constants;
   const char* good = "constants:\n  - {name: a.b, values: [1, 2.5], what: \"us\", source: \"here\"}\n";

@@ -117,7 +117,7 @@ TEST(Validate, WhatIsNotPredictedIsListedWithItsReason) {
   EXPECT_EQ(v.all.rows, 1);
   EXPECT_NE(v.cases[1].why_not.find("dgx-z9"), std::string::npos) << v.cases[1].why_not;
   const std::string text = validation_text(v, {});
-  EXPECT_NE(text.find("unknown (dgx-z9:1, 1 rows)"), std::string::npos) << text;
+  EXPECT_NE(text.find("unknown (dgx-z9:1, 1 row)"), std::string::npos) << text;
   EXPECT_NE(text.find("known: 1 of 2 rows, from line 3: degraded"), std::string::npos) << text;
   const std::string rows = validation_csv(v);
   EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 4) << "a line a row, predicted or not";

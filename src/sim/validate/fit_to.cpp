@@ -69,8 +69,8 @@ Result<std::vector<topology::LibraryAccuracy>> accuracy_of(const std::vector<Pub
     for (const PredictedCase* c : some) most_nodes = std::max(most_nodes, c->nodes);
     const ErrorsBySize errors = by_size(some);
     for (std::size_t r = 0; r < kSizeRanges; ++r)
-      all.push_back(
-          {is_between, kRangeEnds[r], kRangeEnds[r + 1], errors[r].median, errors[r].p90, v.kept_out_errors[r].median, errors[r].cases, most_nodes});
+      all.push_back({is_between, kRangeEnds[r], kRangeEnds[r + 1], errors[r].median, errors[r].p90, v.kept_out_errors[r].median,
+                     errors[r].cases, most_nodes});
   }
   return all;
 }

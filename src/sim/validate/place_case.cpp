@@ -3,14 +3,13 @@
 #include <topology/machine.hpp>
 
 #include "narrow_machine.hpp"
+#include "table_fields.hpp"
 
 namespace peal::sim {
 namespace {
 
 using topology::Cluster;
 using topology::Graph;
-
-constexpr int kMostRanks = 1'000'000;
 
 /// Devices of the ranks: `count` spread over the nodes, the same number on each as far as it goes, node after node.
 Result<std::vector<int>> spread_ranks(const Cluster& cluster, int count) {
@@ -22,6 +21,7 @@ Result<std::vector<int>> spread_ranks(const Cluster& cluster, int count) {
   places.erase(std::remove_if(places.begin(), places.end(), [](const auto& p) { return p.empty(); }), places.end());
   if (places.empty()) return fail(ErrorCode::unsupported, "the cluster has no GPU that a rank could sit on");
   if (count == 0) count = cluster.ranks();
+  if (count > kMostRanks) return fail(ErrorCode::unsupported, "{} ranks are more than the {} of a case", count, kMostRanks);
   if (count > cluster.ranks())
     return fail(ErrorCode::unsupported, "{} ranks are more than the {} GPUs of {} x {}", count, cluster.ranks(), cluster.copies(),
                 cluster.machine().title);

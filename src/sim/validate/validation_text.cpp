@@ -11,6 +11,12 @@ namespace {
 
 std::string percent(double share) { return fmt::format("{:.{}f}", 100 * share, share < 0.0995 ? 1 : 0); }
 
+/// "1 row", "2 rows"
+template <class Count>
+std::string counted(Count count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 /// Median and 90th percentile of one range, "4.1/12"; "-" where it has no rows.
 std::string pair_of(const Errors& e) { return e.rows == 0 ? std::string("-") : fmt::format("{}/{}", percent(e.median), percent(e.p90)); }
 
@@ -71,7 +77,7 @@ std::string apart_text(const Validation& v) {
   std::string apart;
   for (const PredictedCase& c : v.cases) {
     if (!c.why_not.empty()) {
-      missing += fmt::format("  {} ({}, {} rows): {}\n", c.published.label, c.published.machine, c.rows.size(), c.why_not);
+      missing += fmt::format("  {} ({}, {}): {}\n", c.published.label, c.published.machine, counted(c.rows.size(), "row"), c.why_not);
     }
     std::map<std::string, std::pair<int, int>> reasons;  // rows, first line
     for (const PredictedRow& row : c.rows) {
@@ -148,7 +154,7 @@ std::string summary_text(const Validation& v, const Bounds& bounds) {
   }
   const std::vector<std::string> above = violations(v, bounds);
   const auto missing = std::count_if(v.cases.begin(), v.cases.end(), [](const PredictedCase& c) { return !c.why_not.empty(); });
-  const std::string without = missing > 0 ? fmt::format(" ({} cases could not be predicted)", missing) : std::string();
+  const std::string without = missing > 0 ? fmt::format(" ({} could not be predicted)", counted(missing, "case")) : std::string();
   if (above.empty()) return text + fmt::format("\nWithin the bounds{}\n", without);
   return text + fmt::format("\nAbove the bounds{}: {}\n", without, fmt::join(above, "; "));
 }
