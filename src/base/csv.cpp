@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <base/csv.hpp>
+#include <base/text.hpp>
 
 namespace peal {
 namespace {
@@ -8,12 +9,6 @@ constexpr std::size_t kMostBytes = 64u << 20;
 constexpr std::size_t kMostRows = 1'000'000;
 constexpr std::size_t kMostColumns = 1'000;
 constexpr std::size_t kMostCell = 64u << 10;
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 /// Gives the rows of a text one by one.
 class Reader {
@@ -86,13 +81,13 @@ class Reader {
   int line_ = 1;
 };
 
-bool is_empty(const CsvRow& row) { return row.cells.size() == 1 && trimmed(row.cells[0]).empty(); }
+bool is_empty(const CsvRow& row) { return row.cells.size() == 1 && trim(row.cells[0]).empty(); }
 
 Status take_columns(const CsvRow& row, CsvTable& table) {
   const auto bad = [&](const std::string& why) { return fail(ErrorCode::invalid_argument, "{}:{}: {}", table.name, row.line, why); };
   table.line = row.line;
   for (const std::string& cell : row.cells) {
-    const std::string_view title = trimmed(cell);
+    const std::string_view title = trim(cell);
     if (table.column(title)) return bad(fmt::format("there are two columns '{}': rename or drop one", title.substr(0, 64)));
     table.columns.emplace_back(title);
   }

@@ -78,12 +78,12 @@ Status refuse_details(const SimWords& words) {
   return fail(ErrorCode::invalid_argument,
               "--library {} has a formula for the time and no schedule to look into; leave out --utilisation, --critical-path, --trace and "
               "--svg, or leave out --library",
-              words.question.library);
+              words.question.whose);
 }
 
 Result<int> predict_table(const SimWords& words, const std::vector<Bytes>& sizes) {
   PEAL_TRY(refuse_details(words));
-  PEAL_TRY(refuse_faults(words, words.question.library));
+  PEAL_TRY(refuse_faults(words, words.question.whose));
   PEAL_ASSIGN(LibraryScene scene, library_scene_of(words.question));
   PEAL_TRY(say(words, sim::header_text(scene.table)));
   std::vector<sim::Row> rows;
@@ -102,7 +102,7 @@ Result<int> simulate_table(const SimWords& words) {
   for (const std::string& path : {words.json, words.trace, words.svg}) PEAL_TRY(can_write(path));
   if (!words.compare.empty()) return compare(words);
   PEAL_ASSIGN(const std::vector<Bytes> sizes, sizes_of(words));
-  if (words.question.library != "peal") return predict_table(words, sizes);
+  if (words.question.whose != "peal") return predict_table(words, sizes);
   PEAL_ASSIGN(const sim::Scene scene, scene_of(words.question));
   PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));
   PEAL_ASSIGN(sim::InterpretOptions options, interpret_options(words.faults, scene));
@@ -133,16 +133,6 @@ Result<int> simulate_table(const SimWords& words) {
 
 }  // namespace
 
-std::string timeline_of(const QuestionWords& words, const sim::Scene& scene, const sim::Study& study) {
-  const sim::Row& row = study.row;
-  const std::string lines[] = {fmt::format("{} ranks{}, {} ({}), {:.2f} us, simulated", scene.environment.ranks,
-                                           scene.groups() > 1 ? fmt::format(" in each of {} groups", scene.groups()) : "",
-                                           scene.resources->cluster().machine().title, sim::table_of(scene, {}).wires,
-                                           study.outcome.time.microseconds())};
-  return sim::timeline_svg(fmt::format("{} of {}: {}, {}", words.collective, to_text(Bytes{row.bytes}), row.algorithm, row.protocol), lines,
-                           study.outcome.trace.events(), static_cast<int>(study.outcome.rank_done.size()));
-}
-
 void add_sim(CLI::App& app, Action& action) {
   auto words = std::make_shared<SimWords>();
   CLI::App* command = app.add_subcommand("sim",
@@ -152,7 +142,7 @@ void add_sim(CLI::App& app, Action& action) {
                                          "         peal sim all_reduce --machine dgx-a100 --compare library=nccl,peal --svg busbw.svg");
   add_question_options(*command, words->question);
   command
-      ->add_option("--library", words->question.library,
+      ->add_option("--library", words->question.whose,
                    "Whose behaviour: peal (its schedules, simulated), nccl, rccl or hccl (formulas, with their error)")
       ->capture_default_str();
   command->add_option("-b", words->first, "Smallest size (8, 64K, 1M)")->capture_default_str();

@@ -14,7 +14,7 @@ namespace peal::cli {
 namespace {
 
 struct ValidateWords {
-  std::string table, clusters, library, bound, json, csv, fit;
+  std::string table, clusters, whose, bound, json, csv, fit;
   bool keeps_out = false;
 };
 
@@ -69,8 +69,8 @@ Result<int> validate_cases(const ValidateWords& words, std::vector<sim::Publishe
   }
   sim::ValidateOptions options;
   options.clusters = words.clusters;
-  if (!words.library.empty()) {
-    PEAL_ASSIGN(options.library, sim::parse_library(words.library));
+  if (!words.whose.empty()) {
+    PEAL_ASSIGN(options.whose, sim::parse_library(words.whose));
   }
   if (::isatty(STDERR_FILENO) != 0) options.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
   PEAL_TRY(check_clusters(words.clusters, cases));
@@ -112,7 +112,7 @@ void add_validate(CLI::App& app, Action& action) {
   command->add_option("table", words->table, "CSV: case_id, machine, collective, bytes, time_us, ... (docs/guide/validate.md)")->required();
   command->add_option("--clusters", words->clusters,
                       "Folder: <case_id>.yaml describes a case's cluster where the machine column is not enough");
-  command->add_option("--library", words->library, "Whose behaviour: nccl, rccl, hccl or peal (default: that of the machine's GPUs)");
+  command->add_option("--library", words->whose, "Whose behaviour: nccl, rccl, hccl or peal (default: that of the machine's GPUs)");
   command->add_option("--bound", words->bound,
                       "Percent for every median; or for medians by size, small first; or these and 90th percentiles (20,15,5,50,40,20)");
   command->add_flag("--keep-out", words->keeps_out,

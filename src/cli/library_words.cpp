@@ -24,7 +24,7 @@ Result<std::vector<int>> devices_of_library(const QuestionWords& words, const to
   if (nodes.size() > 1 && words.groups < ranks)
     return fail(ErrorCode::unsupported,
                 "groups of {} leave their nodes and share NICs, which is not known of {}; leave --library out to simulate them",
-                words.groups, words.library);
+                words.groups, words.whose);
   return devices;
 }
 
@@ -32,7 +32,7 @@ Result<std::vector<int>> devices_of_library(const QuestionWords& words, const to
 
 Result<LibraryScene> library_scene_of(const QuestionWords& words) {
   sim::LibraryOptions options;
-  PEAL_ASSIGN(options.library, sim::parse_library(words.library));
+  PEAL_ASSIGN(options.whose, sim::parse_library(words.whose));
   if (!words.algorithm.empty()) options.algorithm = words.algorithm;
   if (!words.protocol.empty()) options.protocol = words.protocol;
   if (words.transport == "tcp") options.network = "tcp";
@@ -50,7 +50,7 @@ Result<LibraryScene> library_scene_of(const QuestionWords& words) {
   table.groups = words.groups > 0 ? (words.ranks > 0 ? words.ranks : cluster.ranks()) / words.groups : 1;
   table.nodes = static_cast<int>(nodes.size());
   table.machine = cluster.machine().title;
-  table.wires = words.library;
+  table.wires = words.whose;
   return LibraryScene{std::move(model), std::move(table), call};
 }
 

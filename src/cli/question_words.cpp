@@ -4,6 +4,7 @@
 #include <comm/host_environment.hpp>
 #include <discovery/discover.hpp>
 #include <schedule/registry.hpp>
+#include <sim/pictures.hpp>
 #include <topology/degrade.hpp>
 
 namespace peal::cli {
@@ -53,6 +54,16 @@ Result<sim::Scene> scene_of(const QuestionWords& words) {
   for (sim::Group& group : scene.further)
     PEAL_TRY(tuning::add_measurements(group.environment, [] { return discovery::host_fingerprint(); }));
   return scene;
+}
+
+std::string timeline_of(const QuestionWords& words, const sim::Scene& scene, const sim::Study& study) {
+  const sim::Row& row = study.row;
+  const std::string lines[] = {fmt::format("{} ranks{}, {} ({}), {:.2f} us, simulated", scene.environment.ranks,
+                                           scene.groups() > 1 ? fmt::format(" in each of {} groups", scene.groups()) : "",
+                                           scene.resources->cluster().machine().title, sim::table_of(scene, {}).wires,
+                                           study.outcome.time.microseconds())};
+  return sim::timeline_svg(fmt::format("{} of {}: {}, {}", words.collective, to_text(Bytes{row.bytes}), row.algorithm, row.protocol), lines,
+                           study.outcome.trace.events(), static_cast<int>(study.outcome.rank_done.size()));
 }
 
 Result<tuning::Question> question_of(const QuestionWords& words, int ranks) {

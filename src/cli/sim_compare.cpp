@@ -59,7 +59,7 @@ constexpr Aspect kAspects[] = {
     {"nodes", [](QuestionWords& words, const std::string& value) { return set_number(words.cluster.nodes, "nodes", value); }},
     {"ranks", [](QuestionWords& words, const std::string& value) { return set_number(words.ranks, "ranks", value); }},
     {"groups", [](QuestionWords& words, const std::string& value) { return set_number(words.groups, "groups", value); }},
-    {"library", set_word<&QuestionWords::library>},
+    {"library", set_word<&QuestionWords::whose>},
     {"collective", set_word<&QuestionWords::collective>},
     {"algorithm", set_word<&QuestionWords::algorithm>},
     {"protocol", set_word<&QuestionWords::protocol>},
@@ -107,7 +107,7 @@ Result<std::vector<Variant>> multiply(const std::vector<Variant>& variants, cons
 }
 
 Status predict_variant(const SimWords& words, const std::vector<Bytes>& sizes, Variant& variant) {
-  PEAL_TRY(refuse_faults(words, variant.question.library));
+  PEAL_TRY(refuse_faults(words, variant.question.whose));
   PEAL_ASSIGN(LibraryScene scene, library_scene_of(variant.question));
   variant.table = scene.table;
   for (const Bytes& size : sizes) {
@@ -120,7 +120,7 @@ Status predict_variant(const SimWords& words, const std::vector<Bytes>& sizes, V
 }
 
 Status simulate_variant(const SimWords& words, const std::vector<Bytes>& sizes, Variant& variant) {
-  if (variant.question.library != "peal") return predict_variant(words, sizes, variant);
+  if (variant.question.whose != "peal") return predict_variant(words, sizes, variant);
   PEAL_ASSIGN(const sim::Scene scene, scene_of(variant.question));
   PEAL_ASSIGN(tuning::Question question, question_of(variant.question, scene.environment.ranks));
   PEAL_ASSIGN(const sim::InterpretOptions options, interpret_options(words.faults, scene));

@@ -62,6 +62,15 @@ Result<Scene> make_scene(topology::Cluster cluster, int ranks, tuning::Environme
   return scene;
 }
 
+Result<Scene> make_scene(topology::Cluster cluster, std::vector<int> device_of_rank, tuning::EnvironmentOptions options) {
+  Scene scene;
+  scene.options = std::move(options);
+  scene.device_of_rank = std::move(device_of_rank);
+  scene.resources = std::make_unique<topology::Resources>(std::move(cluster));
+  PEAL_ASSIGN(scene.environment, tuning::environment_of(*scene.resources, scene.device_of_rank, scene.options));
+  return scene;
+}
+
 Result<std::vector<Group>> regroup(const Scene& scene, int group_ranks, int stride) {
   std::vector<int> devices;
   for (std::size_t g = 0; g < scene.groups(); ++g) devices.insert(devices.end(), scene.devices_of(g).begin(), scene.devices_of(g).end());

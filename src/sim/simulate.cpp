@@ -8,10 +8,6 @@ namespace peal::sim {
 
 namespace {
 
-bool works_in_place(Collective c) {
-  return c != Collective::all_to_all && c != Collective::all_to_all_v && c != Collective::send_recv && c != Collective::barrier;
-}
-
 /// Elements as nccl-tests prints them: of one rank's block where the collective has blocks.
 std::uint64_t count_of(const tuning::Call& call, int ranks) {
   const tuning::Elements e = tuning::elements_of(call, ranks);
@@ -118,8 +114,8 @@ void spread_slowness(std::span<const Job> jobs, Perturbation& perturbation) {
       perturbation.slow_ranks.emplace_back(r, it->second);
 }
 
-/// The value below which a share of sorted values lies (nearest rank).
-double percentile(const std::vector<double>& sorted, double share) {
+/// The value below which a share of sorted values lies, one of them.
+double nearest_rank(const std::vector<double>& sorted, double share) {
   const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
   return sorted[std::max<std::size_t>(rank, 1) - 1];
 }
@@ -128,8 +124,8 @@ Timing timing_of(const tuning::Call& call, int ranks, std::vector<double> us) {
   std::sort(us.begin(), us.end());
   Timing t;
   for (double time : us) t.time_us += time / static_cast<double>(us.size());
-  t.p50_us = percentile(us, 0.5);
-  if (us.size() > 1) t.spread = Spread{static_cast<int>(us.size()), us.front(), percentile(us, 0.9), percentile(us, 0.99), us.back()};
+  t.p50_us = nearest_rank(us, 0.5);
+  if (us.size() > 1) t.spread = Spread{static_cast<int>(us.size()), us.front(), nearest_rank(us, 0.9), nearest_rank(us, 0.99), us.back()};
   t.algbw = t.time_us > 0 ? static_cast<double>(tuning::size_of_call(call, ranks).value) / (t.time_us * 1e3) : 0;
   t.busbw = t.algbw * tuning::bus_factor(call.collective, ranks);
   return t;
@@ -200,6 +196,10 @@ Row row_of(const Scene& scene, const tuning::Question& question, const Prepared&
 
 }  // namespace
 
+bool works_in_place(Collective c) noexcept {
+  return c != Collective::all_to_all && c != Collective::all_to_all_v && c != Collective::send_recv && c != Collective::barrier;
+}
+
 Result<std::vector<GroupChoice>> choose(const Scene& scene, const tuning::Question& question) { return choose(views_of(scene), question); }
 
 Result<Study> study(const Scene& scene, const tuning::Question& question, const InterpretOptions& options, int runs,
@@ -222,6 +222,15 @@ Result<Study> study(const Scene& scene, const tuning::Question& question, const 
     study.row.in_place = timing_of(question.call, scene.environment.ranks, std::move(in.us));
   }
   return study;
+}
+
+Result<Row> simulate_call(const Scene& scene, const tuning::Question& question) {
+  const std::vector<GroupView> groups = views_of(scene);
+  PEAL_ASSIGN(const Prepared ready, prepare(groups, scene.options.wires, question));
+  PEAL_ASSIGN(Runs done, run(scene, ready.jobs, groups.size(), {}, 1));
+  Row row = row_of(scene, question, ready, {}, done.first);
+  (question.call.is_in_place ? row.in_place : row.out_of_place) = timing_of(question.call, scene.environment.ranks, std::move(done.us));
+  return row;
 }
 
 Result<Row> simulate(const Scene& scene, const tuning::Question& question, Trace* trace) {

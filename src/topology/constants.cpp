@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <filesystem>
 #include <set>
 #include <topology/constants.hpp>
 #include <topology/machine.hpp>
@@ -9,7 +8,6 @@
 namespace peal::topology {
 namespace {
 
-namespace fs = std::filesystem;
 constexpr double kMostNanoseconds = 1e12;
 constexpr double kMostGBps = 1e6;
 
@@ -114,20 +112,10 @@ Result<Table> read_table(std::string_view text, const std::string& name) {
 }
 
 Result<Table> read_all() {
-  const fs::path folder = fs::path(data_directory()) / "constants";
-  std::error_code error;
-  std::vector<std::string> files;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    if (it->path().extension() == ".yaml") files.push_back(it->path().string());
-  if (error || files.empty()) {
-    return fail(ErrorCode::invalid_argument, "no constants in {}: set PEAL_DATA_DIR to the folder that holds machines/ and constants/",
-                folder.string());
-  }
-  std::sort(files.begin(), files.end());
+  PEAL_ASSIGN(const std::vector<DataFile> files, read_data_folder("constants"));
   Table all;
-  for (const std::string& file : files) {
-    PEAL_ASSIGN(const std::string text, read_small_file(file));
-    PEAL_ASSIGN(Table table, read_table(text, file));
+  for (const DataFile& file : files) {
+    PEAL_ASSIGN(Table table, read_table(file.text, file.path));
     all.sets.insert(all.sets.end(), table.sets.begin(), table.sets.end());
     if (table.host) all.host = std::move(table.host);
   }

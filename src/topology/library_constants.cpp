@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <filesystem>
 #include <topology/library_constants.hpp>
 #include <topology/machine.hpp>
 
@@ -8,7 +7,6 @@
 namespace peal::topology {
 namespace {
 
-namespace fs = std::filesystem;
 constexpr double kMost = 1e9;
 
 Result<std::vector<double>> read_values(const YamlNode& list, const std::string& where) {
@@ -63,20 +61,9 @@ Result<LibraryAccuracy> read_accuracy(YamlFields& fields) {
 }
 
 Result<LibraryConstants> read_all() {
-  const fs::path folder = fs::path(data_directory()) / "constants" / "libraries";
-  std::error_code error;
-  std::vector<std::string> files;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    if (it->path().extension() == ".yaml") files.push_back(it->path().string());
-  if (error || files.empty())
-    return fail(ErrorCode::invalid_argument, "no constants of libraries in {}: set PEAL_DATA_DIR to the folder that holds constants/",
-                folder.string());
-  std::sort(files.begin(), files.end());
+  PEAL_ASSIGN(const std::vector<DataFile> files, read_data_folder("constants/libraries"));
   LibraryConstants all;
-  for (const std::string& file : files) {
-    PEAL_ASSIGN(const std::string text, read_small_file(file));
-    PEAL_TRY(all.add_text(text, file));
-  }
+  for (const DataFile& file : files) PEAL_TRY(all.add_text(file.text, file.path));
   return all;
 }
 

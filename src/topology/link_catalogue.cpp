@@ -12,7 +12,6 @@
 namespace peal::topology {
 namespace {
 
-namespace fs = std::filesystem;
 constexpr std::size_t kMostRecords = 10'000;
 constexpr int kMostLanes = 4096;
 /// Tools print speeds with few digits.
@@ -296,21 +295,11 @@ Status append(LinkCatalogue& all, LinkCatalogue&& more, const std::string& name)
 }
 
 Result<LinkCatalogue> read_all() {
-  const fs::path folder = fs::path(data_directory()) / "links";
-  std::error_code error;
-  std::vector<std::string> files;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    if (it->path().extension() == ".yaml") files.push_back(it->path().string());
-  if (error || files.empty()) {
-    return fail(ErrorCode::invalid_argument, "no links in {}: set PEAL_DATA_DIR to the folder that holds machines/, constants/ and links/",
-                folder.string());
-  }
-  std::sort(files.begin(), files.end());
+  PEAL_ASSIGN(const std::vector<DataFile> files, read_data_folder("links"));
   LinkCatalogue all;
-  for (const std::string& file : files) {
-    PEAL_ASSIGN(const std::string text, read_small_file(file));
-    PEAL_ASSIGN(LinkCatalogue read, read_links_text(text, file));
-    PEAL_TRY(append(all, std::move(read), file));
+  for (const DataFile& file : files) {
+    PEAL_ASSIGN(LinkCatalogue read, read_links_text(file.text, file.path));
+    PEAL_TRY(append(all, std::move(read), file.path));
   }
   return all;
 }

@@ -1,6 +1,5 @@
 // data/links/layers/*.yaml: the form is described in topology/link_layers.hpp.
 #include <algorithm>
-#include <filesystem>
 #include <topology/link_layers.hpp>
 #include <topology/machine.hpp>
 
@@ -9,7 +8,6 @@
 namespace peal::topology {
 namespace {
 
-namespace fs = std::filesystem;
 constexpr std::size_t kMostRecords = 1000;
 
 template <class Record>
@@ -137,19 +135,10 @@ Result<SharingFigures> read_sharing(const YamlNode& node, const std::string& fil
 }
 
 Result<LayerCatalogue> read_all() {
-  const fs::path folder = fs::path(data_directory()) / "links" / "layers";
-  std::error_code error;
-  std::vector<std::string> files;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    if (it->path().extension() == ".yaml") files.push_back(it->path().string());
-  if (error || files.empty())
-    return fail(ErrorCode::invalid_argument, "no layers in {}: set PEAL_DATA_DIR to the folder that holds machines/, constants/ and links/",
-                folder.string());
-  std::sort(files.begin(), files.end());
+  PEAL_ASSIGN(const std::vector<DataFile> files, read_data_folder("links/layers"));
   LayerCatalogue all;
-  for (const std::string& file : files) {
-    PEAL_ASSIGN(const std::string text, read_small_file(file));
-    PEAL_ASSIGN(LayerCatalogue read, read_layers_text(text, file));
+  for (const DataFile& file : files) {
+    PEAL_ASSIGN(LayerCatalogue read, read_layers_text(file.text, file.path));
     std::move(read.layers.begin(), read.layers.end(), std::back_inserter(all.layers));
     if (read.sharing) all.sharing = std::move(read.sharing);
   }

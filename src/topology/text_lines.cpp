@@ -69,33 +69,9 @@ Status check_text_size(std::string_view text, const std::string& name) {
               text.size());
 }
 
-std::string_view trim(std::string_view text) noexcept {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 std::string_view without_comment_mark(std::string_view text) noexcept {
   const auto first = text.find_first_not_of(" \t#/>|;*");
   return first == std::string_view::npos ? std::string_view() : text.substr(first);
-}
-
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
-
-std::vector<std::string_view> words_of(std::string_view text, std::size_t most) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  std::vector<std::string_view> words;
-  for (auto begin = text.find_first_not_of(kBlanks); begin != std::string_view::npos && words.size() < most;) {
-    const auto end = std::min(text.find_first_of(kBlanks, begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
-    begin = text.find_first_not_of(kBlanks, end);
-  }
-  return words;
 }
 
 std::optional<int> whole_number(std::string_view text, int most) noexcept {

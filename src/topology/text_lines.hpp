@@ -2,6 +2,7 @@
 #pragma once
 
 #include <base/result.hpp>
+#include <base/text.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -39,12 +40,8 @@ class LineReader {
 /// Refuses more than 64 MiB.
 Status check_text_size(std::string_view text, const std::string& name);
 
-std::string_view trim(std::string_view text) noexcept;
 /// Without blanks and the marks of a comment, a quotation or a table in front ("# ", "// ", "> ", "| ").
 std::string_view without_comment_mark(std::string_view text) noexcept;
-std::string lower_case(std::string_view text);
-/// Pieces between blanks, tabs and ends of lines, at most so many; they point into `text`.
-std::vector<std::string_view> words_of(std::string_view text, std::size_t most = std::string_view::npos);
 /// Decimal digits only, at most `most`.
 std::optional<int> whole_number(std::string_view text, int most) noexcept;
 /// At most `most` bytes of a name that comes from a file.

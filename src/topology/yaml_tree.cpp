@@ -3,12 +3,15 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <base/names.hpp>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <topology/machine.hpp>
 
 namespace peal::topology {
 namespace {
@@ -139,6 +142,23 @@ Result<std::string> read_small_file(const std::string& path, std::size_t most_mi
   if (file.bad() || (text.empty() && !file.eof())) return fail(ErrorCode::system, "{}: cannot be read; is it a regular file?", path);
   if (text.size() > most) return corrupt(path, 1, fmt::format("the file is larger than {} MiB: split it", most_mib));
   return text;
+}
+
+Result<std::vector<DataFile>> read_data_folder(std::string_view folder) {
+  namespace fs = std::filesystem;
+  const fs::path path = fs::path(data_directory()) / folder;
+  std::error_code error;
+  std::vector<DataFile> files;
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error))
+    if (it->path().extension() == ".yaml") files.push_back({it->path().string(), {}});
+  if (error || files.empty())
+    return fail(ErrorCode::invalid_argument,
+                "no YAML files in {}: set PEAL_DATA_DIR to the folder that holds machines/, constants/ and links/", path.string());
+  std::sort(files.begin(), files.end(), [](const DataFile& a, const DataFile& b) { return a.path < b.path; });
+  for (DataFile& file : files) {
+    PEAL_ASSIGN(file.text, read_small_file(file.path));
+  }
+  return files;
 }
 
 Result<YamlFields> YamlFields::of(const YamlNode& node, const std::string& file, std::string_view what) {

@@ -33,6 +33,13 @@ Result<YamlNode> parse_yaml(std::string_view text, const std::string& name);
 /// Reads a file of at most `most_mib` MiB.
 Result<std::string> read_small_file(const std::string& path, std::size_t most_mib = 4);
 
+/// The YAML files of a folder of data/ ("constants/libraries"), by their names; not of the folders in it. Fails where there is none.
+struct DataFile {
+  std::string path;
+  std::string text;
+};
+Result<std::vector<DataFile>> read_data_folder(std::string_view folder);
+
 /// Typed reading of one mapping. `finish` refuses keys that nobody asked for, with the nearest match.
 class YamlFields {
  public:

@@ -14,7 +14,7 @@ Result<LibraryModel> model(const char* machine, int nodes, LibraryOptions option
   const int each = cluster.ranks() / nodes;
   for (int r = 0; r < cluster.ranks(); ++r)
     if (per_node == 0 || r % each < per_node) devices.push_back(cluster.device_of_rank(r));
-  options.library = library_of(cluster, devices[0]);
+  options.whose = library_of(cluster, devices[0]);
   return LibraryModel::make(cluster, std::move(devices), std::move(options));
 }
 

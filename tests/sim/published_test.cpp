@@ -165,9 +165,9 @@ TEST(CaseWords, RanksAreSpreadOverTheNodes) {
   ASSERT_EQ(placed->device_of_rank.size(), 4u);
   EXPECT_EQ(placed->cluster.id_of(placed->device_of_rank[1]), "n0/gpu1");
   EXPECT_EQ(placed->cluster.id_of(placed->device_of_rank[2]), "n1/gpu0");
-  EXPECT_EQ(placed->words.options.library, Library::nccl);
-  EXPECT_EQ(place_case(machine("mi300x-8:1"), {})->words.options.library, Library::rccl);
-  EXPECT_EQ(place_case(machine("atlas-800-a2:1"), {})->words.options.library, Library::hccl);
+  EXPECT_EQ(placed->words.options.whose, Library::nccl);
+  EXPECT_EQ(place_case(machine("mi300x-8:1"), {})->words.options.whose, Library::rccl);
+  EXPECT_EQ(place_case(machine("atlas-800-a2:1"), {})->words.options.whose, Library::hccl);
   for (const PublishedCase& c : {machine("dgx-h100:2", 17), machine("dgx-h100:2 (1 GPU a node)", 16), machine("dgx-h199:2"),
                                  machine("dgx-h100:1 (1 GPU)"), machine("dgx-h100:2 (99 NICs)"), machine("dgx-h100:2 (SHARP)")})
     EXPECT_FALSE(place_case(c, {})) << c.machine;

@@ -41,7 +41,7 @@ std::vector<PublishedCase> table(const std::vector<double>& times) {
 
 Validation validated(std::vector<PublishedCase> cases) {
   ValidateOptions options;
-  options.library = Library::peal;
+  options.whose = Library::peal;
   auto v = validate("t.csv", std::move(cases), options);
   EXPECT_TRUE(v) << v.error().message;
   return *std::move(v);
@@ -144,7 +144,7 @@ TEST(Validate, AFileDescribesTheClusterWhereTheMachineColumnIsNotEnough) {
       "t.csv");
   ASSERT_TRUE(cases) << cases.error().message;
   ValidateOptions options;
-  options.library = Library::peal;
+  options.whose = Library::peal;
   options.clusters = folder.string();
   const auto v = validate("t.csv", *std::move(cases), options);
   std::filesystem::remove_all(folder);

@@ -190,7 +190,7 @@ class Look {
   }
 
   Status count_channels(const topology::LibraryConstants& constants) {
-    const std::string name = shape_.wire == NodeWire::pcie ? "pcie" : shape_.gpu == "ascend" ? "cdna" : shape_.gpu;
+    const std::string name = shape_.wire == NodeWire::pcie ? "pcie" : shape_.gpu;
     PEAL_ASSIGN(const int known, constants.find("plan.channels." + name));
     shape_.channels = static_cast<int>(constants.value(known));
     if (shape_.nodes > 1 && shape_.wire != NodeWire::pcie) shape_.channels = std::max(2, std::min(shape_.channels, 2 * shape_.nics));

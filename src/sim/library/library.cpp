@@ -42,22 +42,15 @@ struct LibraryModel::State {
 
 namespace {
 
-Result<Scene> scene_of(const topology::Cluster& cluster, std::vector<int> device_of_rank) {
-  Scene scene;
-  scene.device_of_rank = std::move(device_of_rank);
-  scene.resources = std::make_unique<topology::Resources>(topology::Cluster(cluster));
-  PEAL_ASSIGN(scene.environment, tuning::environment_of(*scene.resources, scene.device_of_rank, scene.options));
-  return scene;
-}
-
 Result<LibraryAnswer> simulated(const Scene& scene, const LibraryCall& call) {
   tuning::Question question;
   question.call.collective = call.collective;
   question.call.bytes = call.bytes;
   question.call.type = call.type;
   question.call.root = call.root;
-  PEAL_ASSIGN(const Row row, simulate(scene, question));
-  const std::optional<Timing>& timing = call.is_in_place && row.in_place ? row.in_place : row.out_of_place;
+  question.call.is_in_place = call.is_in_place && works_in_place(call.collective);
+  PEAL_ASSIGN(const Row row, simulate_call(scene, question));
+  const std::optional<Timing>& timing = question.call.is_in_place ? row.in_place : row.out_of_place;
   LibraryAnswer answer{Nanoseconds{timing->time_us * 1e3}, row.algorithm, std::string(row.protocol), 1, {}};
   for (const tuning::Level& level : scene.environment.level)
     if (level.is_used) answer.constants.push_back(fmt::format("{}/{}", level.scope, row.protocol));
@@ -74,8 +67,8 @@ LibraryModel::~LibraryModel() = default;
 Result<LibraryModel> LibraryModel::make(const topology::Cluster& cluster, std::vector<int> device_of_rank, LibraryOptions options,
                                         topology::LibraryConstants constants) {
   auto state = std::make_unique<State>();
-  if (options.library == Library::peal) {
-    PEAL_ASSIGN(state->scene, scene_of(cluster, std::move(device_of_rank)));
+  if (options.whose == Library::peal) {
+    PEAL_ASSIGN(state->scene, make_scene(topology::Cluster(cluster), std::move(device_of_rank)));
     state->ranks = state->scene->environment.ranks;
     state->nodes = state->scene->environment.nodes;
     return LibraryModel(std::move(state));

@@ -1,7 +1,7 @@
 #include "nccl_plan.hpp"
 
 #include <algorithm>
-#include <array>
+#include <base/text.hpp>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -20,15 +20,9 @@ bool is_rooted(Collective c) { return c == Collective::broadcast || c == Collect
 bool is_nvls(NcclAlgorithm a) { return a == NcclAlgorithm::nvls || a == NcclAlgorithm::nvls_tree; }
 bool is_planned(Collective c) { return c == Collective::all_reduce || is_gather(c) || is_rooted(c); }
 
-/// Generations whose figures stand for those that NCCL's tables do not have.
-std::string_view table_of(const std::string& gpu) { return gpu == "cdna" || gpu == "ascend" ? "hopper" : std::string_view(gpu); }
-
 int log2_of(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
 
-bool is_same_word(std::string_view a, std::string_view b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
+bool is_same_word(std::string_view a, std::string_view b) { return lower_case(a) == lower_case(b); }
 
 }  // namespace
 
@@ -36,6 +30,8 @@ std::string_view name_of(NcclAlgorithm algorithm) noexcept {
   constexpr std::string_view kNames[] = {"Ring", "Tree", "NVLS", "NVLSTree", "Direct"};
   return kNames[index(algorithm)];
 }
+
+std::string_view nccl_table_of(std::string_view gpu) noexcept { return gpu == "cdna" || gpu == "ascend" ? "hopper" : gpu; }
 
 RingSteps ring_steps(Collective collective, const JobShape& shape) {
   if (collective == Collective::all_reduce) return {2 * (shape.ranks - 1), 2 * (shape.nodes - 1)};
@@ -76,7 +72,7 @@ Status NcclPlan::read(const topology::LibraryConstants& constants) {
     return {};
   };
   const std::string wire(shape_.wire == NodeWire::pcie ? "pcie" : "nvlink");
-  const std::string gpu(table_of(shape_.gpu));
+  const std::string gpu(nccl_table_of(shape_.gpu));
   PEAL_TRY(three("plan.base.Ring", base_[0]));
   PEAL_TRY(three("plan.base.Tree", base_[1]));
   PEAL_TRY(three("plan.hop." + wire + ".Ring", hop_[0]));

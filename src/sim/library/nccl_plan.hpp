@@ -2,6 +2,9 @@
 // data/constants/libraries/nccl.yaml). Private to this room.
 #pragma once
 
+#include <array>
+#include <vector>
+
 #include "job_shape.hpp"
 
 namespace peal::sim {
@@ -9,6 +12,9 @@ namespace peal::sim {
 enum class NcclAlgorithm : std::uint8_t { ring, tree, nvls, nvls_tree, direct };
 std::string_view name_of(NcclAlgorithm algorithm) noexcept;  ///< "Ring", "NVLSTree"; "Direct" where ranks just send to each other
 inline constexpr std::string_view kNcclProtocols[] = {"LL", "LL128", "Simple"};
+
+/// Generation whose figures NCCL's tables have for `gpu`; AMD's and Huawei's stand in the row of Hopper.
+std::string_view nccl_table_of(std::string_view gpu) noexcept;
 
 struct NcclChoice {
   NcclAlgorithm algorithm = NcclAlgorithm::ring;

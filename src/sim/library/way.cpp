@@ -77,7 +77,7 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
     PEAL_TRY(find("hop.NVLS", maker.hop_nvls_));
     PEAL_TRY(find("share.NVLS." + shape.gpu, maker.nvls_share_));
   }
-  PEAL_ASSIGN(const int cap, constants.find("plan.LL." + std::string(shape.gpu == "cdna" || shape.gpu == "ascend" ? "hopper" : shape.gpu)));
+  PEAL_ASSIGN(const int cap, constants.find(fmt::format("plan.LL.{}", nccl_table_of(shape.gpu))));
   maker.line_cap_ = constants.all()[at(cap)].values[at(std::min(shape.nodes, 3) - 1)];
   PEAL_ASSIGN(const int chunk, constants.find("plan.chunk"));
   maker.chunk_bytes_ = constants.value(chunk);

@@ -11,14 +11,12 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
-bool begins_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
-
 /// "NVLS off", "no NVLS", "NVLS (as labelled)": whether a feature was on, or nothing where the phrase is not about it.
 std::optional<bool> is_on(std::string_view phrase, std::string_view feature) {
   for (const std::string_view no : {"no ", "without ", "not on "})
-    if (begins_with(phrase, no) && phrase.substr(no.size()) == feature) return false;
-  if (begins_with(phrase, "with ")) phrase.remove_prefix(5);
-  if (!begins_with(phrase, feature)) return std::nullopt;
+    if (phrase.starts_with(no) && phrase.substr(no.size()) == feature) return false;
+  if (phrase.starts_with("with ")) phrase.remove_prefix(5);
+  if (!phrase.starts_with(feature)) return std::nullopt;
   const std::string_view rest = phrase.substr(feature.size());
   if (!rest.empty() && rest[0] != ' ') return std::nullopt;
   return rest.find(" off") == std::string_view::npos && rest.find("disabled") == std::string_view::npos;
@@ -54,12 +52,12 @@ bool take_processes(std::string_view phrase, CaseWords& words) {
   for (const std::string_view own :
        {"1 gpu per process", "one gpu per process", "1 gpu a process", "process per gpu", "process-per-gpu", "one process per gpu",
         "1 process per gpu", "a process each", "multi-process", "mpi", "mpirun", "-g 1"}) {
-    if (phrase != own && !begins_with(phrase, fmt::format("{} ", own))) continue;
+    if (phrase != own && !phrase.starts_with(fmt::format("{} ", own))) continue;
     words.options.one_process = false;
     return true;
   }
   for (const std::string_view all : {"one process", "1 process", "single process", "single-process", "-g"}) {
-    if (phrase != all && !begins_with(phrase, fmt::format("{} ", all))) continue;
+    if (phrase != all && !phrase.starts_with(fmt::format("{} ", all))) continue;
     words.options.one_process = true;
     return true;
   }
@@ -96,14 +94,14 @@ bool is_neutral(std::string_view phrase) {
 
 /// "2 GPUs", "1 GPU a node", "4 of 8 GPUs", "16 GPUs in total".
 bool take_gpus(std::string_view phrase, CaseWords& words) {
-  std::vector<std::string> pieces = words_of(phrase);
+  std::vector<std::string_view> pieces = words_of(phrase);
   if (pieces.empty()) return false;
-  if (pieces[0].size() > 1 && pieces[0].back() == 'x') pieces[0].pop_back();
+  if (pieces[0].size() > 1 && pieces[0].back() == 'x') pieces[0].remove_suffix(1);
   const auto count = count_of(pieces[0]);
   bool has_gpu = false;
   bool is_total = false;
   for (std::size_t i = 1; i < pieces.size(); ++i) {
-    const std::string& word = pieces[i];
+    const std::string_view word = pieces[i];
     const bool is_word = is_one_of(word, {"gpu", "gpus", "npu", "npus", "rank", "ranks", "device", "devices"});
     has_gpu |= is_word;
     is_total |= is_one_of(word, {"total", "all", "altogether"});
@@ -143,7 +141,7 @@ bool is_neutral_setting(std::string_view key) {
                                                  "NCCL_IB_RETRY", "NCCL_IGNORE",
                                                  "HIP_VISIBLE",   "NCCL_CUMEM",
                                                  "NCCL_ASYNC",    "TORCH_"};
-  return std::any_of(std::begin(kStarts), std::end(kStarts), [&](std::string_view start) { return begins_with(key, start); });
+  return std::any_of(std::begin(kStarts), std::end(kStarts), [&](std::string_view start) { return key.starts_with(start); });
 }
 
 bool take_setting(std::string_view phrase, CaseWords& words) {
@@ -220,11 +218,11 @@ Status take_machine(std::string_view machine, CaseWords& words) {
 }
 
 std::string version_in(std::string_view software) {
-  const std::vector<std::string> pieces = words_of(software);
+  const std::vector<std::string_view> pieces = words_of(software);
   for (std::size_t i = 0; i + 1 < pieces.size(); ++i) {
-    const std::string& next = pieces[i + 1];
+    const std::string_view next = pieces[i + 1];
     if (!is_one_of(lower_case(pieces[i]), {"nccl", "rccl", "hccl"}) || std::isdigit(static_cast<unsigned char>(next[0])) == 0) continue;
-    return next.substr(0, next.find_first_not_of("0123456789."));
+    return std::string(next.substr(0, next.find_first_not_of("0123456789.")));
   }
   return {};
 }

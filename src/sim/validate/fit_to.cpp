@@ -3,7 +3,6 @@
 #include <array>
 #include <map>
 #include <set>
-#include <sim/case_words.hpp>
 #include <sim/fit.hpp>
 
 #include "statistics.hpp"
@@ -17,8 +16,8 @@ constexpr std::array<double, kSizeRanges> kWeights = {1, 2.25, 16};
 /// The rows of a case, each as the way that the library takes. A case that cannot be placed, or is not NCCL's kind, has none.
 std::vector<FitRow> rows_of(const PublishedCase& published, const ValidateOptions& options) {
   std::vector<FitRow> rows;
-  auto placed = place_case(published, {});
-  if (!placed || placed->words.options.library == Library::peal) return rows;
+  const auto placed = place(published, options);
+  if (!placed || placed->words.options.whose == Library::peal) return rows;
   const auto model = LibraryModel::make(placed->cluster, placed->device_of_rank, placed->words.options, *options.constants);
   if (!model) return rows;
   std::array<double, kSizeRanges> count{};
@@ -40,20 +39,6 @@ std::vector<FitRow> all_rows(const std::vector<PublishedCase>& cases, const Vali
   return all;
 }
 
-std::vector<const PredictedCase*> pointers(const std::vector<PredictedCase>& cases) {
-  std::vector<const PredictedCase*> all;
-  for (const PredictedCase& c : cases) all.push_back(&c);
-  return all;
-}
-
-ErrorsBySize by_size(const std::vector<const PredictedCase*>& cases) {
-  ErrorsBySize errors;
-  for (int range = 0; range < kSizeRanges; ++range) errors[static_cast<std::size_t>(range)] = errors_of(cases, range);
-  return errors;
-}
-
-constexpr double kRangeEnds[kSizeRanges + 1] = {0, 1 << 20, 16 << 20, 1e18};
-
 /// Predicts with `constants` and says how far off that is.
 Result<std::vector<topology::LibraryAccuracy>> accuracy_of(const std::vector<PublishedCase>& cases, ValidateOptions options,
                                                            const topology::LibraryConstants& constants) {
@@ -67,10 +52,11 @@ Result<std::vector<topology::LibraryAccuracy>> accuracy_of(const std::vector<Pub
       if (c.why_not.empty() && (c.nodes > 1) == is_between) some.push_back(&c);
     int most_nodes = 1;
     for (const PredictedCase* c : some) most_nodes = std::max(most_nodes, c->nodes);
-    const ErrorsBySize errors = by_size(some);
+    const ErrorsBySize errors = errors_by_size(some);
+    const auto begin = [](std::size_t range) { return static_cast<double>(begin_of_range(static_cast<int>(range)).value); };
     for (std::size_t r = 0; r < kSizeRanges; ++r)
-      all.push_back({is_between, kRangeEnds[r], kRangeEnds[r + 1], errors[r].median, errors[r].p90, v.kept_out_errors[r].median,
-                     errors[r].cases, most_nodes});
+      all.push_back(
+          {is_between, begin(r), begin(r + 1), errors[r].median, errors[r].p90, v.kept_out_errors[r].median, errors[r].cases, most_nodes});
   }
   return all;
 }
@@ -91,11 +77,11 @@ Status keep_out(Validation& validation, const std::vector<PublishedCase>& cases,
   PEAL_ASSIGN(const ValidateOptions options, with_constants(asked));
   std::map<std::string, std::vector<PublishedCase>> by_machine;
   for (const PublishedCase& c : cases) by_machine[machine_name(c)].push_back(c);
+  const std::vector<FitRow> rows = all_rows(cases, options);
   std::vector<PredictedCase> all;
   for (const auto& [machine, own] : by_machine) {
     std::vector<FitRow> others;
-    for (FitRow& row : all_rows(cases, options))
-      if (row.machine != machine) others.push_back(std::move(row));
+    std::copy_if(rows.begin(), rows.end(), std::back_inserter(others), [&](const FitRow& row) { return row.machine != machine; });
     ValidateOptions without = options;
     without.progress = {};
     without.constants = fit_constants(others, *options.constants);
@@ -114,10 +100,10 @@ Status keep_out(Validation& validation, const std::vector<PublishedCase>& cases,
     }
     if (judged.empty()) continue;
     if (options.progress) options.progress(fmt::format("without {}: {} cases", machine, judged.size()));
-    validation.kept_out.push_back({machine, static_cast<int>(judged.size()), by_size(judged)});
+    validation.kept_out.push_back({machine, static_cast<int>(judged.size()), errors_by_size(judged)});
     for (const PredictedCase* c : judged) all.push_back(*c);
   }
-  validation.kept_out_errors = by_size(pointers(all));
+  validation.kept_out_errors = errors_by_size(pointers_to(all));
   return {};
 }
 

@@ -23,11 +23,12 @@ constexpr Family kFamilies[] = {{"nvlink", "nvlink", false}, {"pcie", "pcie", tr
 
 /// "NVLink4 x18 via NVSwitch3": the generation and how many wires; an empty name where the text tells no generation.
 void read_link(LinkFigure& figure) {
-  const std::vector<std::string> words = words_of(lower_case(figure.link));
+  const std::string link = lower_case(figure.link);
+  const std::vector<std::string_view> words = words_of(link);
   for (std::size_t i = 0; i < words.size(); ++i) {
     for (const Family& family : kFamilies) {
-      const std::string& word = words[i];
-      if (word.compare(0, family.word.size(), family.word) != 0) continue;
+      const std::string_view word = words[i];
+      if (!word.starts_with(family.word)) continue;
       const auto generation = count_of(word.substr(family.word.size()));
       if (!generation) return;
       const bool has_count = i + 1 < words.size() && words[i + 1].size() > 1 && words[i + 1][0] == 'x';

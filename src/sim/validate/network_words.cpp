@@ -134,7 +134,7 @@ class Reading {
 
 std::optional<NetworkWords> read_network_words(std::string_view phrase, bool is_strict) {
   Reading reading;
-  for (const std::string& word : words_of(phrase)) {
+  for (const std::string_view word : words_of(phrase)) {
     if (reading.take(word)) continue;
     if (is_strict) return std::nullopt;
     reading.forget_number();

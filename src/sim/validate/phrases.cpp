@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 namespace peal::sim {
 namespace {
@@ -44,28 +43,6 @@ void add_phrase(std::string_view phrase, std::vector<std::string>& phrases) {
 }
 
 }  // namespace
-
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
-std::string_view trim(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
-}
-
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  for (text = trim(text); !text.empty(); text = trim(text)) {
-    const std::size_t end = std::min(text.find_first_of(" \t\r\n"), text.size());
-    words.emplace_back(text.substr(0, end));
-    text.remove_prefix(end);
-  }
-  return words;
-}
 
 std::vector<std::string> phrases_of(std::string_view text) {
   std::vector<std::string> phrases;

@@ -1,6 +1,7 @@
 // Pieces of what people write in tables, in lower case.
 #pragma once
 
+#include <base/text.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,10 +9,6 @@
 
 namespace peal::sim {
 
-std::string lower_case(std::string_view text);
-std::string_view trim(std::string_view text);
-/// Pieces at blanks.
-std::vector<std::string> words_of(std::string_view text);
 /// Pieces at ";", ", " and " and "; a comma without a blank behind it divides settings ("A=1,B=2"), not values ("A=1,2").
 std::vector<std::string> phrases_of(std::string_view text);
 /// "8", "one", "single"; at most a million.

@@ -100,7 +100,7 @@ Result<PlacedCase> place_case(const PublishedCase& published, const std::string&
   PEAL_ASSIGN(const int ranks, ranks_of(published, words, copies));
   PEAL_ASSIGN(std::vector<int> devices, spread_ranks(cluster, ranks));
   if (devices.size() < 2) return fail(ErrorCode::unsupported, "one rank alone has nothing to exchange");
-  words.options.library = library_of(cluster, devices[0]);
+  words.options.whose = library_of(cluster, devices[0]);
   words.options.network = network_of(words, cluster);
   return PlacedCase{std::move(cluster), std::move(devices), std::move(words)};
 }

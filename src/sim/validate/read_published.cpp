@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <base/csv.hpp>
 #include <base/names.hpp>
+#include <base/text.hpp>
 #include <cmath>
 #include <map>
 #include <sim/published.hpp>
@@ -41,8 +42,8 @@ Result<Bytes> read_bytes(const TableFields& fields) {
 
 Result<bool> read_place(const TableFields& fields) {
   std::string word;
-  for (const char c : fields.text("in_or_out_of_place"))
-    if (std::isalpha(static_cast<unsigned char>(c)) != 0) word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const char c : lower_case(fields.text("in_or_out_of_place")))
+    if (c >= 'a' && c <= 'z') word += c;
   if (word == "in" || word == "inplace") return true;
   if (word.empty() || word == "out" || word == "outofplace" || word == "oop") return false;
   return fields.bad("in_or_out_of_place", "write in or out");

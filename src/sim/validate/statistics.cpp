@@ -10,18 +10,23 @@ namespace peal::sim {
 namespace {
 
 constexpr std::string_view kRanges[kSizeRanges] = {"below 1 MiB", "1 to 16 MiB", "16 MiB and more"};
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kBegins[kSizeRanges + 1] = {0, 1 << 20, 16 << 20, 1'000'000'000'000'000'000};
 constexpr double kMostPercent = 1e6;
 
 using Cases = std::vector<const PredictedCase*>;
 
 std::string wires_of(const PredictedCase& c) { return c.nodes > 1 ? "between nodes" : "inside a node"; }
 
+/// Names of the constants that a case's predictions rest on.
+void add_used(const PredictedCase& c, std::set<std::string>& used) {
+  for (const PredictedRow& row : c.rows)
+    if (row.answer) used.insert(row.answer->constants.begin(), row.answer->constants.end());
+}
+
 /// What a case's prediction rests on beside what sources state.
 std::string evidence_of(const PredictedCase& c, const Validation& v) {
   std::set<std::string> used;
-  for (const PredictedRow& row : c.rows)
-    if (row.answer) used.insert(row.answer->constants.begin(), row.answer->constants.end());
+  add_used(c, used);
   bool is_fitted = false;
   bool is_named = false;
   bool is_of_one = false;
@@ -46,7 +51,7 @@ std::vector<ErrorClass> group(const Validation& v, std::string_view kind, const 
     std::set<std::string> machines;
     for (const PredictedCase* c : cases) machines.insert(machine_name(c->published));
     one.machines.assign(machines.begin(), machines.end());
-    for (int range = 0; range < kSizeRanges; ++range) one.errors[static_cast<std::size_t>(range)] = errors_of(cases, range);
+    one.errors = errors_by_size(cases);
     classes.push_back(std::move(one));
   }
   return classes;
@@ -55,7 +60,12 @@ std::vector<ErrorClass> group(const Validation& v, std::string_view kind, const 
 }  // namespace
 
 std::string_view name_of_range(int range) noexcept { return kRanges[static_cast<std::size_t>(range)]; }
-int range_of(Bytes size) noexcept { return size.value < kMiB ? 0 : size.value < 16 * kMiB ? 1 : 2; }
+Bytes begin_of_range(int range) noexcept { return {kBegins[static_cast<std::size_t>(range)]}; }
+int range_of(Bytes size) noexcept {
+  int range = 0;
+  while (range + 1 < kSizeRanges && size >= begin_of_range(range + 1)) ++range;
+  return range;
+}
 
 std::string machine_name(const PublishedCase& c) { return c.machine.substr(0, c.machine.find_first_of(": (")); }
 
@@ -95,6 +105,18 @@ Errors errors_of(const Cases& cases, int range) {
   return errors;
 }
 
+ErrorsBySize errors_by_size(const Cases& cases) {
+  ErrorsBySize errors;
+  for (int range = 0; range < kSizeRanges; ++range) errors[static_cast<std::size_t>(range)] = errors_of(cases, range);
+  return errors;
+}
+
+std::vector<const PredictedCase*> pointers_to(const std::vector<PredictedCase>& cases) {
+  std::vector<const PredictedCase*> all;
+  for (const PredictedCase& c : cases) all.push_back(&c);
+  return all;
+}
+
 std::vector<ErrorClass> classes_of(const Validation& v) {
   std::vector<ErrorClass> all = group(v, "wires", wires_of);
   const auto add = [&all](std::vector<ErrorClass> more) { std::move(more.begin(), more.end(), std::back_inserter(all)); };
@@ -106,9 +128,7 @@ std::vector<ErrorClass> classes_of(const Validation& v) {
 
 void weigh_evidence(Validation& v, const topology::LibraryConstants& constants) {
   std::set<std::string> used;
-  for (const PredictedCase& c : v.cases)
-    for (const PredictedRow& row : c.rows)
-      if (row.answer) used.insert(row.answer->constants.begin(), row.answer->constants.end());
+  for (const PredictedCase& c : v.cases) add_used(c, used);
   for (const topology::LibraryConstant& constant : constants.all())
     if (constant.is_fitted() && used.count(constant.name) > 0) v.free.push_back(constant);
 }

@@ -1,6 +1,7 @@
 // Errors in figures: percentiles, classes of cases, and what the constants rest on.
 #pragma once
 
+#include <sim/case_words.hpp>
 #include <sim/validate.hpp>
 
 namespace peal::sim {
@@ -8,8 +9,12 @@ namespace peal::sim {
 /// Of `values`, which are not empty; `share` 0.5 is the median. Interpolates between neighbours.
 double percentile(std::vector<double> values, double share);
 
+std::vector<const PredictedCase*> pointers_to(const std::vector<PredictedCase>& cases);
+
 /// The constants of data/ where none are given.
 Result<ValidateOptions> with_constants(ValidateOptions options);
+/// The case on its cluster, with what the options say of both.
+Result<PlacedCase> place(const PublishedCase& published, const ValidateOptions& options);
 
 /// "dgx-h100" of "dgx-h100:2 (1 GPU a node)".
 std::string machine_name(const PublishedCase& published);

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <filesystem>
 #include <set>
-#include <sim/case_words.hpp>
 
 #include "statistics.hpp"
 
@@ -50,14 +49,13 @@ std::string setting_of(const PublishedCase& published, const PlacedCase& placed)
 }
 
 Status predict_case(PredictedCase& c, std::vector<PublishedRow> rows, const ValidateOptions& options) {
-  PEAL_ASSIGN(PlacedCase placed, place_case(c.published, cluster_file_of(options.clusters, c.published.id)));
-  if (options.library) placed.words.options.library = *options.library;
+  PEAL_ASSIGN(const PlacedCase placed, place(c.published, options));
   const topology::Cluster& cluster = placed.cluster;
   std::set<int> nodes;
   for (const int device : placed.device_of_rank) nodes.insert(cluster.node_of(device));
   c.nodes = static_cast<int>(nodes.size());
   c.ranks = static_cast<int>(placed.device_of_rank.size());
-  c.library = placed.words.options.library;
+  c.whose = placed.words.options.whose;
   c.title = cluster.machine().title;
   c.generation = generation_of(cluster.device(placed.device_of_rank[0]));
   c.remarks = placed.words.remarks;
@@ -113,6 +111,12 @@ std::vector<Disagreement> disagreements_of(const std::vector<PredictedCase>& cas
 
 }  // namespace
 
+Result<PlacedCase> place(const PublishedCase& published, const ValidateOptions& options) {
+  PEAL_ASSIGN(PlacedCase placed, place_case(published, cluster_file_of(options.clusters, published.id)));
+  if (options.whose) placed.words.options.whose = *options.whose;
+  return placed;
+}
+
 Result<ValidateOptions> with_constants(ValidateOptions options) {
   if (!options.constants) {
     PEAL_ASSIGN(options.constants, topology::LibraryConstants::from_data());
@@ -128,9 +132,8 @@ Result<Validation> validate(std::string file, std::vector<PublishedCase> cases, 
     if (options.progress) options.progress(fmt::format("{}: {} rows", c.label, c.rows.size()));
     v.cases.push_back(predicted(std::move(c), options));
   }
-  std::vector<const PredictedCase*> all;
-  for (const PredictedCase& c : v.cases) all.push_back(&c);
-  for (int range = 0; range < kSizeRanges; ++range) v.errors[static_cast<std::size_t>(range)] = errors_of(all, range);
+  const std::vector<const PredictedCase*> all = pointers_to(v.cases);
+  v.errors = errors_by_size(all);
   v.all = errors_of(all, -1);
   weigh_evidence(v, *options.constants);
   v.classes = classes_of(v);

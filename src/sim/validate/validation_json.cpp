@@ -41,15 +41,13 @@ json case_tree(const PredictedCase& c) {
   json tree = {{"case", c.published.label},
                {"machine", c.published.machine},
                {"title", c.title},
-               {"library", name_of(c.library)},
+               {"library", name_of(c.whose)},
                {"collective", name_of(c.published.collective)},
                {"nodes", c.nodes},
                {"ranks", c.ranks},
                {"generation", c.generation}};
   if (!c.why_not.empty()) tree["not_predicted"] = c.why_not;
-  ErrorsBySize errors;
-  for (int r = 0; r < kSizeRanges; ++r) errors[static_cast<std::size_t>(r)] = errors_of({&c}, r);
-  tree["errors"] = by_size_tree(errors);
+  tree["errors"] = by_size_tree(errors_by_size({&c}));
   tree["remarks"] = c.remarks;
   tree["rows"] = json::array();
   for (const PredictedRow& row : c.rows) tree["rows"].push_back(row_tree(row));
@@ -104,7 +102,7 @@ std::string validation_csv(const Validation& v) {
       "counted,reason\n";
   for (const PredictedCase& c : v.cases) {
     for (const PredictedRow& row : c.rows) {
-      text += fmt::format("{},{},{},{},{},{},{},{},{:g},", csv_cell(c.published.id), csv_cell(c.published.machine), name_of(c.library),
+      text += fmt::format("{},{},{},{},{},{},{},{},{:g},", csv_cell(c.published.id), csv_cell(c.published.machine), name_of(c.whose),
                           name_of(c.published.collective), c.nodes, c.ranks, row.measured.bytes.value,
                           row.measured.is_in_place ? "in" : "out", row.measured.time_us);
       if (row.answer)

@@ -35,7 +35,7 @@ std::string head_text(const Validation& v) {
   for (const PredictedCase& c : v.cases) {
     rows += c.rows.size();
     predicted += c.why_not.empty() ? 1 : 0;
-    if (c.why_not.empty()) libraries.insert(name_of(c.library));
+    if (c.why_not.empty()) libraries.insert(name_of(c.whose));
     for (const PredictedRow& row : c.rows) answered += row.answer ? 1 : 0;
   }
   return fmt::format("{}: {} cases, {} rows; {} cases and {} rows predicted{}{}, {} rows judged\n", v.file, v.cases.size(), rows, predicted,

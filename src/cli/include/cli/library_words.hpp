@@ -13,7 +13,7 @@ struct LibraryScene {
   tuning::Call call;  ///< without its size
 };
 
-/// Of words whose library is not "peal".
+/// Of words that do not ask for Peal's own behaviour.
 Result<LibraryScene> library_scene_of(const QuestionWords& words);
 
 }  // namespace peal::cli

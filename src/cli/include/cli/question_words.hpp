@@ -11,12 +11,12 @@
 namespace peal::cli {
 
 struct QuestionWords {
-  std::string library = "peal";  ///< whose behaviour is asked for
   ClusterWords cluster;
   std::string collective, type = "f32", transport = "auto", algorithm, protocol, partial_sums = "element";
   std::vector<std::string> dead_links;
   int ranks = 0, root = 0, groups = 0;
   bool deterministic = false;
+  std::string whose = "peal";  ///< behaviour is asked for: a library's name
 };
 
 void add_question_options(CLI::App& command, QuestionWords& words);

@@ -33,7 +33,7 @@ Library library_of(const topology::Cluster& cluster, int device);
 
 /// What a run forces or differs in, as its environment says.
 struct LibraryOptions {
-  Library library = Library::nccl;
+  Library whose = Library::nccl;
   bool one_process = false;              ///< one process drives all GPUs of a node
   std::optional<std::string> algorithm;  ///< NCCL_ALGO: "Ring", "Tree", "NVLS", "NVLSTree"
   std::optional<std::string> protocol;   ///< NCCL_PROTO: "LL", "LL128", "Simple"

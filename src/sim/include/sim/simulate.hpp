@@ -33,6 +33,9 @@ struct Scene {
 /// `group_ranks` > 0: neighbours in groups of so many; it must divide the ranks.
 Result<Scene> make_scene(topology::Cluster cluster, int ranks, tuning::EnvironmentOptions options = {}, int group_ranks = 0);
 
+/// Rank r on device_of_rank[r], all in one group.
+Result<Scene> make_scene(topology::Cluster cluster, std::vector<int> device_of_rank, tuning::EnvironmentOptions options = {});
+
 /// All ranks of a scene in other groups: neighbours in groups of `group_ranks`, or with a stride those that are equal modulo it; 0 and 0:
 /// all in one.
 Result<std::vector<Group>> regroup(const Scene& scene, int group_ranks, int stride);
@@ -65,11 +68,17 @@ struct Study {
 Result<Study> study(const Scene& scene, const tuning::Question& question, const InterpretOptions& options, int runs = 1,
                     std::span<const Beside> beside = {});
 
+/// The question's call alone, in place where it says so: half of a row, which has both.
+Result<Row> simulate_call(const Scene& scene, const tuning::Question& question);
+
 /// The row alone; `trace` (may be null) takes the out-of-place run.
 Result<Row> simulate(const Scene& scene, const tuning::Question& question, Trace* trace = nullptr);
 
 /// What another library would need for `call`, as a row; in place as out of place.
 Result<Row> simulate(const LibraryModel& model, const tuning::Call& call);
+
+/// Collectives that have an in-place form.
+bool works_in_place(Collective collective) noexcept;
 
 /// What stands above the rows.
 Table table_of(const Scene& scene, Collective collective);

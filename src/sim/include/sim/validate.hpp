@@ -30,7 +30,7 @@ struct PredictedRow {
 struct PredictedCase {
   PublishedCase published;   ///< without its rows
   std::string why_not = {};  ///< why the whole case is not predicted; empty: it is
-  Library library = Library::nccl;
+  Library whose = Library::nccl;
   int ranks = 0;
   int nodes = 0;
   std::string title = {};       ///< of the machine
@@ -44,6 +44,7 @@ struct PredictedCase {
 inline constexpr int kSizeRanges = 3;
 std::string_view name_of_range(int range) noexcept;  ///< "below 1 MiB", "1 to 16 MiB", "16 MiB and more"
 int range_of(Bytes size) noexcept;
+Bytes begin_of_range(int range) noexcept;  ///< its smallest size; of the one behind the last: 10^18
 
 /// Errors as shares (0.05: 5 %).
 struct Errors {
@@ -58,6 +59,7 @@ using ErrorsBySize = std::array<Errors, kSizeRanges>;
 
 /// Of the rows that are judged; `range` -1: all sizes.
 Errors errors_of(const std::vector<const PredictedCase*>& cases, int range);
+ErrorsBySize errors_by_size(const std::vector<const PredictedCase*>& cases);
 
 struct ErrorClass {
   std::string kind;                   ///< "wires", "collective", "generation", "evidence"
@@ -103,7 +105,7 @@ struct Validation {
 
 struct ValidateOptions {
   std::optional<topology::LibraryConstants> constants = {};  ///< none: those of data/
-  std::optional<Library> library;                            ///< none: that of the machine's GPUs
+  std::optional<Library> whose;                              ///< behaviour; none: that of the library of the machine's GPUs
   std::string clusters = {};                                 ///< folder with <case_id>.yaml; empty: none
   std::function<void(const std::string&)> progress = {};     ///< one line a case
 };

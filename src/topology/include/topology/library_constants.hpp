@@ -41,7 +41,8 @@ class LibraryConstants {
  public:
   /// Of all files in data/; read once a process.
   static Result<LibraryConstants> from_data();
-  /// Refuses a name that is there twice and whatever is not a constant, with FILE:LINE.
+  /// Adds one file's text; refuses a name that is there twice and whatever is not a constant, with FILE:LINE. `file` stands for it in
+  /// messages. Not thread-safe.
   Status add_text(std::string_view text, const std::string& file);
 
   std::span<const LibraryConstant> all() const { return constants_; }
@@ -51,6 +52,7 @@ class LibraryConstants {
   Result<int> find(std::string_view name) const;
   bool has(std::string_view name) const { return index_of(name) >= 0; }
   double value(int constant) const { return constants_[static_cast<std::size_t>(constant)].values.front(); }
+  /// For who fits; names stay as they are.
   LibraryConstant& at(int constant) { return constants_[static_cast<std::size_t>(constant)]; }
 
  private:
