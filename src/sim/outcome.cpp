@@ -31,6 +31,7 @@ Result<Outcome> World::run() {
   else
     PEAL_TRY(check_finished());
   gather_times();
+  outcome_.messages = static_cast<std::uint64_t>(messages_ + 0.5);
   if (options_.keeps_path) gather_path();
   outcome_.events = engine_.events();
   outcome_.resources = uses(outcome_.time.value);
@@ -44,7 +45,10 @@ Result<Outcome> World::run() {
 void World::gather_times() {
   for (const JobState& job : jobs_) {
     double last = job.job->start;
-    for (std::int32_t r = job.first; r < job.first + job.job->environment->ranks; ++r) last = std::max(last, ranks_[at(r)].done);
+    for (std::int32_t r = job.first; r < job.first + job.job->environment->ranks; ++r) {
+      if (fold_.folding) ranks_[at(r)].done = ranks_[at(fold_.folding->representative(r))].done;
+      last = std::max(last, ranks_[at(r)].done);
+    }
     outcome_.job_times.push_back({last - job.job->start});
     outcome_.time = std::max(outcome_.time, Nanoseconds{last});
   }
@@ -75,6 +79,7 @@ std::vector<ResourceUse> World::uses(double time) const {
     if (bytes <= 0) continue;
     const Bandwidth capacity = Bandwidth::gigabytes(capacity_of(id));
     uses.push_back({resources_.name(id), bytes, capacity, capacity.value > 0 && time > 0 ? bytes / (capacity.gigabytes() * time) : 0});
+    if (fold_.folding) uses.back().alike = fold_.folding->resource(id).members;
   }
   std::stable_sort(uses.begin(), uses.end(), [](const ResourceUse& a, const ResourceUse& b) { return a.utilisation > b.utilisation; });
   return uses;

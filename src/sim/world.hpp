@@ -13,6 +13,8 @@
 #include <unordered_map>
 
 #include "critical_path.hpp"
+#include "fold/folding.hpp"
+#include "message_sizes.hpp"
 
 namespace peal::sim {
 
@@ -22,13 +24,16 @@ struct JobState {
   tuning::MessageCost local;  // of what a rank does alone
   double launch = 0;
   std::int32_t first = 0;  // number of its rank 0
+  std::optional<MessageSizes> sizes;
 };
 
 struct Channel {
   std::int32_t from = 0;  // numbers
   std::int32_t to = 0;
   tuning::MessageCost cost;
+  double members = 1;                     // of its class, where ranks are folded
   std::vector<std::uint32_t> wire;        // engine resources of the whole way
+  std::vector<double> counts;             // folded: how many channels of the class cross each; else empty
   std::vector<std::uint32_t> write_side;  // memory: what the sender's pass crosses
   std::vector<std::uint32_t> read_side;   // memory: what the receiver's pass crosses
   std::int64_t sent = 0;                  // messages begun
@@ -60,11 +65,23 @@ struct Strand {
   Index out = kNobody;
   Index step = kNobody;  // of this slice, for the critical path
   bool is_at_work = false;
+  bool is_bound = false;  // `bound`, `in` and `out` are those of the op at hand
+  // repeat.cpp
+  double piece_ended = 0;
+  double period = 0;  // from the piece before
+  int steady = 0;     // times that it was the same
+};
+
+/// Channels of an op whose peers do not move.
+struct OpChannels {
+  Index in = kNobody;
+  Index out = kNobody;
 };
 
 struct RankState {
   const JobState* job = nullptr;
-  schedule::Program program;
+  schedule::Program program;         // folded: empty but for the first of a class
+  std::vector<OpChannels> channels;  // by op
   Index first_strand = 0;
   std::vector<std::int64_t> signals;
   std::unordered_map<std::uint64_t, std::int64_t> signals_from;
@@ -80,7 +97,8 @@ struct Core {
 
 class World final : Engine::Listener {
  public:
-  World(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options);
+  /// Folded: `jobs` is one.
+  World(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options, Fold fold);
   Result<Outcome> run();
 
  private:
@@ -91,8 +109,8 @@ class World final : Engine::Listener {
   struct View {
     World& world;
     Index strand;
-    bool can_send(int peer, int channel) { return world.can_send(strand, peer, channel); }
-    bool can_receive(int peer, int channel) { return world.can_receive(strand, peer, channel); }
+    bool can_send(int, int) { return world.can_send(strand); }
+    bool can_receive(int, int) { return world.can_receive(strand); }
     std::int64_t signals(int event) const;
     std::int64_t signals_from(int peer, int event) const;
   };
@@ -114,6 +132,8 @@ class World final : Engine::Listener {
   // interpret.cpp: the life of an op
   void consider(Index strand);
   void take_up(Index strand);
+  void bind(Strand& strand);
+  void advance(Index strand);
   bool step_sync(Index strand);
   void ask_for_core(Index strand);
   void take_core(Core& core, Index strand);
@@ -145,8 +165,8 @@ class World final : Engine::Listener {
   std::vector<ResourceUse> uses(double time) const;
 
   // channels.cpp: messages, credits, signals, ways
-  bool can_send(Index strand, int peer, int number);
-  bool can_receive(Index strand, int peer, int number);
+  bool can_send(Index strand);
+  bool can_receive(Index strand);
   void arrived(Index channel);
   void credit(Index channel);
   void announced(Index channel);
@@ -157,10 +177,18 @@ class World final : Engine::Listener {
   bool is_message_there(const Strand& s, const schedule::BoundOp& bound);
   Index channel(int from, int to, int number);
   void lay_way(Channel& channel);
+  void cross(Channel& channel, topology::ResourceId id);
   std::uint32_t engine_resource(topology::ResourceId id);
+
+  // repeat.cpp: pieces that repeat
+  void piece_done(Index strand);
+  bool is_steady(double period) const;
+  void repeat(double period);
+  void count_messages(const Strand& strand, std::vector<std::int64_t>& a_piece);
 
   const topology::Resources& resources_;
   const InterpretOptions& options_;
+  Fold fold_;
   Engine engine_;
   std::deque<JobState> jobs_;
   bool is_host_ = true;
@@ -176,6 +204,7 @@ class World final : Engine::Listener {
   std::vector<Channel> channels_;
   std::unordered_map<std::uint64_t, Index> channel_of_;
   std::unordered_map<topology::ResourceId, std::uint32_t> resource_of_;
+  std::unordered_map<std::uint64_t, topology::ResourceId> class_resource_;  // folded: the first of each class
   std::vector<std::pair<topology::ResourceId, std::uint32_t>> used_;
   std::vector<std::uint32_t> pattern_;  // per rank: what it sends in all, where the protocol caps it; kNobody: not yet
   struct RemoteSignal {
@@ -185,6 +214,11 @@ class World final : Engine::Listener {
     Index step;
   };
   std::vector<RemoteSignal> remote_signals_;
+  // When the first strand ended its last piece.
+  bool may_repeat_ = false;
+  std::vector<double> bytes_before_;
+  double messages_before_ = 0;
+  double messages_ = 0;
   std::deque<Index> to_consider_;
   bool is_considering_ = false;
   Status failure_;

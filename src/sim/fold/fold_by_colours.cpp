@@ -23,14 +23,13 @@ using Vertex = ColouredGraph::Vertex;
 class ByColours final : public Folding {
  public:
   ByColours(const Unfolded& whole, std::size_t most_channels) : whole_(whole), most_channels_(most_channels) {
-    for (const auto& [id, factor] : whole.perturbation.scaled_resources) capacity_scale_[id] *= factor;
-    for (const auto& [rank, factor] : whole.perturbation.slow_ranks) slowness_[rank] *= factor;
+    for (const auto& [id, factor] : whole.perturbation.scaled_resources) capacity_scale_.emplace(id, factor);
+    for (const auto& [rank, factor] : whole.perturbation.slow_ranks) slowness_.emplace(rank, factor);
   }
 
   bool fold() {
     const std::int32_t n = whole_.environment.ranks;
     // Ranks have the lowest vertices, so that classes of ranks are numbered first.
-    std::vector<std::uint64_t> shapes(at(n));
     for (std::int32_t r = 0; r < n; ++r) graph_.add(kRankColour);
     for (std::int32_t r = 0; r < n; ++r) {
       const schedule::Program program = schedule::program_for(whole_.plan.schedule, r);
@@ -66,15 +65,16 @@ class ByColours final : public Folding {
     seen_.clear();
     const auto slow = slowness_.find(rank_);
     shape_ = hash_with(kRankColour, std::bit_cast<std::uint64_t>(slow == slowness_.end() ? 1.0 : slow->second));
-    std::int32_t times = 1;
+    std::vector<std::int32_t> times{1};
     for (std::size_t s = 0; s < program.strands(); ++s) {
       shape_ = hash_with(shape_, program.strand_begin[s]);
       for (std::uint32_t i = program.strand_begin[s]; i < program.strand_begin[s + 1]; ++i) {
         const schedule::Op& op = program.ops[i];
         shape_ = hash_with(shape_, shape_of(op, whole_.sizes));
-        if (op.kind == schedule::OpKind::loop) times = op.operand;
+        if (op.kind == schedule::OpKind::loop) times.push_back(op.operand);
+        if (op.kind == schedule::OpKind::end_loop) times.pop_back();
         // Peers advance in the innermost loop alone.
-        for (std::int32_t k = 0; k < (op.peer_step != 0 ? times : 1); ++k) name_peers(op, k, program.ranks);
+        for (std::int32_t k = 0; k < (op.peer_step != 0 ? times.back() : 1); ++k) name_peers(op, k, program.ranks);
         if (vertex_of_channel_.size() > most_channels_) return false;
       }
     }
@@ -118,21 +118,13 @@ class ByColours final : public Folding {
     const auto [it, is_new] = vertex_of_resource_.try_emplace(id, 0);
     if (!is_new) return it->second;
     const auto scaled = capacity_scale_.find(id);
-    const double capacity = whole_.resources.capacity(id).value * (scaled == capacity_scale_.end() ? 1 : scaled->second.value);
+    const double capacity = whole_.resources.capacity(id).value * (scaled == capacity_scale_.end() ? 1 : scaled->second);
     return it->second = graph_.add(hash_with(kResourceColour, std::bit_cast<std::uint64_t>(capacity)));
   }
 
-  struct Factor {
-    double value = 1;
-    Factor& operator*=(double by) {
-      value *= by;
-      return *this;
-    }
-  };
-
-  const Unfolded whole_;
+  const Unfolded whole_;  // while folding
   std::size_t most_channels_;
-  std::unordered_map<topology::ResourceId, Factor> capacity_scale_;
+  std::unordered_map<topology::ResourceId, double> capacity_scale_;
   std::unordered_map<std::int32_t, double> slowness_;
   ColouredGraph graph_;
   std::unordered_map<std::uint64_t, Vertex> vertex_of_channel_;

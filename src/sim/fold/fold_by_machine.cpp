@@ -80,10 +80,4 @@ std::unique_ptr<Folding> fold_by_machine(const Unfolded& whole) {
   return std::make_unique<ByMachine>(whole, period);
 }
 
-void Folding::set_classes(std::vector<std::int32_t> class_of) {
-  class_of_ = std::move(class_of);
-  for (std::size_t r = 0; r < class_of_.size(); ++r)
-    if (class_of_[r] == classes()) representatives_.push_back(static_cast<std::int32_t>(r));
-}
-
 }  // namespace peal::sim

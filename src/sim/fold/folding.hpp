@@ -27,9 +27,10 @@ class Folding {
 
   virtual ~Folding() = default;
   std::int32_t classes() const { return static_cast<std::int32_t>(representatives_.size()); }
-  std::int32_t class_of(std::int32_t rank) const { return class_of_[static_cast<std::size_t>(rank)]; }
-  /// The lowest rank of each class.
-  std::span<const std::int32_t> representatives() const { return representatives_; }
+  /// The lowest rank of the class of `rank`.
+  std::int32_t representative(std::int32_t rank) const {
+    return representatives_[static_cast<std::size_t>(class_of_[static_cast<std::size_t>(rank)])];
+  }
   /// Of the channel `number` from one rank to another; either is a representative.
   virtual Kin channel(std::int32_t from, std::int32_t to, std::int32_t number) const = 0;
   virtual Kin resource(topology::ResourceId id) const = 0;
@@ -61,5 +62,13 @@ std::unique_ptr<Folding> fold_by_machine(const Unfolded& whole);
 /// The coarsest folding there is, by refinement of colours over all channels. O((ranks + channels) log ranks). Null where programs do what
 /// it does not look into, or name more than `most_channels`.
 std::unique_ptr<Folding> fold_by_colours(const Unfolded& whole, std::size_t most_channels);
+
+/// How an interpretation is made smaller.
+struct Fold {
+  std::unique_ptr<Folding> folding;    ///< null: every rank is simulated
+  bool takes_chunks_as_equal = false;  ///< only where ranks would be too many otherwise
+  bool repeats = false;                ///< pieces that repeat are counted
+};
+Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options);
 
 }  // namespace peal::sim

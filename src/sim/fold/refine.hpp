@@ -17,6 +17,7 @@ class ColouredGraph {
     colours_.push_back(colour);
     return static_cast<Vertex>(colours_.size() - 1);
   }
+  void set_colour(Vertex vertex, std::uint64_t colour) { colours_[vertex] = colour; }
   /// `a` sees `b` along an edge of label `from_a`, and `b` sees `a` along one of label `from_b`.
   void join(Vertex a, Vertex b, std::uint32_t from_a, std::uint32_t from_b) {
     ends_.push_back({a, b, from_a});

@@ -36,6 +36,14 @@ struct GroupTime {
   bool operator==(const GroupTime&) const = default;
 };
 
+/// How much was simulated for the whole (interpret.hpp); of the out-of-place run.
+struct Folded {
+  int simulated_ranks = 0;
+  int ranks = 0;
+  int repeated_pieces = 0;
+  double chunk_spread = 0;
+};
+
 struct Row {
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;  ///< elements a rank, as nccl-tests prints them
@@ -50,6 +58,7 @@ struct Row {
   std::string bottleneck;  ///< busiest resource, empty when software is
   double utilisation = 0;
   std::vector<GroupTime> groups = {};  ///< of all, where there are several
+  Folded folded = {};
 };
 
 struct Table {
@@ -66,7 +75,7 @@ std::string header_text(const Table& table);
 std::string row_text(const Row& row);
 /// Lines that start with # and belong below a row: groups that differ, the spread of several runs; mostly none.
 std::string notes_text(const Row& row);
-/// Average bus bandwidth over all timings.
+/// Average bus bandwidth over all timings; and how many ranks stood for all of them, where they were fewer.
 std::string footer_text(std::span<const Row> rows);
 /// More about the largest call: a key of the table's JSON, and its value as JSON.
 struct Detail {
