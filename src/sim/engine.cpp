@@ -82,10 +82,8 @@ bool Engine::run(Listener& listener, std::uint64_t most_events) {
   }
 }
 
-void Engine::repeat(double period, std::int64_t times, std::span<const double> bytes_before) {
-  const double delay = period * static_cast<double>(times);
-  for (std::size_t r = 0; r < bytes_over_.size(); ++r)
-    bytes_over_[r] += static_cast<double>(times) * (bytes_over_[r] - (r < bytes_before.size() ? bytes_before[r] : 0));
+void Engine::delay_all(double delay, std::span<const double> bytes) {
+  for (std::size_t r = 0; r < bytes.size(); ++r) bytes_over_[r] += bytes[r];
   now_ += delay;
   queue_.delay_all(delay);
   for (FlowState& flow : flows_) flow.since += delay;

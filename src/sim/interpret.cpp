@@ -42,6 +42,7 @@ void World::on_timer(Tag tag) {
     case Kind::credit: return credit(index);
     case Kind::announce: return announced(index);
     case Kind::signal: return remote_signal(index);
+    case Kind::mark: return look_back();
     default: return;
   }
 }

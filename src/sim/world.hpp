@@ -15,6 +15,7 @@
 #include "critical_path.hpp"
 #include "fold/folding.hpp"
 #include "message_sizes.hpp"
+#include "repeat.hpp"
 
 namespace peal::sim {
 
@@ -66,10 +67,6 @@ struct Strand {
   Index step = kNobody;  // of this slice, for the critical path
   bool is_at_work = false;
   bool is_bound = false;  // `bound`, `in` and `out` are those of the op at hand
-  // repeat.cpp
-  double piece_ended = 0;
-  double period = 0;  // from the piece before
-  int steady = 0;     // times that it was the same
 };
 
 /// Channels of an op whose peers do not move.
@@ -102,7 +99,7 @@ class World final : Engine::Listener {
   Result<Outcome> run();
 
  private:
-  enum class Kind : std::uint8_t { begin, issued, worked, sent, arrived, credit, announce, signal, wire, pass, remote };
+  enum class Kind : std::uint8_t { begin, issued, worked, sent, arrived, credit, announce, signal, wire, pass, remote, mark };
   static Tag tag(Kind kind, std::uint64_t index) { return (static_cast<std::uint64_t>(kind) << 56) | index; }
 
   // What schedule::may_start asks; a "no" leaves the strand's name where the answer will change.
@@ -182,9 +179,11 @@ class World final : Engine::Listener {
 
   // repeat.cpp: pieces that repeat
   void piece_done(Index strand);
-  bool is_steady(double period) const;
-  void repeat(double period);
-  void count_messages(const Strand& strand, std::vector<std::int64_t>& a_piece);
+  void look_back();
+  StateMark mark();
+  void repeat(const StateMark& now, const StateMark& then);
+  bool signals_keep_up(std::span<const std::int32_t> pieces) const;
+  void count_pieces(const Strand& strand, double pieces, std::vector<double>& bytes);
 
   const topology::Resources& resources_;
   const InterpretOptions& options_;
@@ -214,10 +213,9 @@ class World final : Engine::Listener {
     Index step;
   };
   std::vector<RemoteSignal> remote_signals_;
-  // When the first strand ended its last piece.
   bool may_repeat_ = false;
-  std::vector<double> bytes_before_;
-  double messages_before_ = 0;
+  Index beat_ = 0;
+  StateHistory history_;
   double messages_ = 0;
   std::deque<Index> to_consider_;
   bool is_considering_ = false;

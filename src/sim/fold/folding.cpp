@@ -57,8 +57,8 @@ Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, co
   Fold fold;
   if (!may_fold(jobs, options)) return fold;
   const Job& job = jobs.front();
-  fold.repeats = true;
   if (job.environment->is_host) return fold;
+  fold.repeats = true;
   const MessageSizes sizes(*job.plan);
   const auto whole = [&](const MessageSizes& as) {
     return Unfolded{*job.plan, resources, job.device_of_rank, *job.environment, job.wires, options.perturbation, as};

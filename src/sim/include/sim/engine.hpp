@@ -49,9 +49,8 @@ class Engine {
   /// Hands out events until none is left, or `most_events` have been; true in the first case.
   bool run(Listener& listener, std::uint64_t most_events = ~std::uint64_t{0});
 
-  /// What has happened since `bytes_before` was bytes_over() a `period` ago happens `times` times more before anything else does: all that
-  /// is under way is delayed by as much.
-  void repeat(double period, std::int64_t times, std::span<const double> bytes_before);
+  /// All that is under way happens so much later. Meanwhile `bytes` have crossed each resource.
+  void delay_all(double delay, std::span<const double> bytes);
 
   std::uint64_t events() const { return events_; }
   /// Bytes that crossed a resource in flows that have left.
