@@ -11,8 +11,9 @@ namespace {
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-// Labels of edges. A rank sees its channels by their order in its program, from kFirstChannel on.
-enum Label : std::uint32_t { kSender, kReceiver, kWay, kFirstChannel };
+// Labels of edges. A rank and its channels see each other by the channel's place in the order in which the program names them: one label for
+// the sender and one for the receiver each, from kFirstChannel on.
+enum Label : std::uint32_t { kWay, kFirstChannel };
 
 constexpr std::uint64_t kRankColour = 1;
 constexpr std::uint64_t kChannelColour = 2;
@@ -95,8 +96,8 @@ class ByColours final : public Folding {
     const auto [place, is_new] = seen_.try_emplace(key(from, to, number), static_cast<std::uint32_t>(seen_.size()));
     shape_ = hash_with(shape_, place->second);
     if (!is_new) return;
-    graph_.join(channel_vertex(from, to, number), static_cast<Vertex>(rank_), from == rank_ ? kSender : kReceiver,
-                kFirstChannel + 2 * place->second + (from == rank_ ? 1 : 0));
+    const std::uint32_t label = kFirstChannel + 2 * place->second + (from == rank_ ? 1 : 0);
+    graph_.join(channel_vertex(from, to, number), static_cast<Vertex>(rank_), label, label);
   }
 
   Vertex channel_vertex(std::int32_t from, std::int32_t to, std::int32_t number) {
