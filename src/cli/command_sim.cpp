@@ -66,6 +66,7 @@ Result<int> simulate_table(const SimWords& words) {
   PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));
   PEAL_ASSIGN(sim::InterpretOptions options, interpret_options(words.faults, scene));
   PEAL_ASSIGN(const int runs, runs_of(words.faults));
+  options.folds = !words.is_unfolded;
   if (options.failure) {
     options.keeps_trace = !words.trace.empty() || !words.svg.empty();
     return simulate_failure(words, scene, question, options);
@@ -112,6 +113,7 @@ void add_sim(CLI::App& app, Action& action) {
   command->add_option("-f", words->factor, "Factor from one size to the next")->capture_default_str();
   command->add_flag("--utilisation", words->utilisation, "What crossed each link in the largest call, and the bottleneck");
   command->add_flag("--critical-path", words->critical_path, "What the last rank of the largest call waited for");
+  command->add_flag("--unfolded", words->is_unfolded, "Simulate every rank and every piece, also where they behave alike");
   add_fault_options(*command, words->faults);
   command->add_option("--compare", words->compare,
                       "WHAT=A,B,...: machine, nodes, fabric (A;B), algorithm, protocol, ... beside one another; may be repeated");

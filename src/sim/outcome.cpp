@@ -73,8 +73,13 @@ void World::gather_path() {
 }
 
 std::vector<ResourceUse> World::uses(double time) const {
+  std::vector<std::pair<topology::ResourceId, std::uint32_t>> crossed;
+  for (const auto& [id, other] : fold_.implied)
+    if (const auto known = resource_of_.find(other); known != resource_of_.end()) crossed.emplace_back(id, known->second);
+  std::sort(crossed.begin(), crossed.end());
+  crossed.insert(crossed.begin(), used_.begin(), used_.end());
   std::vector<ResourceUse> uses;
-  for (const auto& [id, number] : used_) {
+  for (const auto& [id, number] : crossed) {
     const double bytes = engine_.bytes_over(number);
     if (bytes <= 0) continue;
     const Bandwidth capacity = Bandwidth::gigabytes(capacity_of(id));

@@ -28,7 +28,7 @@ class ByColours final : public Folding {
     for (const auto& [rank, factor] : whole.perturbation.slow_ranks) slowness_.emplace(rank, factor);
   }
 
-  bool fold() {
+  bool fold(ImpliedResources& implied) {
     const std::int32_t n = whole_.environment.ranks;
     // Ranks have the lowest vertices, so that classes of ranks are numbered first.
     for (std::int32_t r = 0; r < n; ++r) graph_.add(kRankColour);
@@ -37,6 +37,7 @@ class ByColours final : public Folding {
       if (!can_be_folded(program) || !look_through(program)) return false;
       graph_.set_colour(static_cast<Vertex>(r), shape_);
     }
+    find_implied(implied);
     class_of_vertex_ = graph_.equitable_classes();
     graph_ = {};
     members_.assign(class_of_vertex_.size(), 0);
@@ -111,16 +112,40 @@ class ByColours final : public Folding {
     colour = hash_with(colour, std::bit_cast<std::uint64_t>(route_.latency.value));
     colour = hash_with(colour, std::bit_cast<std::uint64_t>(route_.bottleneck.value));
     const Vertex vertex = it->second = graph_.add(colour);
-    for (const topology::ResourceId id : route_.resources) graph_.join(vertex, resource_vertex(id), kWay, kWay);
+    for (const topology::ResourceId id : route_.resources) {
+      graph_.join(vertex, resource_vertex(id), kWay, kWay);
+      crossed_by_[id] += hash_with(kWay, vertex);
+    }
     return vertex;
+  }
+
+  // Of resources that the same channels cross, the narrowest is left, of equal ones that of the lowest number.
+  void find_implied(ImpliedResources& implied) {
+    std::vector<topology::ResourceId> ids;
+    for (const auto& [id, channels] : crossed_by_) ids.push_back(id);
+    std::sort(ids.begin(), ids.end());
+    std::unordered_map<std::uint64_t, topology::ResourceId> narrowest;
+    for (const topology::ResourceId id : ids) {
+      topology::ResourceId& first = narrowest.try_emplace(crossed_by_[id], id).first->second;
+      if (is_narrower(id, first)) first = id;
+    }
+    for (const topology::ResourceId id : ids)
+      if (const topology::ResourceId first = narrowest[crossed_by_[id]]; first != id) implied.emplace(id, first);
+  }
+  bool is_narrower(topology::ResourceId a, topology::ResourceId b) const {
+    const double x = capacity_of(a);
+    const double y = capacity_of(b);
+    return x > 0 && (x < y || y <= 0);
+  }
+  double capacity_of(topology::ResourceId id) const {
+    const auto scaled = capacity_scale_.find(id);
+    return whole_.resources.capacity(id).value * (scaled == capacity_scale_.end() ? 1 : scaled->second);
   }
 
   Vertex resource_vertex(topology::ResourceId id) {
     const auto [it, is_new] = vertex_of_resource_.try_emplace(id, 0);
     if (!is_new) return it->second;
-    const auto scaled = capacity_scale_.find(id);
-    const double capacity = whole_.resources.capacity(id).value * (scaled == capacity_scale_.end() ? 1 : scaled->second);
-    return it->second = graph_.add(hash_with(kResourceColour, std::bit_cast<std::uint64_t>(capacity)));
+    return it->second = graph_.add(hash_with(kResourceColour, std::bit_cast<std::uint64_t>(capacity_of(id))));
   }
 
   const Unfolded whole_;  // while folding
@@ -130,6 +155,7 @@ class ByColours final : public Folding {
   ColouredGraph graph_;
   std::unordered_map<std::uint64_t, Vertex> vertex_of_channel_;
   std::unordered_map<topology::ResourceId, Vertex> vertex_of_resource_;
+  std::unordered_map<topology::ResourceId, std::uint64_t> crossed_by_;  // sum of hashes of its channels
   std::vector<std::uint32_t> class_of_vertex_;
   std::vector<std::uint32_t> members_;
   // Of the rank at hand.
@@ -141,9 +167,9 @@ class ByColours final : public Folding {
 
 }  // namespace
 
-std::unique_ptr<Folding> fold_by_colours(const Unfolded& whole, std::size_t most_channels) {
+std::unique_ptr<Folding> fold_by_colours(const Unfolded& whole, std::size_t most_channels, ImpliedResources& implied) {
   auto folding = std::make_unique<ByColours>(whole, most_channels);
-  if (!folding->fold()) return nullptr;
+  if (!folding->fold(implied)) return nullptr;
   return folding;
 }
 

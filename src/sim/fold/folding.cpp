@@ -18,13 +18,14 @@ bool may_fold(std::span<const Job> jobs, const InterpretOptions& o) {
          o.late_ranks.empty() && o.jitter.share <= 0;
 }
 
-std::unique_ptr<Folding> folding_of(const Unfolded& whole) {
-  if (auto folding = fold_by_machine(whole)) return folding;
+void find_folding(const Unfolded& whole, Fold& fold) {
+  fold.folding = fold_by_machine(whole);
+  if (fold.folding) return;
   const std::size_t most = std::max(kMostChannels, kMostChannelsOfARank * static_cast<std::size_t>(whole.environment.ranks));
-  auto folding = fold_by_colours(whole, most);
+  fold.folding = fold_by_colours(whole, most, fold.implied);
   // One class a rank costs what it saves.
-  if (folding && 2 * folding->classes() > whole.environment.ranks) return nullptr;
-  return folding;
+  if (fold.folding && 2 * fold.folding->classes() > whole.environment.ranks) fold.folding = nullptr;
+  if (fold.folding) fold.implied.clear();
 }
 
 /// Messages of the whole, as far as some ranks tell.
@@ -63,10 +64,10 @@ Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, co
   const auto whole = [&](const MessageSizes& as) {
     return Unfolded{*job.plan, resources, job.device_of_rank, *job.environment, job.wires, options.perturbation, as};
   };
-  fold.folding = folding_of(whole(sizes));
+  find_folding(whole(sizes), fold);
   if (fold.folding || sizes.are_equal() || messages_of(*job.plan) < kMostMessages) return fold;
   const MessageSizes equal(*job.plan, true);
-  fold.folding = folding_of(whole(equal));
+  find_folding(whole(equal), fold);
   fold.takes_chunks_as_equal = fold.folding != nullptr;
   return fold;
 }
