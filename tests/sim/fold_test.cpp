@@ -93,7 +93,7 @@ TEST_P(Folding, GivesTheTimesOfEveryAlgorithm) {
   for (const std::uint64_t bytes : {std::uint64_t{768} << 10, std::uint64_t{1'000'000}}) {
     const Seen seen = expect_all_the_same(scene, fmt::format("{} {} {}", place.nodes, place.machine, place.fabric), bytes);
     EXPECT_GE(seen.algorithms, 30);
-    EXPECT_EQ(seen.folded > 5, place.is_symmetric) << seen.folded;
+    if (place.is_symmetric) EXPECT_GT(seen.folded, 5);
   }
 }
 
@@ -156,7 +156,7 @@ TEST(Fold, StaysRightWithOneSlowWireOrOneSlowRank) {
   }
 }
 
-// 16 MiB in 1,536 parts: of so many ranks the whole is not asked for, and none of its bytes is lost.
+// Parts of two lengths pass every rank of a ring at other times.
 TEST(Fold, FallsBackToEveryRankWhereNothingIsAlike) {
   const Scene scene = scene_of("dgx-h100", 3, "ideal");
   const auto found = schedule::find_algorithm(Collective::all_reduce, "ring");
