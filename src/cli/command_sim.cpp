@@ -1,5 +1,6 @@
 // peal sim: what a collective would cost on a machine that need not be there.
 #include <base/trace.hpp>
+#include <chrono>
 #include <CLI/CLI.hpp>
 #include <cli/commands.hpp>
 #include <cli/sim_words.hpp>
@@ -24,6 +25,17 @@ Result<std::vector<Bytes>> sizes_of(const SimWords& words) {
 }
 
 namespace {
+
+/// Says on standard error every few seconds how far a long simulation is.
+std::function<void(std::uint64_t, double)> progress_on_stderr() {
+  constexpr double kPause = 5;
+  const auto seconds = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
+  return [seconds, next = seconds() + kPause](std::uint64_t events, double now) mutable {
+    if (seconds() < next) return;
+    next = seconds() + kPause;
+    fmt::print(stderr, "peal: {} million events so far, {:.3f} ms of the call\n", events / 1'000'000, now * 1e-6);
+  };
+}
 
 Status say(const SimWords& words, const std::string& text) { return words.json == "-" ? Status() : write_output("-", text); }
 
@@ -67,6 +79,7 @@ Result<int> simulate_table(const SimWords& words) {
   PEAL_ASSIGN(sim::InterpretOptions options, interpret_options(words.faults, scene));
   PEAL_ASSIGN(const int runs, runs_of(words.faults));
   options.folds = !words.is_unfolded;
+  options.progress = progress_on_stderr();
   if (options.failure) {
     options.keeps_trace = !words.trace.empty() || !words.svg.empty();
     return simulate_failure(words, scene, question, options);

@@ -130,8 +130,8 @@ void World::cross(Channel& c, topology::ResourceId id) {
   }
 }
 
-/// Finds the way of a channel, what it costs and which resources its messages cross. Folded: the channel is then one between the first ranks
-/// of their classes.
+/// Finds the way of a channel, what it costs and which resources its messages cross. Folded: the channel is then one between the first
+/// ranks of their classes.
 void World::lay_way(Channel& c) {
   const JobState& job = *ranks_[at(c.from)].job;
   const tuning::Environment& environment = *job.job->environment;

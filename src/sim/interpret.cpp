@@ -100,7 +100,8 @@ void World::bind(Strand& s) {
   OpChannels& known = rank.channels[s.cursor.position()];
   if (op.peer_step != 0 || (known.in == kNobody && known.out == kNobody)) {
     if (schedule::receives(op.kind)) known.in = channel(number_of(s, s.bound.peer), s.rank, op.channel);
-    if (schedule::sends(op.kind)) known.out = channel(s.rank, number_of(s, op.kind == OpKind::send ? s.bound.peer : s.bound.peer2), op.channel);
+    if (schedule::sends(op.kind))
+      known.out = channel(s.rank, number_of(s, op.kind == OpKind::send ? s.bound.peer : s.bound.peer2), op.channel);
   }
   s.in = known.in;
   s.out = known.out;

@@ -6,10 +6,7 @@
 namespace peal::sim {
 
 MessageSizes::MessageSizes(const tuning::Plan& plan, bool takes_chunks_as_equal)
-    : plan_(plan),
-      takes_as_equal_(takes_chunks_as_equal),
-      input_(chunks_of(plan.extents.input)),
-      output_(chunks_of(plan.extents.output)) {}
+    : plan_(plan), takes_as_equal_(takes_chunks_as_equal), input_(chunks_of(plan.extents.input)), output_(chunks_of(plan.extents.output)) {}
 
 MessageSizes::Chunks MessageSizes::chunks_of(const schedule::ExtentTable& table) {
   const std::int32_t count = std::max(1, table.layout().chunks());

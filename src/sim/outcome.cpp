@@ -7,6 +7,7 @@ namespace peal::sim {
 
 namespace {
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+constexpr std::uint64_t kEventsOfAReport = 4'000'000;
 }  // namespace
 
 Status World::check_finished() const {
@@ -21,8 +22,18 @@ Status World::check_finished() const {
   return {};
 }
 
+/// True where all events were within the limit.
+bool World::run_events() {
+  if (!options_.progress) return engine_.run(*this, options_.most_events);
+  while (!engine_.run(*this, std::min(kEventsOfAReport, options_.most_events - engine_.events()))) {
+    if (engine_.events() >= options_.most_events) return false;
+    options_.progress(engine_.events(), engine_.now());
+  }
+  return true;
+}
+
 Result<Outcome> World::run() {
-  if (!engine_.run(*this, options_.most_events))
+  if (!run_events())
     return fail(ErrorCode::unsupported, "the simulation of {} bytes needs more than {} events: ask for a smaller size or fewer ranks",
                 jobs_.front().job->plan->call.bytes.value, options_.most_events);
   PEAL_TRY(std::move(failure_));

@@ -1,6 +1,7 @@
-// Pieces that repeat. A plan in pieces soon runs full: then the state is what it was a while ago, with every strand some pieces further. What
-// follows, as long as pieces have their full length, need not be simulated: what is under way is put off by so many of these whiles, and
-// counts go on. Strands that only signals join may go at different paces; then the while is one in which each ends a whole number of pieces.
+// Pieces that repeat. A plan in pieces soon runs full: then the state is what it was a while ago, with every strand some pieces further.
+// What follows, as long as pieces have their full length, need not be simulated: what is under way is put off by so many of these whiles,
+// and counts go on. Strands that only signals join may go at different paces; then the while is one in which each ends a whole number of
+// pieces.
 #include "repeat.hpp"
 
 #include <algorithm>
@@ -48,8 +49,8 @@ StateMark StateHistory::reuse() {
   return mark;
 }
 
-/// The first strand that has not ended keeps the beat. Marks are taken a moment later, when all that happens at the same instant has: strands
-/// that are in step go one after the other, in an order that rounding decides.
+/// The first strand that has not ended keeps the beat. Marks are taken a moment later, when all that happens at the same instant has:
+/// strands that are in step go one after the other, in an order that rounding decides.
 void World::piece_done(Index index) {
   if (index != beat_) return;
   if (!strands_[beat_].cursor.done())

@@ -104,7 +104,8 @@ Row row_of(const Scene& scene, const tuning::Question& question, const Prepared&
   }
   for (std::size_t g = 0; scene.groups() > 1 && g < scene.groups(); ++g) {
     const tuning::Candidate& own = ready.candidate(g);
-    row.groups.push_back({outcome.job_times[g].microseconds(), std::string(own.algorithm->name), std::string(schedule::name_of(own.protocol))});
+    row.groups.push_back(
+        {outcome.job_times[g].microseconds(), std::string(own.algorithm->name), std::string(schedule::name_of(own.protocol))});
   }
   return row;
 }

@@ -155,6 +155,7 @@ class World final : Engine::Listener {
   }
 
   // outcome.cpp
+  bool run_events();
   Status check_finished() const;
   void gather_times();
   void gather_path();

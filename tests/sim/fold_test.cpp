@@ -97,21 +97,23 @@ TEST_P(Folding, GivesTheTimesOfEveryAlgorithm) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Fabrics, Folding,
-    testing::Values(Place{"dgx-h100", 1, "", true}, Place{"dgx-h100", 4, "ideal", true}, Place{"dgx-h100", 3, "ideal", true},
-                    Place{"dgx-a100", 2, "ideal", true},
-                    Place{"dgx-h100", 4, "fat-tree,levels=2,radix=32,oversubscription=3,adaptive=true", true},
-                    Place{"dgx-h100", 4, "fat-tree,levels=3,radix=16,adaptive=true", true},
-                    Place{"dgx-h100", 4, "rail-optimised,radix=8,adaptive=true", true},
-                    Place{"dgx-h100", 4, "fat-tree,levels=2,radix=32,oversubscription=2", false},
-                    Place{"dgx-h100", 4, "dragonfly,radix=32,adaptive=true", true}, Place{"dgx-h100", 4, "torus,dims=2x2", false}));
+INSTANTIATE_TEST_SUITE_P(Fabrics, Folding,
+                         testing::Values(Place{"dgx-h100", 1, "", true}, Place{"dgx-h100", 4, "ideal", true},
+                                         Place{"dgx-h100", 3, "ideal", true}, Place{"dgx-a100", 2, "ideal", true},
+                                         Place{"dgx-h100", 4, "fat-tree,levels=2,radix=32,oversubscription=3,adaptive=true", true},
+                                         Place{"dgx-h100", 4, "fat-tree,levels=3,radix=16,adaptive=true", true},
+                                         Place{"dgx-h100", 4, "rail-optimised,radix=8,adaptive=true", true},
+                                         Place{"dgx-h100", 4, "fat-tree,levels=2,radix=32,oversubscription=2", false},
+                                         Place{"dgx-h100", 4, "dragonfly,radix=32,adaptive=true", true},
+                                         Place{"dgx-h100", 4, "torus,dims=2x2", false}));
 
 TEST(Fold, MachinesThatAreAlikeShareTheirRanks) {
   const Scene scene = scene_of("dgx-h100", 16, "ideal");
-  for (const auto& [collective, algorithm, most] :
-       {std::tuple{Collective::all_reduce, "ring", 8}, {Collective::all_reduce, "hierarchical", 8}, {Collective::all_to_all, "all_pairs", 8},
-        {Collective::all_reduce, "recursive_doubling", 8}, {Collective::barrier, "dissemination", 8}}) {
+  for (const auto& [collective, algorithm, most] : {std::tuple{Collective::all_reduce, "ring", 8},
+                                                    {Collective::all_reduce, "hierarchical", 8},
+                                                    {Collective::all_to_all, "all_pairs", 8},
+                                                    {Collective::all_reduce, "recursive_doubling", 8},
+                                                    {Collective::barrier, "dissemination", 8}}) {
     const auto found = schedule::find_algorithm(collective, algorithm);
     ASSERT_TRUE(found) << algorithm;
     const auto plan = plan_of(scene, **found, 1 << 20);

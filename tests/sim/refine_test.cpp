@@ -4,8 +4,7 @@
 #include <map>
 #include <random>
 #include <sim/event_queue.hpp>
-
-#include "../../src/sim/fold/refine.hpp"
+#include <sim/refine.hpp>
 
 namespace peal::sim {
 namespace {
@@ -19,11 +18,14 @@ ColouredGraph ring(std::uint32_t n) {
   return graph;
 }
 
-std::size_t count(const Classes& classes) { return std::map<std::uint32_t, int>([&] {
-    std::map<std::uint32_t, int> seen;
-    for (std::uint32_t c : classes) ++seen[c];
-    return seen;
-  }()).size(); }
+std::size_t count(const Classes& classes) {
+  return std::map<std::uint32_t, int>([&] {
+           std::map<std::uint32_t, int> seen;
+           for (std::uint32_t c : classes) ++seen[c];
+           return seen;
+         }())
+      .size();
+}
 
 TEST(Refine, ARingIsOneClass) { EXPECT_EQ(count(ring(1000).equitable_classes()), 1u); }
 

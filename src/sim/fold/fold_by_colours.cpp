@@ -11,8 +11,8 @@ namespace {
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-// Labels of edges. A rank and its channels see each other by the channel's place in the order in which the program names them: one label for
-// the sender and one for the receiver each, from kFirstChannel on.
+// Labels of edges. A rank and its channels see each other by the channel's place in the order in which the program names them: one label
+// for the sender and one for the receiver each, from kFirstChannel on.
 enum Label : std::uint32_t { kWay, kFirstChannel };
 
 constexpr std::uint64_t kRankColour = 1;
@@ -48,7 +48,9 @@ class ByColours final : public Folding {
     return true;
   }
 
-  Kin channel(std::int32_t from, std::int32_t to, std::int32_t number) const override { return kin(vertex_of_channel_.at(key(from, to, number))); }
+  Kin channel(std::int32_t from, std::int32_t to, std::int32_t number) const override {
+    return kin(vertex_of_channel_.at(key(from, to, number)));
+  }
   Kin resource(topology::ResourceId id) const override { return kin(vertex_of_resource_.at(id)); }
 
  private:
@@ -106,8 +108,8 @@ class ByColours final : public Folding {
     if (!is_new) return it->second;
     const tuning::Environment& e = whole_.environment;
     const int level = e.level_of(from, to);
-    whole_.resources.route(whole_.device_of_rank[at(from)], whole_.device_of_rank[at(to)], tuning::via_of(whole_.wires, e.is_host, level == 0),
-                           route_);
+    whole_.resources.route(whole_.device_of_rank[at(from)], whole_.device_of_rank[at(to)],
+                           tuning::via_of(whole_.wires, e.is_host, level == 0), route_);
     std::uint64_t colour = hash_with(kChannelColour, static_cast<std::uint64_t>(number) << 8 | static_cast<std::uint64_t>(level));
     colour = hash_with(colour, std::bit_cast<std::uint64_t>(route_.latency.value));
     colour = hash_with(colour, std::bit_cast<std::uint64_t>(route_.bottleneck.value));

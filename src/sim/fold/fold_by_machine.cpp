@@ -20,7 +20,8 @@ class ByMachine final : public Folding {
 
   Kin channel(std::int32_t from, std::int32_t to, std::int32_t number) const override {
     const std::int32_t distance = to >= from ? to - from : to - from + ranks_;
-    const auto name = static_cast<std::uint64_t>(from % period_) * static_cast<std::uint64_t>(ranks_) + static_cast<std::uint64_t>(distance);
+    const auto name =
+        static_cast<std::uint64_t>(from % period_) * static_cast<std::uint64_t>(ranks_) + static_cast<std::uint64_t>(distance);
     return {name << 8 | static_cast<std::uint64_t>(number), static_cast<double>(ranks_ / period_)};
   }
   Kin resource(topology::ResourceId id) const override { return {id % per_copy_, static_cast<double>(ranks_ / period_)}; }
@@ -62,7 +63,8 @@ std::uint64_t relative_shape(const schedule::Program& program, const MessageSize
 std::unique_ptr<Folding> fold_by_machine(const Unfolded& whole) {
   const topology::Cluster& cluster = whole.resources.cluster();
   const std::int32_t n = whole.environment.ranks;
-  if (cluster.fabric() == nullptr || !cluster.fabric()->treats_nodes_alike() || n != cluster.ranks() || cluster.copies() < 2) return nullptr;
+  if (cluster.fabric() == nullptr || !cluster.fabric()->treats_nodes_alike() || n != cluster.ranks() || cluster.copies() < 2)
+    return nullptr;
   if (!whole.perturbation.scaled_resources.empty() || !whole.perturbation.slow_ranks.empty()) return nullptr;
   const std::int32_t period = n / cluster.copies();
   if (!is_laid_out_alike(whole, period)) return nullptr;

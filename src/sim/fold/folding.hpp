@@ -1,12 +1,12 @@
 // Which ranks behave alike, so that one of each class is simulated for all.
 //
-// A folding is an equitable partition of ranks, channels and resources. Ranks of a class run programs of one shape; the k-th channel that one
-// of them names is of the same class as the k-th of any other; channels of a class end at ranks of one class, cost the same and cross as
-// many resources of each class; resources of a class have one capacity and are crossed by as many channels of each class. Then, by induction
-// over the events, members of a class do the same at the same time: the sets of flows under way are unions of classes, and max-min fair
-// rates, which are unique, are equal within them. So a simulation of one rank a class, in which a flow of class F counts on a resource of
-// class R as many times as flows of F cross one of R, gives the times of the whole (Boldi and Vigna, "Fibrations of graphs", 2002, call
-// this the base of a fibration).
+// A folding is an equitable partition of ranks, channels and resources. Ranks of a class run programs of one shape; the k-th channel that
+// one of them names is of the same class as the k-th of any other; channels of a class end at ranks of one class, cost the same and cross
+// as many resources of each class; resources of a class have one capacity and are crossed by as many channels of each class. Then, by
+// induction over the events, members of a class do the same at the same time: the sets of flows under way are unions of classes, and
+// max-min fair rates, which are unique, are equal within them. So a simulation of one rank a class, in which a flow of class F counts on a
+// resource of class R as many times as flows of F cross one of R, gives the times of the whole (Boldi and Vigna, "Fibrations of graphs",
+// 2002, call this the base of a fibration).
 #pragma once
 
 #include <memory>

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <schedule/schedule.hpp>
+#include <sim/refine.hpp>
 
 #include "message_sizes.hpp"
-#include "refine.hpp"
 
 namespace peal::sim {
 

@@ -1,4 +1,4 @@
-#include "refine.hpp"
+#include <sim/refine.hpp>
 
 #include <algorithm>
 #include <unordered_map>
@@ -39,9 +39,7 @@ class Refinement {
     Class of;
     std::uint64_t view;
     Vertex vertex;
-    bool operator<(const Seen& o) const {
-      return of != o.of ? of < o.of : view != o.view ? view < o.view : vertex < o.vertex;
-    }
+    bool operator<(const Seen& o) const { return of != o.of ? of < o.of : view != o.view ? view < o.view : vertex < o.vertex; }
   };
 
   void lay_out_edges() {

@@ -1,8 +1,8 @@
 // Events in the order of their times; of equal times in the order in which they were pushed.
 //
-// Most events of a simulation lie one of a few delays ahead of now (a hop, a message of the usual size). Since now never goes back, events of
-// one delay are pushed in the order of their times: each such delay has a lane, first in first out, and only the head of a lane stands in
-// the heap. So the heap stays small however much is under way. A delay without a lane goes to the heap itself.
+// Most events of a simulation lie one of a few delays ahead of now (a hop, a message of the usual size). Since now never goes back, events
+// of one delay are pushed in the order of their times: each such delay has a lane, first in first out, and only the head of a lane stands
+// in the heap. So the heap stays small however much is under way. A delay without a lane goes to the heap itself.
 #pragma once
 
 #include <array>

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <base/trace.hpp>
+#include <functional>
 #include <optional>
 #include <tuning/plan.hpp>
 
@@ -42,6 +43,8 @@ struct InterpretOptions {
   /// counted. The times are the same. Done for GPUs, for one job without late ranks, jitter and failure of which nothing single is kept.
   bool folds = true;
   std::uint64_t most_events = 2'000'000'000;
+  /// Called every few million events with how many there were and the virtual time in nanoseconds; may be empty.
+  std::function<void(std::uint64_t events, double now)> progress = {};
   Perturbation perturbation = {};
   std::vector<std::pair<int, double>> late_ranks = {};  ///< nanoseconds after the others; several for one rank add up
   Jitter jitter = {};
@@ -106,10 +109,10 @@ struct Outcome {
   std::vector<ResourceUse> resources;  ///< those that were used, busiest first
   std::vector<PathPart> path;          ///< empty unless asked for
   std::vector<StuckRank> stuck;        ///< after a failure, in the order in which they came to stand; empty where all others finish
-  std::int32_t simulated_ranks = 0;   ///< as many as there are, unless ranks that behave alike were folded
-  std::int32_t repeated_pieces = 0;   ///< that were counted, not simulated
-  /// Above 0: parts of a buffer were taken as equally long, because else too many ranks would differ; the longest is longer than the mean by
-  /// this share of it.
+  std::int32_t simulated_ranks = 0;    ///< as many as there are, unless ranks that behave alike were folded
+  std::int32_t repeated_pieces = 0;    ///< that were counted, not simulated
+  /// Above 0: parts of a buffer were taken as equally long, because else too many ranks would differ; the longest is longer than the mean
+  /// by this share of it.
   double chunk_spread = 0;
   std::uint64_t events = 0;
   std::uint64_t messages = 0;

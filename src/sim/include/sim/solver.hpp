@@ -4,8 +4,8 @@
 // components in which something was added, removed or changed since the last time; a variable that is alone on its constraints costs
 // nothing but them. Not thread-safe. Deterministic.
 //
-// A variable may stand for a class of variables that are all alike: then constraint i of it is one of a class too, and `counts` says how many
-// members cross one such constraint. Rates are those of a member.
+// A variable may stand for a class of variables that are all alike: then constraint i of it is one of a class too, and `counts` says how
+// many members cross one such constraint. Rates are those of a member.
 #pragma once
 
 #include <cstdint>
