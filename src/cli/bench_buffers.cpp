@@ -42,6 +42,7 @@ comm::Call BenchBuffers::call(bool in_place) const {
   const std::uint64_t element = size_of(options_.type);
   comm::Call call;
   call.collective = options_.collective;
+  if (call.collective == Collective::barrier) return call;  // as users call it, and this tool between calls: what is prepared serves both
   call.send = send_.data();
   call.receive = receive_.data();
   call.count = count_;

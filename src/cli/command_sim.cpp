@@ -3,6 +3,7 @@
 #include <chrono>
 #include <CLI/CLI.hpp>
 #include <cli/commands.hpp>
+#include <cli/library_words.hpp>
 #include <cli/sim_words.hpp>
 #include <memory>
 #include <sim/call_report.hpp>
@@ -70,16 +71,57 @@ Result<int> simulate_failure(const SimWords& words, const sim::Scene& scene, tun
   return 0;
 }
 
+}  // namespace
+
+Status refuse_faults(const SimWords& words, std::string_view library) {
+  if (!words.faults.any() && words.question.dead_links.empty()) return {};
+  return fail(
+      ErrorCode::invalid_argument,
+      "--library {} has a formula for a machine that is whole and for one call at a time; leave faults and --beside out, or --library",
+      library);
+}
+
+namespace {
+
+/// What takes a schedule apart has nothing to look at in a formula.
+Status refuse_details(const SimWords& words) {
+  const bool is_asked = words.utilisation || words.critical_path || !words.trace.empty() || !words.svg.empty();
+  if (!is_asked) return {};
+  return fail(ErrorCode::invalid_argument,
+              "--library {} has a formula for the time and no schedule to look into; leave out --utilisation, --critical-path, --trace and "
+              "--svg, or leave out --library",
+              words.question.library);
+}
+
+Result<int> predict_table(const SimWords& words, const std::vector<Bytes>& sizes) {
+  PEAL_TRY(refuse_details(words));
+  PEAL_TRY(refuse_faults(words, words.question.library));
+  PEAL_ASSIGN(LibraryScene scene, library_scene_of(words.question));
+  PEAL_TRY(say(words, sim::header_text(scene.table)));
+  std::vector<sim::Row> rows;
+  for (const Bytes& size : sizes) {
+    scene.call.bytes = size;
+    PEAL_ASSIGN(sim::Row row, sim::simulate(scene.model, scene.call));
+    PEAL_TRY(say(words, sim::row_text(row)));
+    rows.push_back(std::move(row));
+  }
+  PEAL_TRY(say(words, sim::footer_text(rows)));
+  if (!words.json.empty()) PEAL_TRY(write_output(words.json, sim::to_json(scene.table, rows) + "\n"));
+  return 0;
+}
+
 Result<int> simulate_table(const SimWords& words) {
   for (const std::string& path : {words.json, words.trace, words.svg}) PEAL_TRY(can_write(path));
   if (!words.compare.empty()) return compare(words);
   PEAL_ASSIGN(const std::vector<Bytes> sizes, sizes_of(words));
+  if (words.question.library != "peal") return predict_table(words, sizes);
   PEAL_ASSIGN(const sim::Scene scene, scene_of(words.question));
   PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));
   PEAL_ASSIGN(sim::InterpretOptions options, interpret_options(words.faults, scene));
   PEAL_ASSIGN(const int runs, runs_of(words.faults));
   options.folds = !words.is_unfolded;
   options.progress = progress_on_stderr();
+  PEAL_ASSIGN(const std::vector<sim::Beside> beside, beside_of(words.faults));
   if (options.failure) {
     options.keeps_trace = !words.trace.empty() || !words.svg.empty();
     return simulate_failure(words, scene, question, options);
@@ -88,12 +130,12 @@ Result<int> simulate_table(const SimWords& words) {
   PEAL_TRY(say(words, sim::header_text(table)));
   std::vector<sim::Row> rows;
   sim::Study last;
-  for (const Bytes size : sizes) {
+  for (const Bytes& size : sizes) {
     question.call.bytes = size;
     const bool is_last = &size == &sizes.back();
     options.keeps_trace = is_last && (!words.trace.empty() || !words.svg.empty());
     options.keeps_path = is_last && words.critical_path;
-    PEAL_ASSIGN(last, sim::study(scene, question, options, runs));
+    PEAL_ASSIGN(last, sim::study(scene, question, options, runs, beside));
     rows.push_back(last.row);
     PEAL_TRY(say(words, sim::row_text(last.row) + sim::notes_text(last.row)));
   }
@@ -119,8 +161,14 @@ void add_sim(CLI::App& app, Action& action) {
   auto words = std::make_shared<SimWords>();
   CLI::App* command = app.add_subcommand("sim",
                                          "Simulate a collective on a machine that need not be there, in the columns of nccl-tests.\n"
-                                         "Example: peal sim all_reduce --machine dgx-h100 --nodes 4 -b 1M -e 1G -f 4");
+                                         "Example: peal sim all_reduce --machine dgx-h100 --nodes 4 -b 1M -e 1G -f 4\n"
+                                         "Others:  peal sim all_reduce --machine dgx-h100 --library nccl -b 8 -e 16G -f 8\n"
+                                         "         peal sim all_reduce --machine dgx-a100 --compare library=nccl,peal --svg busbw.svg");
   add_question_options(*command, words->question);
+  command
+      ->add_option("--library", words->question.library,
+                   "Whose behaviour: peal (its schedules, simulated), nccl, rccl or hccl (formulas, with their error)")
+      ->capture_default_str();
   command->add_option("-b", words->first, "Smallest size (8, 64K, 1M)")->capture_default_str();
   command->add_option("-e", words->last, "Largest size")->capture_default_str();
   command->add_option("-f", words->factor, "Factor from one size to the next")->capture_default_str();
@@ -128,12 +176,19 @@ void add_sim(CLI::App& app, Action& action) {
   command->add_flag("--critical-path", words->critical_path, "What the last rank of the largest call waited for");
   command->add_flag("--unfolded", words->is_unfolded, "Simulate every rank and every piece, also where they behave alike");
   add_fault_options(*command, words->faults);
-  command->add_option("--compare", words->compare,
-                      "WHAT=A,B,...: machine, nodes, fabric (A;B), algorithm, protocol, ... beside one another; may be repeated");
+  command
+      ->add_option("--compare", words->compare,
+                   "WHAT=A,B,...: machine, nodes, fabric (A;B), algorithm, protocol, ... beside one another; may be repeated")
+      ->allow_extra_args(false);
   command->add_option("--trace", words->trace, "Write the timeline of the largest row for https://ui.perfetto.dev");
   command->add_option("--svg", words->svg, "Draw that timeline; with --compare, bus bandwidth over size");
   command->add_option("--json", words->json, "Write the table as JSON to a file, or - for standard output");
-  command->callback([words, &action] { action = [words] { return simulate_table(*words); }; });
+  add_sim_link(*command, action);
+  command->callback([words, command, &action] {
+    if (!command->get_subcommands().empty()) return;
+    if (words->question.collective.empty()) throw CLI::RequiredError("collective");
+    action = [words] { return simulate_table(*words); };
+  });
 }
 
 }  // namespace peal::cli

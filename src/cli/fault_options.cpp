@@ -10,13 +10,20 @@ constexpr int kMostRuns = 10'000;
 }
 
 void add_fault_options(CLI::App& command, FaultWords& words) {
-  command.add_option(
-      "--slow-link", words.slow_links,
-      "NAME=SHARE: a link or port, by the name that --utilisation prints, that carries a share of what it should (0.5, 17/18)");
-  command.add_option("--straggler", words.stragglers, "RANK=FACTOR: slower by it at all it does; or RANK=DELAY (3=100us): begins later");
+  command
+      .add_option("--slow-link", words.slow_links,
+                  "NAME=SHARE: a link or port, by the name that --utilisation prints, that carries a share of what it should (0.5, 17/18)")
+      ->allow_extra_args(false);
+  command.add_option("--straggler", words.stragglers, "RANK=FACTOR: slower by it at all it does; or RANK=DELAY (3=100us): begins later")
+      ->allow_extra_args(false);
   command.add_option("--jitter", words.jitter_percent, "Ops take longer at random, by so many percent in the mean");
   command.add_option("--seed", words.seed, "Of the jitter's first run; it counts up from run to run")->capture_default_str();
   command.add_option("--runs", words.runs, fmt::format("Runs with jitter, for percentiles (default: {})", kJitterRuns));
+  command
+      .add_option(
+          "--beside", words.beside,
+          "COLLECTIVE:SIZE: another call of the same ranks at the same time; /K or %K: in groups; @TIME: later (all_reduce:64M%8@100us)")
+      ->allow_extra_args(false);
   command.add_option("--fail-rank", words.failure, "RANK@TIME: it dies at that time of the largest call; who waits for whom");
 }
 
@@ -39,6 +46,17 @@ Result<sim::InterpretOptions> interpret_options(const FaultWords& words, const s
     PEAL_ASSIGN(options.failure, sim::parse_failure(words.failure));
   }
   return options;
+}
+
+Result<std::vector<sim::Beside>> beside_of(const FaultWords& words) {
+  if (!words.beside.empty() && !words.failure.empty())
+    return fail(ErrorCode::invalid_argument, "--fail-rank says who waits in one call; leave --beside away");
+  std::vector<sim::Beside> beside;
+  for (const std::string& text : words.beside) {
+    PEAL_ASSIGN(const sim::Beside other, sim::parse_beside(text));
+    beside.push_back(other);
+  }
+  return beside;
 }
 
 Result<int> runs_of(const FaultWords& words) {

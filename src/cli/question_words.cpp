@@ -21,8 +21,10 @@ void add_question_options(CLI::App& command, QuestionWords& words) {
                      "Groups of K neighbouring ranks that make the call at the same time; the slowest is answered for");
   command.add_option("--partial-sums", words.partial_sums, "How sums of f16, bf16 and f8 travel until they are finished: element or f32")
       ->capture_default_str();
-  command.add_option("--dead-link", words.dead_links,
-                     "A link or port, by the name that `peal sim --utilisation` prints, that is gone in both directions");
+  command
+      .add_option("--dead-link", words.dead_links,
+                  "A link or port, by the name that `peal sim --utilisation` prints, that is gone in both directions")
+      ->allow_extra_args(false);
   command.add_flag("--deterministic", words.deterministic, "Only canonical summation");
 }
 

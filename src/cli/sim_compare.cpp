@@ -1,6 +1,7 @@
 // peal sim --compare: the same call on several machines, by several algorithms, ...
 #include <charconv>
 #include <cli/commands.hpp>
+#include <cli/library_words.hpp>
 #include <cli/sim_words.hpp>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -18,7 +19,7 @@ struct Variant {
   QuestionWords question;
   sim::Table table;
   std::vector<std::optional<sim::Row>> rows;
-  std::string why_not;  // of the first size that it cannot
+  std::string why_not;  // at the first size that it cannot
 };
 
 Status set_number(int& number, std::string_view key, const std::string& text) {
@@ -58,6 +59,7 @@ constexpr Aspect kAspects[] = {
     {"nodes", [](QuestionWords& words, const std::string& value) { return set_number(words.cluster.nodes, "nodes", value); }},
     {"ranks", [](QuestionWords& words, const std::string& value) { return set_number(words.ranks, "ranks", value); }},
     {"groups", [](QuestionWords& words, const std::string& value) { return set_number(words.groups, "groups", value); }},
+    {"library", set_word<&QuestionWords::library>},
     {"collective", set_word<&QuestionWords::collective>},
     {"algorithm", set_word<&QuestionWords::algorithm>},
     {"protocol", set_word<&QuestionWords::protocol>},
@@ -104,26 +106,42 @@ Result<std::vector<Variant>> multiply(const std::vector<Variant>& variants, cons
   return more;
 }
 
+Status predict_variant(const SimWords& words, const std::vector<Bytes>& sizes, Variant& variant) {
+  PEAL_TRY(refuse_faults(words, variant.question.library));
+  PEAL_ASSIGN(LibraryScene scene, library_scene_of(variant.question));
+  variant.table = scene.table;
+  for (const Bytes& size : sizes) {
+    scene.call.bytes = size;
+    Result<sim::Row> row = sim::simulate(scene.model, scene.call);
+    if (!row && variant.why_not.empty()) variant.why_not = row.error().message;
+    variant.rows.push_back(row ? std::optional(*std::move(row)) : std::nullopt);
+  }
+  return {};
+}
+
 Status simulate_variant(const SimWords& words, const std::vector<Bytes>& sizes, Variant& variant) {
+  if (variant.question.library != "peal") return predict_variant(words, sizes, variant);
   PEAL_ASSIGN(const sim::Scene scene, scene_of(variant.question));
   PEAL_ASSIGN(tuning::Question question, question_of(variant.question, scene.environment.ranks));
   PEAL_ASSIGN(const sim::InterpretOptions options, interpret_options(words.faults, scene));
   PEAL_ASSIGN(const int runs, runs_of(words.faults));
+  PEAL_ASSIGN(const std::vector<sim::Beside> beside, beside_of(words.faults));
   variant.table = sim::table_of(scene, question.call.collective);
-  std::optional<Failure> first;
-  std::size_t done = 0;
-  for (const Bytes size : sizes) {
+  for (const Bytes& size : sizes) {
     question.call.bytes = size;
-    Result<sim::Study> study = sim::study(scene, question, options, runs);
-    if (!study && !first) {
-      first = study.error();
-      variant.why_not = fmt::format("{}: {}", to_text(size), first->message);
-    }
-    done += study ? 1 : 0;
+    Result<sim::Study> study = sim::study(scene, question, options, runs, beside);
+    if (!study && variant.why_not.empty()) variant.why_not = study.error().message;
     variant.rows.push_back(study ? std::optional(std::move(study->row)) : std::nullopt);
   }
-  if (done == 0) return tl::unexpected(*first);
   return {};
+}
+
+/// An error where no variant can do any of it.
+Status check_any(const std::vector<Variant>& variants) {
+  for (const Variant& v : variants)
+    for (const auto& row : v.rows)
+      if (row) return {};
+  return fail(ErrorCode::unsupported, "{}", variants.front().why_not);
 }
 
 std::string header_of(const std::vector<Variant>& variants, std::size_t width) {
@@ -146,7 +164,7 @@ std::string row_of(const std::vector<Variant>& variants, std::size_t at, Bytes s
       continue;
     }
     const sim::Timing& t = *v.rows[at]->out_of_place;
-    text += fmt::format("  {:>{}}", fmt::format("{:.2f} ({:.1f}){}", t.busbw, t.time_us, t.time_us <= best ? "*" : " "), width);
+    text += fmt::format("  {:>{}}", fmt::format("{:.2f} ({:.1f}){}", t.busbw, t.time_us, t.time_us <= 1.001 * best ? "*" : " "), width);
   }
   return text + "\n";
 }
@@ -160,7 +178,7 @@ std::string table_text(const std::vector<Variant>& variants, const std::vector<B
   for (const Variant& v : variants) {
     text += fmt::format("# {}: {} ranks{}, {} ({})\n", v.name, v.table.ranks,
                         v.table.groups > 1 ? fmt::format(" x {} groups", v.table.groups) : "", v.table.machine, v.table.wires);
-    if (!v.why_not.empty()) text += fmt::format("#   not {}\n", v.why_not);
+    if (!v.why_not.empty()) text += fmt::format("#   -: {}\n", v.why_not);
   }
   return text;
 }
@@ -207,6 +225,7 @@ Result<int> compare(const SimWords& words) {
     PEAL_ASSIGN(variants, multiply(variants, text));
   }
   for (Variant& variant : variants) PEAL_TRY(simulate_variant(words, sizes, variant));
+  PEAL_TRY(check_any(variants));
   if (words.json != "-") PEAL_TRY(write_output("-", table_text(variants, sizes)));
   if (!words.json.empty()) PEAL_TRY(write_output(words.json, comparison_json(variants)));
   if (!words.svg.empty()) PEAL_TRY(write_output(words.svg, plot_of(words, variants)));

@@ -54,7 +54,11 @@ std::string in_plain_words(const std::string& text) {
 // CLI11 says what is wrong; we add where help is, and the command that was probably meant.
 int report_parse_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
   const CLI::App* command = &app;
-  for (const CLI::App* sub : app.get_subcommands()) command = sub;
+  std::string path = "peal";
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().back();
+    path += " " + command->get_name();
+  }
   std::string text = error.what();
   while (!text.empty() && (text.back() == '\n' || text.back() == '.')) text.pop_back();
   std::string hint;
@@ -74,7 +78,6 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error, const 
   } else {
     text = in_plain_words(text);
   }
-  const std::string path = command == &app ? "peal" : "peal " + command->get_name();
   std::fprintf(stderr, "peal: %s%s; `%s --help` shows what can be typed\n", text.c_str(), hint.c_str(), path.c_str());
   return 2;
 }
@@ -99,6 +102,7 @@ int run_tool(int argc, char** argv) {
   add_run(app, action);
   add_bench(app, action);
   add_sim(app, action);
+  add_validate(app, action);
   add_tune(app, action);
   add_doctor(app, action);
   const std::vector<std::string>& words = arguments() = std::vector<std::string>(argv + 1, argv + argc);

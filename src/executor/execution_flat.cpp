@@ -199,17 +199,18 @@ template <Execution::Flat kKind>
   if (!accept_flat(op, message->bytes, message->tag)) return false;
   std::byte* const stored = (op.flags & schedule::kStore) != 0 ? flat_dst(op) : nullptr;
   const bool is_sent_from_there = stored != nullptr && is_sent_from_memory(*to, op.bytes);
+  const transport::Tag* const tag = flat_tag(op);
+  begin_fill(op.to, op.bytes, tag);
   if (op.count > 0) {
     const bool is_finished = operands_->averaged && (op.flags & schedule::kFinish) != 0;
     pass_on(is_sent_from_there ? nullptr : room, stored, op.kind == OpKind::recv_send ? nullptr : flat_src(op), message->data, op.count,
             kKind == Flat::scaled && is_flat_raw(op), kKind == Flat::scaled && is_finished, stores_for_slot(op.to, op.bytes));
   }
-  const transport::Tag* const tag = flat_tag(op);
   if (is_sent_from_there)
     to->publish_from(stored, op.bytes, tag);
   else
     to->publish(op.bytes, tag);
-  if (op.bytes >= FillChoice::kLeastBytes) fills_[op.to].sent(op.bytes, tag != nullptr, now_ns());
+  end_fill(op.to, op.bytes);
   from->release();
   return true;
 }

@@ -152,6 +152,7 @@ bool Execution::send_large(std::uint32_t edge, const std::byte* data, std::size_
   if (!to.fills_shared_memory()) return to.send(data, bytes, tag);
   std::byte* room = to.acquire(bytes);
   if (room == nullptr) return false;
+  begin_fill(edge, bytes, tag);
   reduce::copy(room, data, bytes, fills_[edge].stores());
   publish(edge, bytes, tag);
   return true;
@@ -170,6 +171,7 @@ bool Execution::send_once(const void* row, bool is_last, std::uint32_t edge, con
   }
   if (copied->keeper == nullptr && !is_last && area != nullptr) {
     if (std::byte* const room = to.acquire_shared(); room != nullptr) {
+      begin_fill(edge, bytes, tag);
       reduce::copy(room, data, bytes, fills_[edge].stores());
       copied->keeper = &to;
       copied->room = room;
@@ -180,7 +182,7 @@ bool Execution::send_once(const void* row, bool is_last, std::uint32_t edge, con
   }
   const bool is_shared = copied->keeper != nullptr && area == copied->keeper->shared_area();
   const bool went = is_shared ? to.send_shared(copied->room, bytes, tag) : send_large(edge, data, bytes, tag);
-  if (went && is_shared && copied->keeper == &to) fills_[edge].sent(bytes, tag != nullptr, now_ns());
+  if (went && is_shared && copied->keeper == &to) end_fill(edge, bytes);
   if (went && is_last) {
     if (copied->keeper != nullptr) copied->keeper->end_shared(copied->room);
     copied_.erase(copied);
@@ -348,6 +350,8 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
   if (room == nullptr) return false;
   if (!accept(bound, strand, message->bytes, bytes, message->tag)) return false;
   const reduce::Stores slot = stores_for_slot(out_index, bytes);
+  const transport::Tag* const tag = tag_to_send(out, bound, strand);
+  begin_fill(out_index, bytes, tag);
   const bool store = (op.flags & schedule::kStore) != 0;
   const bool reduce_it = op.kind == OpKind::recv_reduce_send;
   const bool raw = reduce_it && is_raw(op.src);
@@ -365,7 +369,6 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
     pass_on(is_sent_from_dst ? nullptr : room + offset, store ? at(op.dst, d.offset) : nullptr, src, incoming, d.count, raw, finish, slot);
     offset += run;
   }
-  const transport::Tag* const tag = tag_to_send(out, bound, strand);
   if (is_sent_from_dst)
     out.sender->publish_from(at(op.dst, part(op.dst, dst_chunk, bound, strand).offset), bytes, tag);
   else

@@ -35,7 +35,7 @@ bool Execution::send_wide(const BoundOp& bound, const Strand& strand) {
       reduce::widen(operands_->type, room, {from, false, is_raw(op.src) ? &operands_->premul : nullptr}, run.count);
     room += run.count * sizeof(float);
   }
-  publish(index, bytes, tag_to_send(e, bound, strand));
+  e.sender->publish(bytes, tag_to_send(e, bound, strand));
   return note_sent(e, strand);
 }
 
@@ -71,7 +71,7 @@ bool Execution::receive_wide(const BoundOp& bound, const Strand& strand) {
     if (goes_on) room += d.count * result;
   }
   if (goes_on) {
-    publish(out, count * result, tag_to_send(edges_[out], bound, strand));
+    edges_[out].sender->publish(count * result, tag_to_send(edges_[out], bound, strand));
     note_sent(edges_[out], strand);
   }
   in.receiver->release();

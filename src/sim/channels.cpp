@@ -140,6 +140,7 @@ void World::lay_way(Channel& c) {
   const int level = environment.level_of(from, to);
   const topology::Route route =
       resources_.route(device_of(c.from), device_of(c.to), tuning::via_of(job.job->wires, environment.is_host, level == 0));
+  if (!is_host_ && !route.resources.empty()) slow_outlet(c.from, route.resources.front());
   const tuning::Level& known = environment.level[level];
   const bool is_wire_known = route.exists() && !route.scope.empty();
   Bandwidth bottleneck = is_wire_known ? route.bottleneck : known.bottleneck;

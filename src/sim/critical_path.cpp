@@ -47,10 +47,11 @@ Index PathRecorder::pop(Line line, Index channel) {
   return step;
 }
 
-void PathRecorder::finish(double now) {
+void PathRecorder::finish(std::int32_t rank, double now) {
   if (!is_on_ || now < last_time_) return;
   last_time_ = now;
   last_ = by_;
+  last_rank_ = rank;
 }
 
 /// Latest part first: the walk goes backwards.

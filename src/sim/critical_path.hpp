@@ -49,7 +49,9 @@ class PathRecorder {
   void push(Line line, Index channel, Index step);
   Index pop(Line line, Index channel);
   /// A rank may be done by what happened last.
-  void finish(double now);
+  void finish(std::int32_t rank, double now);
+  /// The rank that was done last, -1 where none has done anything.
+  std::int32_t last_rank() const { return last_rank_; }
 
   /// The chain in the order of time, from the first rank's launch on.
   std::vector<PathPart> walk() const;
@@ -65,6 +67,7 @@ class PathRecorder {
   Trigger by_;
   Trigger last_;
   double last_time_ = -1;
+  std::int32_t last_rank_ = -1;
   std::vector<Step> steps_;
   std::vector<std::deque<Index>> lines_;  // three a channel
 };

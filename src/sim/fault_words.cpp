@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <base/names.hpp>
 #include <charconv>
 #include <cmath>
 #include <sim/fault_words.hpp>
@@ -63,6 +64,33 @@ Result<Straggler> parse_straggler(std::string_view text) {
   }
   return fail(ErrorCode::invalid_argument,
               "\"{}\" names no straggler; give RANK=FACTOR (3=1.5: it takes half as long again) or RANK=DELAY (3=100us)", text);
+}
+
+Result<Beside> parse_beside(std::string_view text) {
+  const auto refuse = [&](std::string_view why) {
+    return fail(
+        ErrorCode::invalid_argument,
+        "\"{}\" names no call beside this one{}; give COLLECTIVE:SIZE, with /K for groups of K neighbours, %K for ranks equal modulo K, "
+        "@TIME for its start, such as all_reduce:64M%8@100us",
+        text, why);
+  };
+  Beside beside;
+  std::string_view rest = text;
+  if (const std::size_t at = rest.find('@'); at != std::string_view::npos) {
+    PEAL_ASSIGN(beside.start, parse_time(rest.substr(at + 1)));
+    rest = rest.substr(0, at);
+  }
+  if (const std::size_t split = rest.find_first_of("/%"); split != std::string_view::npos) {
+    const std::optional<int> number = number_in<int>(rest.substr(split + 1));
+    if (!number || *number < 1) return refuse(": its groups have no number");
+    (rest[split] == '/' ? beside.group_ranks : beside.stride) = *number;
+    rest = rest.substr(0, split);
+  }
+  const std::size_t colon = rest.find(':');
+  if (colon == std::string_view::npos) return refuse(": it has no size");
+  PEAL_ASSIGN(beside.call.collective, parse_collective(rest.substr(0, colon)));
+  PEAL_ASSIGN(beside.call.bytes, parse_bytes(rest.substr(colon + 1)));
+  return beside;
 }
 
 Result<RankFailure> parse_failure(std::string_view text) {

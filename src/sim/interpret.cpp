@@ -254,11 +254,13 @@ void World::worked(Index index) {
   const double bytes = plan_of(s).sent_of(*s.bound.op, s.bytes);
   const double copying = tuning::send_work(cost_to(s, out.cost), bytes);
   double cap = copying > 0 ? bytes / copying / out.cost.efficiency : FairShare::kUnbounded;
-  if (!is_host_ && s.stretch != 1 && out.cost.wire_rate > 0) cap = std::min(cap, out.cost.wire_rate / out.cost.efficiency / s.stretch);
+  // A slow GPU's wires are slow already (slow_outlet); what is left of the stretch is noise.
+  const double noise = is_host_ ? s.stretch : s.stretch / slowness(s.rank);
+  if (!is_host_ && noise != 1 && out.cost.wire_rate > 0) cap = std::min(cap, out.cost.wire_rate / out.cost.efficiency / noise);
   if (step != nullptr) {
     step->worked = engine_.now();
     step->is_on_wire = true;
-    step->wire_alone = s.stretch * std::max(copying, tuning::wire_time(out.cost, bytes));
+    step->wire_alone = noise * std::max(copying, tuning::wire_time(out.cost, bytes));
   }
   engine_.start({.bytes = bytes / out.cost.efficiency,
                  .resources = out.wire,
@@ -299,7 +301,7 @@ void World::op_done(Index index) {
 /// One more thing that a rank had to wait for has happened.
 void World::finish(std::int32_t rank) {
   ranks_[at(rank)].done = std::max(ranks_[at(rank)].done, engine_.now());
-  path_.finish(engine_.now());
+  path_.finish(rank, engine_.now());
 }
 
 void World::release_core(Index index) {

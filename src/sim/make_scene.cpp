@@ -6,20 +6,35 @@ namespace peal::sim {
 namespace {
 
 /// What belongs to one group's ranks of something that is empty or has an entry a rank.
-std::vector<std::int32_t> part_of(const std::vector<std::int32_t>& all, std::size_t first, std::size_t count) {
-  if (all.empty()) return {};
-  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
-  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+std::vector<std::int32_t> part_of(const std::vector<std::int32_t>& all, std::span<const std::size_t> ranks) {
+  std::vector<std::int32_t> part;
+  for (std::size_t i = 0; !all.empty() && i < ranks.size(); ++i) part.push_back(all[ranks[i]]);
+  return part;
 }
 
-Result<Group> make_group(const Scene& scene, const std::vector<int>& devices, std::size_t first, std::size_t count) {
+/// The ranks of `all` that are numbered so.
+Result<Group> make_group(const Scene& scene, std::span<const int> all, std::span<const std::size_t> ranks) {
   Group group;
-  group.device_of_rank = part_of(devices, first, count);
   tuning::EnvironmentOptions options = scene.options;
-  options.core_of = part_of(scene.options.core_of, first, count);
-  options.rack_of = part_of(scene.options.rack_of, first, count);
+  options.core_of = part_of(scene.options.core_of, ranks);
+  options.rack_of = part_of(scene.options.rack_of, ranks);
+  for (const std::size_t r : ranks) group.device_of_rank.push_back(all[r]);
   PEAL_ASSIGN(group.environment, tuning::environment_of(*scene.resources, group.device_of_rank, options));
   return group;
+}
+
+/// Neighbours in groups of so many, or those that are equal modulo the stride.
+Result<std::vector<Group>> make_groups(const Scene& scene, std::span<const int> devices, std::size_t group_ranks, std::size_t stride) {
+  const std::size_t count = stride > 0 ? stride : devices.size() / group_ranks;
+  const std::size_t size = devices.size() / count;
+  std::vector<Group> groups;
+  for (std::size_t g = 0; g < count; ++g) {
+    std::vector<std::size_t> ranks;
+    for (std::size_t i = 0; i < size; ++i) ranks.push_back(stride > 0 ? g + i * stride : g * size + i);
+    PEAL_ASSIGN(Group group, make_group(scene, devices, ranks));
+    groups.push_back(std::move(group));
+  }
+  return groups;
 }
 
 }  // namespace
@@ -40,15 +55,21 @@ Result<Scene> make_scene(topology::Cluster cluster, int ranks, tuning::Environme
   scene.options = std::move(options);
   const std::vector<int> devices = tuning::spread(cluster, ranks);
   scene.resources = std::make_unique<topology::Resources>(std::move(cluster));
-  const auto count = static_cast<std::size_t>(group_ranks > 0 ? group_ranks : ranks);
-  PEAL_ASSIGN(Group first, make_group(scene, devices, 0, count));
-  scene.device_of_rank = std::move(first.device_of_rank);
-  scene.environment = std::move(first.environment);
-  for (std::size_t begin = count; begin < devices.size(); begin += count) {
-    PEAL_ASSIGN(Group group, make_group(scene, devices, begin, count));
-    scene.further.push_back(std::move(group));
-  }
+  PEAL_ASSIGN(std::vector<Group> groups, make_groups(scene, devices, static_cast<std::size_t>(group_ranks > 0 ? group_ranks : ranks), 0));
+  scene.device_of_rank = std::move(groups.front().device_of_rank);
+  scene.environment = std::move(groups.front().environment);
+  scene.further.assign(std::make_move_iterator(groups.begin() + 1), std::make_move_iterator(groups.end()));
   return scene;
+}
+
+Result<std::vector<Group>> regroup(const Scene& scene, int group_ranks, int stride) {
+  std::vector<int> devices;
+  for (std::size_t g = 0; g < scene.groups(); ++g) devices.insert(devices.end(), scene.devices_of(g).begin(), scene.devices_of(g).end());
+  const auto ranks = static_cast<int>(devices.size());
+  const int divisor = stride != 0 ? stride : group_ranks != 0 ? group_ranks : ranks;
+  if (divisor < 1 || ranks % divisor != 0)
+    return fail(ErrorCode::invalid_argument, "{} ranks cannot be split by {}; give a divisor of {}", ranks, divisor, ranks);
+  return make_groups(scene, devices, static_cast<std::size_t>(divisor), static_cast<std::size_t>(stride));
 }
 
 }  // namespace peal::sim

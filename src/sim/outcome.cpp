@@ -69,18 +69,21 @@ void World::gather_times() {
 
 void World::gather_path() {
   outcome_.path = path_.walk();
+  const auto latest = std::max_element(outcome_.rank_done.begin(), outcome_.rank_done.end());
+  outcome_.last_rank = path_.last_rank() >= 0 ? path_.last_rank() : static_cast<int>(latest - outcome_.rank_done.begin());
+  // Before the first op of the chain its rank has launched, after it has begun.
+  const bool has_ops = !outcome_.path.empty();
   PathPart first;
-  for (std::size_t r = 0; r < ranks_.size(); ++r)
-    if (outcome_.path.empty() && ranks_[r].done >= outcome_.time.value) first.rank = static_cast<int>(r);
-  if (!outcome_.path.empty()) first.rank = outcome_.path.front().rank;
-  const double launched = outcome_.path.empty() ? outcome_.time.value : outcome_.path.front().start;
+  first.rank = has_ops ? outcome_.path.front().rank : outcome_.last_rank;
+  const double launched = has_ops ? outcome_.path.front().start : outcome_.time.value;
   const double began = std::min(launched, starts_at(first.rank));
   for (PathPart& part : outcome_.path) ++part.step;
-  outcome_.path.insert(outcome_.path.begin(), {first, first});
-  outcome_.path[0].what = PathShare::late;
-  outcome_.path[0].end = outcome_.path[1].start = began;
-  outcome_.path[1].end = launched;
-  if (began <= 0) outcome_.path.erase(outcome_.path.begin());
+  first.start = began;
+  first.end = launched;
+  outcome_.path.insert(outcome_.path.begin(), first);
+  if (began <= 0) return;
+  first = {.what = PathShare::late, .rank = first.rank, .end = began};
+  outcome_.path.insert(outcome_.path.begin(), first);
 }
 
 std::vector<ResourceUse> World::uses(double time) const {

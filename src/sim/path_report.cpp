@@ -85,19 +85,15 @@ nlohmann::json to_tree(const Shares& shares) {
   return tree;
 }
 
-int last_rank(const Outcome& outcome) {
-  return static_cast<int>(std::max_element(outcome.rank_done.begin(), outcome.rank_done.end()) - outcome.rank_done.begin());
-}
-
 }  // namespace
 
 std::string path_text(const Outcome& outcome) {
   if (outcome.path.empty()) return "There is no critical path: nothing was done.\n";
   const double whole = outcome.path.back().end;
   const Shares shares = shares_of(outcome.path);
-  std::string text = fmt::format("Critical path: rank {} is the last, after {:.2f} us. It waited for\n", last_rank(outcome), whole * 1e-3);
+  std::string text = fmt::format("Critical path: rank {} is the last, after {:.2f} us. It waited for\n", outcome.last_rank, whole * 1e-3);
   for (std::size_t s = 0; s < kShares; ++s)
-    if (shares[s] > 0)
+    if (shares[s] > 5e-4 * whole)
       text += fmt::format("  {:>5.1f} % {:>10.2f} us  {}\n", 100 * shares[s] / whole, shares[s] * 1e-3, name_of(static_cast<PathShare>(s)));
   text += fmt::format("Its way:\n  {:>10} {:>10}\n", "from us", "to us");
   const std::vector<Leg> legs = legs_of(outcome.path);
@@ -112,7 +108,7 @@ std::string path_text(const Outcome& outcome) {
 }
 
 std::string path_json(const Outcome& outcome) {
-  nlohmann::json tree = {{"rank", outcome.path.empty() ? -1 : last_rank(outcome)},
+  nlohmann::json tree = {{"rank", outcome.path.empty() ? -1 : outcome.last_rank},
                          {"time_us", outcome.path.empty() ? 0 : outcome.path.back().end * 1e-3},
                          {"shares_us", to_tree(shares_of(outcome.path))},
                          {"legs", nlohmann::json::array()}};

@@ -28,6 +28,14 @@ double World::capacity_of(topology::ResourceId id) const {
   return it == scale_.end() ? capacity : capacity * it->second;
 }
 
+/// A slow GPU fills its own end of a way more slowly, whatever it sends there and however many sends share it. To be called before the wire
+/// is first crossed: nobody else begins there.
+void World::slow_outlet(std::int32_t rank, topology::ResourceId wire) {
+  const double slow = slowness(rank);
+  if (slow <= 1 || !slow_outlets_.insert(wire).second) return;
+  scale_.try_emplace(wire, 1).first->second /= slow;
+}
+
 double World::starts_at(std::int32_t rank) const {
   double time = ranks_[static_cast<std::size_t>(rank)].job->job->start;
   for (const auto& [late, delay] : options_.late_ranks)

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <base/names.hpp>
+#include <base/units.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sim/report.hpp>
@@ -33,6 +34,19 @@ json to_tree(const std::vector<GroupTime>& groups) {
   json tree = json::array();
   for (const GroupTime& group : groups)
     tree.push_back({{"time_us", group.time_us}, {"algorithm", group.algorithm}, {"protocol", group.protocol}});
+  return tree;
+}
+
+json to_tree(const std::vector<BesideTime>& beside) {
+  json tree = json::array();
+  for (const BesideTime& other : beside)
+    tree.push_back({{"collective", name_of(other.collective)},
+                    {"bytes", other.bytes},
+                    {"ranks", other.ranks},
+                    {"groups", other.groups},
+                    {"time_us", other.slowest.time_us},
+                    {"algorithm", other.slowest.algorithm},
+                    {"protocol", other.slowest.protocol}});
   return tree;
 }
 
@@ -116,6 +130,10 @@ std::string notes_text(const Row& row) {
                         time.algorithm, time.protocol);
   }
   if (kinds.size() > kMostKinds) text += fmt::format("#   and {} kinds of groups that are faster\n", kinds.size() - kMostKinds);
+  for (const BesideTime& other : row.beside)
+    text += fmt::format("#   beside it {} of {} on {} ranks{}: {:.2f} us, {} {}\n", name_of(other.collective), to_text(Bytes{other.bytes}),
+                        other.ranks, other.groups > 1 ? fmt::format(" in each of {} groups", other.groups) : "", other.slowest.time_us,
+                        other.slowest.algorithm, other.slowest.protocol);
   for (const auto& [words, timing] : {std::pair{"out of place", &row.out_of_place}, std::pair{"in place", &row.in_place}}) {
     if (!*timing || !(*timing)->spread) continue;
     const Spread& s = *(*timing)->spread;
@@ -124,6 +142,24 @@ std::string notes_text(const Row& row) {
   }
   return text;
 }
+
+namespace {
+
+/// One line for neighbouring rows that are worth the same.
+std::string evidence_text(std::span<const Row> rows) {
+  std::string text;
+  for (std::size_t i = 0; i < rows.size();) {
+    std::size_t end = i + 1;
+    while (end < rows.size() && rows[end].evidence == rows[i].evidence) ++end;
+    const std::string sizes =
+        end - i == 1 ? fmt::format("{} B", rows[i].bytes) : fmt::format("{} to {} B", rows[i].bytes, rows[end - 1].bytes);
+    if (!rows[i].evidence.empty()) text += fmt::format("# Worth of the figures, {}: {}\n", sizes, rows[i].evidence);
+    i = end;
+  }
+  return text;
+}
+
+}  // namespace
 
 std::string footer_text(std::span<const Row> rows) {
   double sum = 0;
@@ -135,7 +171,7 @@ std::string footer_text(std::span<const Row> rows) {
       ++count;
     }
   }
-  return fmt::format("# Avg bus bandwidth : {:.4g} GB/s\n", count > 0 ? sum / count : 0.0) + folded_text(rows);
+  return fmt::format("# Avg bus bandwidth : {:.4g} GB/s\n", count > 0 ? sum / count : 0.0) + folded_text(rows) + evidence_text(rows);
 }
 
 std::string to_json(const Table& table, std::span<const Row> rows, std::span<const Detail> details) {
@@ -156,11 +192,13 @@ std::string to_json(const Table& table, std::span<const Row> rows, std::span<con
                             {"out_of_place", to_tree(r.out_of_place)},
                             {"in_place", to_tree(r.in_place)},
                             {"bottleneck", r.bottleneck},
+                            {"evidence", r.evidence},
                             {"utilisation", r.utilisation},
                             {"simulated_ranks", r.folded.simulated_ranks},
                             {"repeated_pieces", r.folded.repeated_pieces},
                             {"chunk_spread", r.folded.chunk_spread}});
     if (!r.groups.empty()) tree["rows"].back()["groups"] = to_tree(r.groups);
+    if (!r.beside.empty()) tree["rows"].back()["beside"] = to_tree(r.beside);
   }
   for (const Detail& detail : details) tree[detail.key] = json::parse(detail.json);
   return tree.dump(2, ' ', false, json::error_handler_t::replace) + "\n";

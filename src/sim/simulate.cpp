@@ -19,30 +19,103 @@ std::uint64_t count_of(const tuning::Call& call, int ranks) {
   return is_exchange ? e.input / static_cast<std::uint64_t>(ranks) : std::min(e.input, e.output);
 }
 
+/// One of several groups, whoever holds it.
+struct GroupView {
+  std::span<const int> devices;
+  const tuning::Environment* environment = nullptr;
+};
+
+std::vector<GroupView> views_of(const Scene& scene) {
+  std::vector<GroupView> views;
+  for (std::size_t g = 0; g < scene.groups(); ++g) views.push_back({scene.devices_of(g), &scene.environment_of(g)});
+  return views;
+}
+
+Result<std::vector<GroupChoice>> choose(std::span<const GroupView> groups, const tuning::Question& question) {
+  std::vector<GroupChoice> choices;
+  std::map<std::string, std::size_t> known;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    // Equal environments choose alike; they are equal where their texts are.
+    const auto [it, is_new] = known.try_emplace(groups.size() > 1 ? tuning::to_json(*groups[g].environment) : "", choices.size());
+    if (is_new) {
+      GroupChoice choice;
+      PEAL_ASSIGN(choice.selection, tuning::select(*groups[g].environment, question));
+      choices.push_back(std::move(choice));
+    }
+    choices[it->second].groups.push_back(g);
+  }
+  return choices;
+}
+
 /// A call as it is about to run: what the groups choose, and a plan for each choice.
 struct Prepared {
   std::vector<GroupChoice> choices;
   std::vector<tuning::Plan> plans;     // by choice
   std::vector<std::size_t> choice_of;  // by group
   std::vector<Job> jobs;               // by group; point into plans
-  const tuning::Candidate& candidate(std::size_t group) const { return choices[choice_of[group]].selection.chosen(); }
+
+  GroupTime time_of(std::size_t group, Nanoseconds time) const {
+    const tuning::Candidate& own = choices[choice_of[group]].selection.chosen();
+    return {time.microseconds(), std::string(own.algorithm->name), std::string(schedule::name_of(own.protocol))};
+  }
 };
 
-Result<Prepared> prepare(const Scene& scene, const tuning::Question& question) {
+Result<Prepared> prepare(std::span<const GroupView> groups, tuning::Wires wires, const tuning::Question& question, Nanoseconds start = {}) {
   Prepared ready;
-  PEAL_ASSIGN(ready.choices, choose(scene, question));
-  ready.choice_of.resize(scene.groups());
-  ready.plans.reserve(ready.choices.size());
+  PEAL_ASSIGN(ready.choices, choose(groups, question));
+  ready.choice_of.resize(groups.size());
   for (std::size_t c = 0; c < ready.choices.size(); ++c) {
     const tuning::Candidate& best = ready.choices[c].selection.chosen();
-    const tuning::Environment& environment = scene.environment_of(ready.choices[c].groups.front());
-    PEAL_ASSIGN(tuning::Plan plan, tuning::make_plan(environment, *best.algorithm, best.protocol, question.call));
+    PEAL_ASSIGN(tuning::Plan plan,
+                tuning::make_plan(*groups[ready.choices[c].groups.front()].environment, *best.algorithm, best.protocol, question.call));
     ready.plans.push_back(std::move(plan));
     for (std::size_t g : ready.choices[c].groups) ready.choice_of[g] = c;
   }
-  for (std::size_t g = 0; g < scene.groups(); ++g)
-    ready.jobs.push_back({&ready.plans[ready.choice_of[g]], scene.devices_of(g), &scene.environment_of(g), scene.options.wires});
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    ready.jobs.push_back({&ready.plans[ready.choice_of[g]], groups[g].devices, groups[g].environment, wires, start.value});
   return ready;
+}
+
+/// What runs beside the call in question.
+struct Company {
+  std::vector<std::vector<Group>> groups;  // by call
+  std::vector<Prepared> calls;
+};
+
+Result<Company> prepare_company(const Scene& scene, std::span<const Beside> beside) {
+  Company company;
+  for (const Beside& other : beside) {
+    PEAL_ASSIGN(std::vector<Group> groups, regroup(scene, other.group_ranks, other.stride));
+    company.groups.push_back(std::move(groups));
+    std::vector<GroupView> views;
+    for (const Group& group : company.groups.back()) views.push_back({group.device_of_rank, &group.environment});
+    tuning::Question question;
+    question.call = other.call;
+    PEAL_ASSIGN(Prepared call, prepare(views, scene.options.wires, question, other.start));
+    company.calls.push_back(std::move(call));
+  }
+  return company;
+}
+
+/// The call's own jobs, then those beside it.
+std::vector<Job> jobs_of(const Prepared& ready, const Company& company) {
+  std::vector<Job> jobs = ready.jobs;
+  for (const Prepared& call : company.calls) jobs.insert(jobs.end(), call.jobs.begin(), call.jobs.end());
+  return jobs;
+}
+
+/// A slow rank is slow in every job that has a rank on its device.
+void spread_slowness(std::span<const Job> jobs, Perturbation& perturbation) {
+  std::map<int, double> of_device;
+  std::vector<int> devices;
+  for (const Job& job : jobs) devices.insert(devices.end(), job.device_of_rank.begin(), job.device_of_rank.end());
+  const auto ranks = static_cast<int>(devices.size());
+  for (const auto& [rank, factor] : perturbation.slow_ranks)
+    if (rank >= 0 && rank < ranks) of_device[devices[static_cast<std::size_t>(rank)]] = factor;
+  const std::size_t own = perturbation.slow_ranks.size();
+  for (int r = 0; own > 0 && r < ranks; ++r)
+    if (const auto it = of_device.find(devices[static_cast<std::size_t>(r)]); it != of_device.end())
+      perturbation.slow_ranks.emplace_back(r, it->second);
 }
 
 /// The value below which a share of sorted values lies (nearest rank).
@@ -62,7 +135,11 @@ Timing timing_of(const tuning::Call& call, int ranks, std::vector<double> us) {
   return t;
 }
 
-double slowest_us(const Outcome& outcome) { return std::max_element(outcome.job_times.begin(), outcome.job_times.end())->microseconds(); }
+/// Of `count` jobs from `first` on.
+std::size_t slowest_of(const Outcome& outcome, std::size_t first, std::size_t count) {
+  const auto begin = outcome.job_times.begin() + static_cast<std::ptrdiff_t>(first);
+  return static_cast<std::size_t>(std::max_element(begin, begin + static_cast<std::ptrdiff_t>(count)) - outcome.job_times.begin());
+}
 
 /// Times of all runs in microseconds; what came out of the first.
 struct Runs {
@@ -70,78 +147,79 @@ struct Runs {
   Outcome first;
 };
 
-Result<Runs> run(const Scene& scene, const Prepared& ready, InterpretOptions options, int runs) {
+/// The times are those of the first `count` jobs.
+Result<Runs> run(const Scene& scene, std::span<const Job> jobs, std::size_t count, InterpretOptions options, int runs) {
   Runs done;
-  PEAL_ASSIGN(done.first, interpret(ready.jobs, *scene.resources, options));
-  done.us.push_back(slowest_us(done.first));
+  if (jobs.size() > count) spread_slowness(jobs, options.perturbation);
+  PEAL_ASSIGN(done.first, interpret(jobs, *scene.resources, options));
+  done.us.push_back(done.first.job_times[slowest_of(done.first, 0, count)].microseconds());
   options.keeps_log = options.keeps_path = options.keeps_trace = false;
   for (int i = 1; i < runs; ++i) {
     ++options.jitter.seed;
-    PEAL_ASSIGN(const Outcome again, interpret(ready.jobs, *scene.resources, options));
-    done.us.push_back(slowest_us(again));
+    PEAL_ASSIGN(const Outcome again, interpret(jobs, *scene.resources, options));
+    done.us.push_back(again.job_times[slowest_of(again, 0, count)].microseconds());
   }
   return done;
 }
 
-Row row_of(const Scene& scene, const tuning::Question& question, const Prepared& ready, const Outcome& outcome) {
-  const int ranks = scene.environment.ranks;
-  const auto slowest =
-      static_cast<std::size_t>(std::max_element(outcome.job_times.begin(), outcome.job_times.end()) - outcome.job_times.begin());
-  const tuning::Candidate& best = ready.candidate(slowest);
+/// What was asked, without an answer.
+Row empty_row(const tuning::Call& call, int ranks) {
   Row row;
-  row.bytes = tuning::size_of_call(question.call, ranks).value;
-  row.count = count_of(question.call, ranks);
-  row.type = question.call.type;
-  row.op = has_reduction(question.call.collective) ? "sum" : "none";
-  row.root = has_root(question.call.collective) ? question.call.root : -1;
+  row.bytes = tuning::size_of_call(call, ranks).value;
+  row.count = count_of(call, ranks);
+  row.type = call.type;
+  row.op = has_reduction(call.collective) ? "sum" : "none";
+  row.root = has_root(call.collective) ? call.root : -1;
+  return row;
+}
+
+Row row_of(const Scene& scene, const tuning::Question& question, const Prepared& ready, const Company& company, const Outcome& outcome) {
+  const int ranks = scene.environment.ranks;
+  const std::size_t slowest = slowest_of(outcome, 0, scene.groups());
+  const tuning::Candidate& best = ready.choices[ready.choice_of[slowest]].selection.chosen();
+  Row row = empty_row(question.call, ranks);
+  if (!scene.environment.is_host) row.evidence = "no measured case: Peal's own schedules have not run on such a machine";
   row.algorithm = best.algorithm->name;
   row.protocol = schedule::name_of(best.protocol);
   row.predicted_us = best.prediction.time.microseconds();
-  row.folded = {outcome.simulated_ranks, ranks * static_cast<int>(scene.groups()), outcome.repeated_pieces, outcome.chunk_spread};
+  row.folded = {outcome.simulated_ranks, static_cast<int>(outcome.rank_done.size()), outcome.repeated_pieces, outcome.chunk_spread};
   if (const ResourceUse* use = outcome.bottleneck()) {
     row.bottleneck = use->name;
     row.utilisation = use->utilisation;
   }
-  for (std::size_t g = 0; scene.groups() > 1 && g < scene.groups(); ++g) {
-    const tuning::Candidate& own = ready.candidate(g);
-    row.groups.push_back(
-        {outcome.job_times[g].microseconds(), std::string(own.algorithm->name), std::string(schedule::name_of(own.protocol))});
+  for (std::size_t g = 0; scene.groups() > 1 && g < scene.groups(); ++g) row.groups.push_back(ready.time_of(g, outcome.job_times[g]));
+  std::size_t first = scene.groups();
+  for (const Prepared& other : company.calls) {
+    const std::size_t last = slowest_of(outcome, first, other.jobs.size());
+    const Job& job = other.jobs.front();
+    row.beside.push_back({job.plan->call.collective, job.plan->call.bytes.value, job.environment->ranks, other.jobs.size(),
+                          other.time_of(last - first, outcome.job_times[last])});
+    first += other.jobs.size();
   }
   return row;
 }
 
 }  // namespace
 
-Result<std::vector<GroupChoice>> choose(const Scene& scene, const tuning::Question& question) {
-  std::vector<GroupChoice> choices;
-  std::map<std::string, std::size_t> known;
-  for (std::size_t g = 0; g < scene.groups(); ++g) {
-    // Equal environments choose alike; they are equal where their texts are.
-    const auto [it, is_new] = known.try_emplace(scene.groups() > 1 ? tuning::to_json(scene.environment_of(g)) : "", choices.size());
-    if (is_new) {
-      GroupChoice choice;
-      PEAL_ASSIGN(choice.selection, tuning::select(scene.environment_of(g), question));
-      choices.push_back(std::move(choice));
-    }
-    choices[it->second].groups.push_back(g);
-  }
-  return choices;
-}
+Result<std::vector<GroupChoice>> choose(const Scene& scene, const tuning::Question& question) { return choose(views_of(scene), question); }
 
-Result<Study> study(const Scene& scene, const tuning::Question& question, const InterpretOptions& options, int runs) {
+Result<Study> study(const Scene& scene, const tuning::Question& question, const InterpretOptions& options, int runs,
+                    std::span<const Beside> beside) {
+  const std::vector<GroupView> groups = views_of(scene);
+  PEAL_ASSIGN(const Company company, prepare_company(scene, beside));
   tuning::Question asked = question;
   asked.call.is_in_place = false;
-  PEAL_ASSIGN(const Prepared outside, prepare(scene, asked));
-  PEAL_ASSIGN(Runs out, run(scene, outside, options, runs));
-  Study study{row_of(scene, question, outside, out.first), {}};
+  PEAL_ASSIGN(const Prepared outside, prepare(groups, scene.options.wires, asked));
+  PEAL_ASSIGN(Runs out, run(scene, jobs_of(outside, company), groups.size(), options, runs));
+  Study study{row_of(scene, question, outside, company, out.first), {}};
   study.row.out_of_place = timing_of(question.call, scene.environment.ranks, std::move(out.us));
   study.outcome = std::move(out.first);
   if (works_in_place(question.call.collective) && !options.failure) {
     asked.call.is_in_place = true;
-    PEAL_ASSIGN(const Prepared inside, prepare(scene, asked));
+    PEAL_ASSIGN(const Prepared inside, prepare(groups, scene.options.wires, asked));
     InterpretOptions quiet = options;
     quiet.keeps_log = quiet.keeps_path = quiet.keeps_trace = false;
-    PEAL_ASSIGN(Runs in, run(scene, inside, quiet, runs));
+    PEAL_ASSIGN(Runs in, run(scene, jobs_of(inside, company), groups.size(), quiet, runs));
     study.row.in_place = timing_of(question.call, scene.environment.ranks, std::move(in.us));
   }
   return study;
@@ -153,6 +231,20 @@ Result<Row> simulate(const Scene& scene, const tuning::Question& question, Trace
   PEAL_ASSIGN(Study done, study(scene, question, options));
   if (trace != nullptr) *trace = std::move(done.outcome.trace);
   return std::move(done.row);
+}
+
+Result<Row> simulate(const LibraryModel& model, const tuning::Call& call) {
+  const int ranks = model.ranks();
+  const LibraryCall asked{call.collective, tuning::size_of_call(call, ranks), call.type, false, call.root};
+  PEAL_ASSIGN(const LibraryAnswer answer, model.predict(asked));
+  Row row = empty_row(call, ranks);
+  row.algorithm = answer.algorithm;
+  row.protocol = fmt::format("{} x{}", answer.protocol, answer.channels);
+  row.predicted_us = answer.time.microseconds();
+  row.evidence = model.evidence(asked, answer);
+  row.out_of_place = timing_of(call, ranks, {answer.time.microseconds()});
+  if (works_in_place(call.collective)) row.in_place = row.out_of_place;
+  return row;
 }
 
 Table table_of(const Scene& scene, Collective collective) {

@@ -17,6 +17,7 @@ constexpr double kWidth = 1000;
 constexpr double kRow = 26;
 constexpr double kGap = 5;  // between rows
 constexpr int kMostLanes = 4;
+constexpr double kLeastTitled = 2;  // pixels: on less no pointer rests
 
 struct Kind {
   std::string_view name;
@@ -87,7 +88,8 @@ std::string draw_bar(const Bar& bar, double y, double height, double scale) {
                                 : fmt::format("{} ops {}: {:.2f} to {:.2f} us", bar.ops, kKinds[bar.kind].name, bar.start, bar.end);
   const double width = (bar.end - bar.start) * scale;
   // A hair between neighbours, where there is room for it.
-  return svg_rect(kLeft + bar.start * scale, y, std::max(0.3, width - (width > 3 ? 0.7 : 0)), height, kKinds[bar.kind].colour, title);
+  return svg_rect(kLeft + bar.start * scale, y, std::max(0.3, width - (width > 3 ? 0.7 : 0)), height, kKinds[bar.kind].colour,
+                  width > kLeastTitled ? title : std::string());
 }
 
 std::string legend(const std::set<std::size_t>& kinds, double y) {
@@ -116,11 +118,13 @@ std::string timeline_svg(const std::string& title, std::span<const std::string> 
   const double bottom = top + static_cast<double>(shown.size()) * (kRow + kGap);
   const double width = std::max(kLeft + kWidth + 2 * kSvgMargin, 2 * kSvgMargin + svg_text_width(title, 20, true));
   std::string out = svg_page_start(width, bottom + 80, title, words);
+  out += svg_text(kLeft - 10, bottom + 16, "us", {.anchor = "end"});
+  for (std::size_t row = 0; row < shown.size(); ++row)
+    out += svg_rect(kLeft, top + static_cast<double>(row) * (kRow + kGap), kWidth, kRow, "#f4f6f7");
   for (double tick : ticks) {
     out += svg_stroke(kLeft + tick * scale, top - 4, kLeft + tick * scale, bottom, "#e0e0e0");
     out += svg_text(kLeft + tick * scale, bottom + 16, fmt::format("{:g}", tick), {.anchor = "middle"});
   }
-  out += svg_text(kLeft - 10, bottom + 16, "us", {.anchor = "end"});
   std::set<std::size_t> kinds;
   for (std::size_t row = 0; row < shown.size(); ++row) {
     const double y = top + static_cast<double>(row) * (kRow + kGap);

@@ -21,7 +21,7 @@ std::string shape_of(const std::string& name) {
     if (end == i)
       shape += name[i++];
     else
-      shape += i > 0 && name[i - 1] == 'x' ? name.substr(i, end - i) : "#";
+      shape += std::string_view(shape).ends_with(" x") ? name.substr(i, end - i) : "#";
     i = std::max(i, end);
   }
   return shape;
@@ -70,7 +70,7 @@ std::string bottleneck_text(const std::vector<Line>& lines) {
   const std::string alike = top.alike > 0 ? fmt::format(" and {} alike", top.alike) : "";
   const double percent = 100 * top.first->utilisation;
   if (top.first->utilisation >= kBusy)
-    return fmt::format("The bottleneck is {}{}: busy for {:.0f} % of the call.\n", top.first->name, alike, percent);
+    return fmt::format("The bottleneck is {}{}: busy for {:.3g} % of the call.\n", top.first->name, alike, percent);
   return fmt::format(
       "No wire is the bottleneck: {}{}, the busiest, carries bytes for {:.2g} % of the call; --critical-path says what the "
       "rest goes into.\n",

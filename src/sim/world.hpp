@@ -11,6 +11,7 @@
 #include <tuning/core_turns.hpp>
 #include <tuning/message_cost.hpp>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "critical_path.hpp"
 #include "fold/folding.hpp"
@@ -148,6 +149,7 @@ class World final : Engine::Listener {
   double slowness(std::int32_t rank) const;
   double stretch(Strand& strand) const;
   double capacity_of(topology::ResourceId id) const;
+  void slow_outlet(std::int32_t rank, topology::ResourceId wire);
   double starts_at(std::int32_t rank) const;
   const tuning::MessageCost& cost_to(const Strand& s, const tuning::MessageCost& cost);
   bool is_dead(std::int32_t rank) const {
@@ -196,6 +198,7 @@ class World final : Engine::Listener {
   std::vector<std::int32_t> core_of_;  // by number
   std::unordered_map<topology::ResourceId, double> scale_;
   std::unordered_map<std::int32_t, double> slow_;
+  std::unordered_set<topology::ResourceId> slow_outlets_;
   tuning::MessageCost slowed_;
   PathRecorder path_;
   std::vector<RankState> ranks_;

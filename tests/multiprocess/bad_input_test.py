@@ -57,6 +57,35 @@ class BadWords(harness.ToolCase):
         self.refuse("bench all_reduce --iters -1", "--iters -1")
         self.refuse("bench all_reduce --iters 2000000000", "--iters 2000000000", "at most")
 
+    def test_measured_table(self):
+        self.refuse("validate no-such.csv", "cannot read no-such.csv", "CSV")
+        head = "case_id,machine,collective,bytes,time_us\n"
+        for text, needles in (("", ["is empty"]), ("a,b\n1,2\n", ["t.csv:1", "no column 'case_id'"]), (head + "a,b,all_reduce,8\n", ["t.csv:2", "4 cells"]),
+                              (head + "a,dgx-a100:1,all_reduce,8,-3\n", ["t.csv:2", "time_us is '-3'"]),
+                              (head + 'a,"dgx-a100:1,all_reduce,8,3\n', ["t.csv:2", "quote"])):
+            (self.folder / "t.csv").write_text(text)
+            self.refuse("validate t.csv", *needles)
+        (self.folder / "t.csv").write_text(head + "a,dgx-a100:1,all_reduce,8,3\n")
+        self.refuse("validate t.csv --bound 5%", "--bound 5%", "20,15,5")
+        self.refuse("validate t.csv --library mpi", "no library 'mpi'", "nccl")
+        self.refuse("validate t.csv --clusters nowhere", "--clusters nowhere", "case_id")
+        self.refuse("validate t.csv --json - --csv -", "cannot both")
+
+    def test_link(self):
+        self.refuse("sim link --link nvlink-44", "'nvlink-44'", "did you mean 'nvlink-4'", "peal machines --links")
+        self.refuse("sim link --link infiniband-ndr-x4", "not described", "nvlink-1", "pcie-3")
+        self.refuse("sim link --ber 1", "--ber 1", "from 0 to below 1")
+        self.refuse("sim link --ber x", '--ber does not take "x"', "16..256")
+        self.refuse("sim link --credits 0", "--credits 0", "give 1 or more")
+        self.refuse("sim link --credits 1.5", "--credits 1.5", "whole number")
+        self.refuse("sim link --metres -2", "--metres -2", "0 to 100000")
+        self.refuse("sim link --payload 16..64 --credits 1..8", "--payload and --credits", "single number")
+        self.refuse("sim link --sweep length", "--sweep length", "payload, ber, credits or metres")
+        self.refuse("sim link --op copy", "--op copy", "posted, write")
+        self.refuse("sim link --direction back", "--direction back", "one", "both")
+        self.refuse("sim link --fast", "--fast", "`peal sim link --help`")
+        self.refuse("sim", "collective", "`peal sim --help`")
+
     def test_rank_count(self):
         for count in (0, -1, 100000):
             self.refuse(f"bench all_reduce -n {count}", f"-n {count}", "1 to")

@@ -4,7 +4,7 @@ import json
 
 import harness
 
-COMMANDS = ("topo", "machines", "verify", "explain", "run", "bench", "sim", "tune", "doctor")
+COMMANDS = ("topo", "machines", "verify", "explain", "run", "bench", "sim", "validate", "tune", "doctor")
 FIXTURES = harness.ROOT / "tests" / "fixtures" / "msccl"
 
 
@@ -75,6 +75,23 @@ class Tool(harness.ToolCase):
         times = [row["out_of_place"]["time_us"] for row in report["rows"]]
         self.assertEqual(times, sorted(times))
 
+    def test_sim_link(self):
+        self.assertIn("Example: peal sim link", self.assert_right(self.peal("sim", "link", "--help")).out)
+        self.assertTrue(self.assert_right(self.peal("sim", "link", "--link", "nvlink-4", "--payload", "16..256", "--ber", "1e-9", "--metres", 2)).out)
+        report = self.json_of("sim", "link", "--link", "nvlink-1", "--sweep", "payload")
+        self.assertEqual([report["schema"], report["link"]], ["peal.link/1", "nvlink-1"])
+        self.assertEqual([row["payload"] for row in report["rows"]], [16 << i for i in range(9)])
+        shares = [row["share"] for row in report["rows"]]
+        self.assertEqual(shares[:5], sorted(shares[:5]))
+        self.assertAlmostEqual(shares[4], 16 / 17, delta=0.001)
+        self.assertTrue(all(figure["source"] for figure in report["figures"]))
+        trace = self.folder / "packets.json"
+        self.assert_right(self.peal("sim", "link", "--link", "pcie-4-x16", "--ber", "1e-5", "--trace", trace))
+        names = [event["name"] for event in json.loads(trace.read_text())["traceEvents"]]
+        self.assertTrue([name for name in names if name.startswith("replay")], names[:10])
+        sharing = self.json_of("sim", "link", "--link", "nvlink-c2c-gh200", "--sharing")
+        self.assertLess(sharing["rows"][0]["lines_ns"], sharing["rows"][0]["copy_ns"])
+
     def test_sim_is_the_same_twice(self):
         words = ("sim", "all_to_all", "--machine", "dgx-a100", "--nodes", 2, "-b", "64K", "-e", "64K")
         self.assertEqual(self.json_of(*words), self.json_of(*words))
@@ -82,6 +99,47 @@ class Tool(harness.ToolCase):
     def test_sim_of_groups_is_that_of_one_group(self):
         report = self.json_of("sim", "all_reduce", "--machine", "dgx-h100", "--groups", 4, "-b", "1M", "-e", "1M")
         self.assertEqual(report["ranks"], 4)
+
+    def test_sim_tells_what_is_used_and_waited_for(self):
+        words = ("sim", "all_reduce", "--machine", "dgx-h100", "-b", "1M", "-e", "16M", "-f", 16, "--algorithm", "ring", "--utilisation", "--critical-path")
+        text = self.assert_right(self.peal(*words)).out
+        self.assertIn("gpu0 > nvswitch0 (nvlink x18) and 7 alike", text)
+        self.assertIn("Critical path: rank ", text)
+        report = self.json_of(*words)
+        names = [use["name"] for use in report["resources"]]
+        self.assertEqual(len(names), 16)
+        path = report["critical_path"]
+        self.assertAlmostEqual(sum(path["shares_us"].values()), path["time_us"], delta=1e-6 * path["time_us"])
+        self.assertAlmostEqual(path["time_us"], report["rows"][-1]["out_of_place"]["time_us"], delta=1e-6 * path["time_us"])
+        hurt = self.json_of(*words, "--slow-link", names[0] + "=0.5")
+        self.assertGreater(hurt["rows"][-1]["out_of_place"]["time_us"], 1.2 * report["rows"][-1]["out_of_place"]["time_us"])
+
+    def test_sim_of_a_failure_says_who_waits(self):
+        failure = self.json_of("sim", "all_reduce", "--machine", "dgx-h100", "-b", "1M", "-e", "1M", "--fail-rank", "3@10us")["failure"]
+        self.assertEqual((failure["rank"], len(failure["stuck"]) + failure["finished"]), (3, 7))
+
+    def test_groups_that_are_wired_unlike_are_told_apart(self):
+        words = ("all_reduce", "--machine", "dgx-1-v100", "--groups", 2)
+        row = self.json_of("sim", *words, "-b", "16M", "-e", "16M")["rows"][0]
+        times = [group["time_us"] for group in row["groups"]]
+        self.assertEqual((times[0], times[1]), (times[2], times[3]))
+        self.assertGreater(times[0], 1.5 * times[1])
+        self.assertEqual(row["out_of_place"]["time_us"], max(times))
+        self.assertIn("4 groups of 2 ranks; below is what the slowest choose", self.assert_right(self.peal("explain", *words, "--bytes", "16M")).out)
+
+    def test_sim_compares(self):
+        picture = self.folder / "busbw.svg"
+        words = ("sim", "all_reduce", "--machine", "dgx-a100", "-b", "1M", "-e", "64M", "-f", 64, "--compare", "nodes=1,2", "--compare", "algorithm=ring,hierarchical")
+        series = self.json_of(*words, "--svg", picture)["series"]
+        self.assertEqual([s["name"] for s in series], [f"nodes {n}, {a}" for n in (1, 2) for a in ("ring", "hierarchical")])
+        self.assertEqual([len(s["rows"]) for s in series], [2, 0, 2, 2])
+        self.assertEqual(picture.read_text().count("<polyline"), 4)
+        self.assert_refused(self.peal("sim", "all_reduce", "--compare", "colour=red"), "colour", "machine", code=2)
+
+    def test_sim_refuses_faults_that_are_none(self):
+        for option, value, word in (("--slow-link", "gpu99=0.5", "gpu99"), ("--dead-link", "gpu0 > gpu99", "gpu99"), ("--straggler", "8=2", "0 to 7"),
+                                    ("--fail-rank", "3", "3@40us"), ("--runs", 5, "--jitter"), ("--groups", 3, "divisor of 8"), ("--beside", "all_reduce", "64M")):
+            self.assert_refused(self.peal("sim", "all_reduce", "--machine", "dgx-a100", "-b", 8, "-e", 8, option, value), word, code=2)
 
     def test_sizes_up_to_the_end_of_the_number_line_end(self):
         rows = self.json_of("sim", "broadcast", "-n", 2, "--algorithm", "tree", "-b", "1G", "-e", "16G", "-f", 4294967296)["rows"]
@@ -110,6 +168,35 @@ class Tool(harness.ToolCase):
     def test_forced_and_impossible_is_an_error(self):
         self.assert_refused(self.peal("explain", "all_reduce", "--bytes", 8, "-n", 2, "--algorithm", "hierarchical"), "hierarchical", "groups", code=2)
         self.assert_refused(self.peal("sim", "all_reduce", "-n", 2, "-b", "1M", "-e", "1M", "--protocol", "line"), "line", code=2)
+
+    def test_validate(self):
+        """Held against its own answers a prediction has no error; against 2.1 of it, 52 %."""
+        def table(time_of) -> list:
+            rows = [f'here,"dgx-a100:1 (2 GPUs)",all_reduce,{size},{time_of(size)}' for size in (1024, 2**20, 2**25)] + ["gone,dgx-z:1,all_reduce,8,1"]
+            (self.folder / "t.csv").write_text("case_id,machine,collective,bytes,time_us\n" + "\n".join(rows) + "\n")
+            return ["validate", "t.csv", "--library", "peal"]
+        first = self.peal(*table(lambda size: 1e9), "--json", "-")
+        self.assertEqual(first.code, 1, first)
+        times = {row["bytes"]: row["predicted_us"] for row in json.loads(first.out)["cases"][0]["rows"]}
+        done = self.assert_right(self.peal(*table(times.get), "--csv", "rows.csv"))
+        self.assertIn("Within the bounds (1 case could not be predicted)", done.out)
+        self.assertIn("gone (dgx-z:1, 1 row): no machine is called 'dgx-z'", done.out)
+        self.assertEqual(len((self.folder / "rows.csv").read_text().splitlines()), 5)
+        half = self.peal(*table(lambda size: 2.1 * times[size]), "--json", "-")
+        self.assertEqual(half.code, 1, half)
+        tree = json.loads(half.out)
+        self.assertEqual(tree["schema"], "peal.validate/1")
+        self.assertAlmostEqual(tree["all"]["median"], 1.1 / 2.1, 3)
+        self.assertEqual(len(tree["violations"]), 6, half)
+        self.assertIn("not_predicted", tree["cases"][1])
+        self.assert_right(self.peal(*table(lambda size: 2 * times[size]), "--bound", "51"))
+
+    def test_validate_links(self):
+        (self.folder / "links.csv").write_text("case_id,quantity,direction,link,value_low,value_high\na,bandwidth,uni,NVLink4 x18,300,310\n")
+        row = json.loads(self.assert_right(self.peal("validate", "links.csv", "--json", "-")).out)["rows"][0]
+        self.assertEqual(row["generation"], "nvlink-4")
+        self.assertGreater(row["error"], 0.05)
+        self.assertEqual(self.peal("validate", "links.csv", "--bound", "5").code, 1)
 
     def test_verify_json_of_a_right_plan(self):
         for words in ((FIXTURES / "fused_steps.xml",), ("--algorithm", "ring", "--collective", "all_reduce", "--ranks", 8)):

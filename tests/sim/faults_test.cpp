@@ -55,6 +55,15 @@ TEST(Faults, ARankThatIsTwiceAsSlowHalvesTheRing) {
   EXPECT_NEAR(run(scene, q, slow).row.out_of_place->time_us / run(scene, q, {}).row.out_of_place->time_us, 2, 0.05);
 }
 
+// All its sends together, also where they go out side by side.
+TEST(Faults, ASlowRankIsSlowWithManySendsAtATimeToo) {
+  const Scene scene = dgx_h100();
+  const tuning::Question q = question(Collective::all_to_all, 256 << 20, "all_pairs");
+  InterpretOptions slow;
+  slow.perturbation.slow_ranks = {{5, 2.0}};
+  EXPECT_NEAR(run(scene, q, slow).row.out_of_place->time_us / run(scene, q, {}).row.out_of_place->time_us, 2, 0.1);
+}
+
 // Everybody waits for the last in an all-reduce; in a broadcast nobody waits for the last but itself.
 TEST(Faults, ALateRankDelaysThoseThatNeedIt) {
   const Scene scene = dgx_h100();
@@ -126,6 +135,23 @@ TEST(Faults, NobodyWaitsForARankThatHasDoneItsPart) {
   EXPECT_EQ(run(scene, q, options).outcome.stuck.size(), 7u);
 }
 
+// Four ranks on one core: whoever dies while it has the core leaves it to the others.
+TEST(Faults, ADeadRankLeavesItsCore) {
+  auto cluster = topology::read_cluster_text(
+      "devices:\n  - {id: core0, kind: core}\n  - {id: memory, kind: memory}\nlinks:\n"
+      "  - {a: core0, b: memory, kind: shm, GBps: 10, source: test}\n",
+      "one core");
+  auto scene = make_scene(*std::move(cluster), 4);
+  ASSERT_TRUE(scene) << scene.error().message;
+  const tuning::Question q = question(Collective::scatter, 256 << 10, "direct");
+  const double whole = run(*scene, q, {}).outcome.time.value;
+  for (int i = 1; i < 20; ++i) {
+    InterpretOptions options;
+    options.failure = RankFailure{3, whole * i / 20};
+    for (const StuckRank& s : run(*scene, q, options).outcome.stuck) EXPECT_EQ(s.waits_for, 3) << i << ": rank " << s.rank << ", " << s.op;
+  }
+}
+
 TEST(Faults, WithoutItsNvlinkAGpuIsReachedOverPcie) {
   const topology::Resources whole{*topology::build_cluster("dgx-h100", 1)};
   const auto id = topology::find_resource(whole, "gpu0 > nvswitch0");
@@ -169,6 +195,25 @@ TEST(Faults, WithoutItsOnlyLinkARankIsNotConnected) {
       << scene.error().message;
 }
 
+// Three switches in a circle: two ways between the nodes, and none goes round twice.
+TEST(Faults, ACircleOfSwitchesIsGoneRoundTheShortWay) {
+  auto cluster = topology::read_cluster_text(
+      "devices:\n  - {id: \"gpu[0-1]\", kind: gpu}\n  - {id: \"nic[0-1]\", kind: nic}\n  - {id: \"sw[0-2]\", kind: net_switch}\nlinks:\n"
+      "  - {a: \"gpu[0-1]\", b: \"nic[0-1]\", join: pair, kind: pcie, GBps: 25, source: test}\n"
+      "  - {a: nic0, b: sw0, kind: infiniband, GBps: 25, source: test}\n  - {a: nic1, b: sw1, kind: infiniband, GBps: 25, source: test}\n"
+      "  - {a: sw0, b: sw1, kind: infiniband, GBps: 25, source: test}\n  - {a: sw1, b: sw2, kind: infiniband, GBps: 25, source: test}\n"
+      "  - {a: sw2, b: sw0, kind: infiniband, GBps: 25, source: test}\n",
+      "circle");
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  const topology::Resources whole{topology::Cluster(*cluster)};
+  EXPECT_EQ(whole.route(0, 1).resources.size(), 5u);
+  // Without the short way it is the long one.
+  auto rest = topology::without_link(whole, *topology::find_resource(whole, "sw0 > sw1"));
+  ASSERT_TRUE(rest) << rest.error().message;
+  const topology::Resources detour{*std::move(rest)};
+  EXPECT_EQ(detour.route(0, 1).resources.size(), 6u);
+}
+
 TEST(Faults, AWrongNameGetsTheNearestOne) {
   const topology::Resources resources{*topology::build_cluster("dgx-h100", 1)};
   const auto id = topology::find_resource(resources, "gpu3 > nvswitch9");
@@ -185,6 +230,13 @@ TEST(FaultWords, SayWhatTheyMean) {
   EXPECT_EQ(parse_straggler("3=100us")->delay, 100e3);
   EXPECT_EQ(parse_failure("3@40us")->rank, 3);
   EXPECT_EQ(parse_failure("3@40us")->time, 40e3);
+  const auto beside = parse_beside("reduce_scatter:64M%8@100us");
+  ASSERT_TRUE(beside) << beside.error().message;
+  EXPECT_EQ(beside->call.collective, Collective::reduce_scatter);
+  EXPECT_EQ(beside->call.bytes.value, 64u << 20);
+  EXPECT_EQ(beside->stride, 8);
+  EXPECT_EQ(beside->start.value, 100e3);
+  EXPECT_EQ(parse_beside("all_reduce:8/4")->group_ranks, 4);
 }
 
 TEST(FaultWords, ThatMeanNothingAreRefused) {
@@ -194,6 +246,8 @@ TEST(FaultWords, ThatMeanNothingAreRefused) {
   for (const char* text : {"", "3", "3=", "=2", "-1=2", "3=0", "3=fast", "3=1/0", "99999999999=2"})
     EXPECT_FALSE(parse_straggler(text)) << text;
   for (const char* text : {"", "3", "@40us", "3@", "3@40", "x@40us"}) EXPECT_FALSE(parse_failure(text)) << text;
+  for (const char* text : {"", "all_reduce", "all_reduce:", "all_reduce:8/", "all_reduce:8%0", "all_reduce:8@4", "reduce:8/4%2", ":8"})
+    EXPECT_FALSE(parse_beside(text)) << text;
 }
 
 TEST(Faults, OfRanksThatAreNotThereAreRefused) {

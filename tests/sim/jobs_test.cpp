@@ -66,6 +66,62 @@ TEST(Groups, MustDivideTheRanks) {
   EXPECT_NE(scene.error().message.find("8 ranks cannot be split into groups of 3"), std::string::npos) << scene.error().message;
 }
 
+Study study_beside(const Result<Scene>& scene, const tuning::Question& question, const Beside& beside) {
+  EXPECT_TRUE(scene) << scene.error().message;
+  auto done = study(*scene, question, {}, 1, {&beside, 1});
+  EXPECT_TRUE(done) << done.error().message;
+  return *std::move(done);
+}
+
+TEST(Beside, RanksEqualModuloTheStrideMakeAGroup) {
+  const auto scene = groups_on("dgx-h100", 0, 2);
+  ASSERT_TRUE(scene) << scene.error().message;
+  const auto groups = regroup(*scene, 0, 8);
+  ASSERT_TRUE(groups) << groups.error().message;
+  ASSERT_EQ(groups->size(), 8u);
+  for (std::size_t g = 0; g < 8; ++g) {
+    EXPECT_EQ((*groups)[g].device_of_rank, (std::vector<int>{scene->device_of_rank[g], scene->device_of_rank[g + 8]}));
+    EXPECT_EQ((*groups)[g].environment.nodes, 2);
+  }
+  EXPECT_FALSE(regroup(*scene, 0, 3));
+  EXPECT_FALSE(regroup(*scene, 5, 0));
+}
+
+// Tensor parallelism inside the nodes has NVLink, data parallelism between them the NICs: they do not meet. Two calls between nodes do.
+TEST(Beside, OnlyCallsThatMeetOnAWireSlowEachOther) {
+  const auto nodes = groups_on("dgx-h100", 8, 2);
+  const tuning::Question inside = all_reduce(64 << 20, "ring", "staged");
+  Beside between;
+  between.call.bytes = {64 << 20};
+  between.stride = 8;
+  const double alone = study_of(nodes, inside).row.out_of_place->time_us;
+  const Study apart = study_beside(nodes, inside, between);
+  EXPECT_NEAR(apart.row.out_of_place->time_us, alone, 1e-6 * alone);
+  ASSERT_EQ(apart.row.beside.size(), 1u);
+
+  const auto all = groups_on("dgx-h100", 0, 2);
+  const tuning::Question across = all_reduce(64 << 20, "ring", "staged");
+  const double whole = study_of(all, across).row.out_of_place->time_us;
+  const Study together = study_beside(all, across, between);
+  EXPECT_GT(together.row.out_of_place->time_us, 1.3 * whole);
+  between.start = {2e3 * whole};
+  EXPECT_NEAR(study_beside(all, across, between).row.out_of_place->time_us, whole, 1e-6 * whole);
+}
+
+TEST(Beside, ASlowRankIsSlowInAllThatItTakesPartIn) {
+  const auto nodes = groups_on("dgx-h100", 8, 2);
+  ASSERT_TRUE(nodes) << nodes.error().message;
+  Beside between;
+  between.call.bytes = {64 << 20};
+  between.stride = 8;
+  InterpretOptions slow;
+  slow.perturbation.slow_ranks = {{3, 3.0}};
+  const auto healthy = study(*nodes, all_reduce(1 << 20, "ring", "staged"), {}, 1, {&between, 1});
+  const auto hurt = study(*nodes, all_reduce(1 << 20, "ring", "staged"), slow, 1, {&between, 1});
+  ASSERT_TRUE(healthy && hurt);
+  EXPECT_GT(hurt->row.beside[0].slowest.time_us, 2.5 * healthy->row.beside[0].slowest.time_us);
+}
+
 /// The same pair of GPUs in two jobs, on either side of a network.
 class TwoJobs : public testing::Test {
  protected:

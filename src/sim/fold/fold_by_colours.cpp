@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "folding.hpp"
 #include "program_shape.hpp"
@@ -114,6 +115,7 @@ class ByColours final : public Folding {
     colour = hash_with(colour, std::bit_cast<std::uint64_t>(route_.latency.value));
     colour = hash_with(colour, std::bit_cast<std::uint64_t>(route_.bottleneck.value));
     const Vertex vertex = it->second = graph_.add(colour);
+    slow_outlet(from);
     for (const topology::ResourceId id : route_.resources) {
       graph_.join(vertex, resource_vertex(id), kWay, kWay);
       crossed_by_[id] += hash_with(kWay, vertex);
@@ -144,6 +146,14 @@ class ByColours final : public Folding {
     return whole_.resources.capacity(id).value * (scaled == capacity_scale_.end() ? 1 : scaled->second);
   }
 
+  // As World::slow_outlet has it: a slow rank fills its own end of each way more slowly.
+  void slow_outlet(std::int32_t from) {
+    const auto slow = slowness_.find(from);
+    if (slow == slowness_.end() || slow->second <= 1 || route_.resources.empty()) return;
+    const topology::ResourceId wire = route_.resources.front();
+    if (slow_outlets_.insert(wire).second) capacity_scale_.try_emplace(wire, 1).first->second /= slow->second;
+  }
+
   Vertex resource_vertex(topology::ResourceId id) {
     const auto [it, is_new] = vertex_of_resource_.try_emplace(id, 0);
     if (!is_new) return it->second;
@@ -154,6 +164,7 @@ class ByColours final : public Folding {
   std::size_t most_channels_;
   std::unordered_map<topology::ResourceId, double> capacity_scale_;
   std::unordered_map<std::int32_t, double> slowness_;
+  std::unordered_set<topology::ResourceId> slow_outlets_;
   ColouredGraph graph_;
   std::unordered_map<std::uint64_t, Vertex> vertex_of_channel_;
   std::unordered_map<topology::ResourceId, Vertex> vertex_of_resource_;

@@ -25,6 +25,8 @@ void add_run(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_tune(CLI::App& app, Action& action);
 void add_sim(CLI::App& app, Action& action);
+void add_validate(CLI::App& app, Action& action);
+void add_sim_link(CLI::App& sim, Action& action);  ///< a command of `sim`
 void add_doctor(CLI::App& app, Action& action);
 
 /// The whole tool: main() calls it.

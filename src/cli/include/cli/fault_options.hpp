@@ -1,4 +1,4 @@
-// What goes wrong in a simulation, as sim takes it.
+// What goes wrong in a simulation, and what else goes on, as sim takes it.
 #pragma once
 
 #include <base/result.hpp>
@@ -14,10 +14,14 @@ namespace peal::cli {
 
 struct FaultWords {
   std::vector<std::string> slow_links, stragglers;
+  std::vector<std::string> beside;
   std::string failure;
   double jitter_percent = 0;
   std::uint64_t seed = 1;
   int runs = 0;  ///< 0: one, or with jitter kJitterRuns
+  bool any() const {
+    return !slow_links.empty() || !stragglers.empty() || !beside.empty() || !failure.empty() || jitter_percent > 0 || runs > 0;
+  }
 };
 inline constexpr int kJitterRuns = 20;
 
@@ -26,5 +30,6 @@ void add_fault_options(CLI::App& command, FaultWords& words);
 /// What the words mean on this scene.
 Result<sim::InterpretOptions> interpret_options(const FaultWords& words, const sim::Scene& scene);
 Result<int> runs_of(const FaultWords& words);
+Result<std::vector<sim::Beside>> beside_of(const FaultWords& words);
 
 }  // namespace peal::cli

@@ -11,6 +11,7 @@
 namespace peal::cli {
 
 struct QuestionWords {
+  std::string library = "peal";  ///< whose behaviour is asked for
   ClusterWords cluster;
   std::string collective, type = "f32", transport = "auto", algorithm, protocol, partial_sums = "element";
   std::vector<std::string> dead_links;

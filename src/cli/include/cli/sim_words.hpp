@@ -18,6 +18,9 @@ struct SimWords {
 /// From the smallest to the largest, at least one; of a barrier the first alone.
 Result<std::vector<Bytes>> sizes_of(const SimWords& words);
 
+/// A formula of another library knows nothing of faults and of calls at the same time.
+Status refuse_faults(const SimWords& words, std::string_view library);
+
 /// `--compare`: several simulations that differ in what is named, beside one another.
 Result<int> compare(const SimWords& words);
 

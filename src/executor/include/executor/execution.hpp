@@ -239,9 +239,15 @@ class Execution {
   static bool is_sent_from_memory(const transport::Sender& to, std::size_t bytes) {
     return bytes >= FillChoice::kLeastBytes && !to.fills_shared_memory();
   }
+  void begin_fill(std::uint32_t edge, std::size_t bytes, const transport::Tag* tag) {
+    if (bytes >= FillChoice::kLeastBytes) fills_[edge].begin(tag != nullptr, now_ns());
+  }
+  void end_fill(std::uint32_t edge, std::size_t bytes) {
+    if (bytes >= FillChoice::kLeastBytes) fills_[edge].sent(bytes, now_ns());
+  }
   void publish(std::uint32_t edge, std::size_t bytes, const transport::Tag* tag) {
     edges_[edge].sender->publish(bytes, tag);
-    if (bytes >= FillChoice::kLeastBytes) fills_[edge].sent(bytes, tag != nullptr, now_ns());
+    end_fill(edge, bytes);
   }
   bool send_run(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
   bool is_spared(Edge& e);

@@ -29,7 +29,7 @@ struct ProtocolTraits {
 };
 
 /// Messages of up to so many bytes are not cut.
-inline constexpr std::uint64_t kWholeMessageBytes = 16 * 1024;
+inline constexpr std::uint64_t kWholeMessageBytes = 32 * 1024;
 inline constexpr std::uint64_t kWholeSocketMessageBytes = 32 * 1024;
 /// The most that a message carries in a slot of shared memory (what is under way on both ways should fill few slots); by sockets, where a
 /// later rank waits to send it on; and where none does and all goes by sockets.
@@ -41,7 +41,7 @@ inline constexpr std::uint64_t kSocketMessageBytes = 512 * 1024;
 inline constexpr std::uint64_t kLeastSharedBytes = 8 * 1024;
 /// Transfers that are read in the sender's memory where they may be: shorter ones are copied twice in less time than a system call takes,
 /// longer ones too, in several slots (bench/RESULTS.md).
-inline constexpr std::uint64_t kLeastReferencedBytes = 64 * 1024;
+inline constexpr std::uint64_t kLeastReferencedBytes = 128 * 1024;
 inline constexpr std::uint64_t kMostReferencedBytes = 256 * 1024;
 /// Bytes of one message where `whole` bytes go through slots. What goes through a slot is copied in and then out: in two halves, the
 /// second is copied in while the first is copied out (bench/RESULTS.md). Short messages stay whole, long ones fill slots.

@@ -1,7 +1,7 @@
-// Faults as people type them. Every wrong word fails with what can be typed instead.
+// Faults, and calls beside a call, as people type them. Every wrong word fails with what can be typed instead.
 #pragma once
 
-#include <sim/interpret.hpp>
+#include <sim/simulate.hpp>
 #include <string>
 #include <string_view>
 
@@ -24,6 +24,10 @@ struct Straggler {
 };
 /// "3=1.5" (a factor), "3=100us" (a delay)
 Result<Straggler> parse_straggler(std::string_view text);
+
+/// "all_to_all:64M", "all_reduce:64M/8" (neighbours in groups of 8), "all_reduce:64M%8" (ranks equal modulo 8 make a group), and any of
+/// them with "@100us", when it starts. Elements are f32, the root is 0.
+Result<Beside> parse_beside(std::string_view text);
 
 /// "3@40us"
 Result<RankFailure> parse_failure(std::string_view text);

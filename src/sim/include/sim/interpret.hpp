@@ -108,6 +108,7 @@ struct Outcome {
   std::vector<double> rank_done;       ///< nanoseconds
   std::vector<ResourceUse> resources;  ///< those that were used, busiest first
   std::vector<PathPart> path;          ///< empty unless asked for
+  int last_rank = 0;                   ///< with a path: whose end it leads to
   std::vector<StuckRank> stuck;        ///< after a failure, in the order in which they came to stand; empty where all others finish
   std::int32_t simulated_ranks = 0;    ///< as many as there are, unless ranks that behave alike were folded
   std::int32_t repeated_pieces = 0;    ///< that were counted, not simulated

@@ -44,6 +44,15 @@ struct Folded {
   double chunk_spread = 0;
 };
 
+/// A call that was made beside the one of the row; the slowest of its groups.
+struct BesideTime {
+  Collective collective = Collective::all_reduce;
+  std::uint64_t bytes = 0;
+  int ranks = 1;  ///< of a group
+  std::size_t groups = 1;
+  GroupTime slowest;
+};
+
 struct Row {
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;  ///< elements a rank, as nccl-tests prints them
@@ -59,6 +68,8 @@ struct Row {
   double utilisation = 0;
   std::vector<GroupTime> groups = {};  ///< of all, where there are several
   Folded folded = {};
+  std::vector<BesideTime> beside = {};
+  std::string evidence = {};  ///< what the prediction is worth; empty: this host, `peal tune --check` tells
 };
 
 struct Table {
@@ -75,7 +86,7 @@ std::string header_text(const Table& table);
 std::string row_text(const Row& row);
 /// Lines that start with # and belong below a row: groups that differ, the spread of several runs; mostly none.
 std::string notes_text(const Row& row);
-/// Average bus bandwidth over all timings; and how many ranks stood for all of them, where they were fewer.
+/// Average bus bandwidth over all timings, how many ranks stood for all of them, and what the predictions are worth.
 std::string footer_text(std::span<const Row> rows);
 /// More about the largest call: a key of the table's JSON, and its value as JSON.
 struct Detail {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <sim/interpret.hpp>
+#include <sim/library.hpp>
 #include <sim/report.hpp>
 #include <tuning/select.hpp>
 
@@ -32,6 +33,10 @@ struct Scene {
 /// `group_ranks` > 0: neighbours in groups of so many; it must divide the ranks.
 Result<Scene> make_scene(topology::Cluster cluster, int ranks, tuning::EnvironmentOptions options = {}, int group_ranks = 0);
 
+/// All ranks of a scene in other groups: neighbours in groups of `group_ranks`, or with a stride those that are equal modulo it; 0 and 0:
+/// all in one.
+Result<std::vector<Group>> regroup(const Scene& scene, int group_ranks, int stride);
+
 /// What groups that are wired alike choose.
 struct GroupChoice {
   std::vector<std::size_t> groups;
@@ -40,6 +45,14 @@ struct GroupChoice {
 /// In order of their first groups.
 Result<std::vector<GroupChoice>> choose(const Scene& scene, const tuning::Question& question);
 
+/// A call that is made at the same time, by the same ranks in other groups (or in one): another job on the same wires.
+struct Beside {
+  tuning::Call call;
+  int group_ranks = 0;     ///< 0: all ranks in one; else neighbours in groups of so many
+  int stride = 0;          ///< above 0, in place of group_ranks: ranks that are equal modulo it make a group
+  Nanoseconds start = {};  ///< after the call that is asked about
+};
+
 /// A row, and what came out of its out-of-place run (with jitter: of the first).
 struct Study {
   Row row;
@@ -47,11 +60,16 @@ struct Study {
 };
 
 /// `row` of the question's call; of several groups it is the slowest's. In place is left out where the collective has none, and where a
-/// rank fails. `runs` > 1: the seed of the jitter counts up, times are means with their spread.
-Result<Study> study(const Scene& scene, const tuning::Question& question, const InterpretOptions& options, int runs = 1);
+/// rank fails. `runs` > 1: the seed of the jitter counts up, times are means with their spread. Ranks are counted through `beside` after
+/// the scene's own; slow ranks are slow in all that they take part in.
+Result<Study> study(const Scene& scene, const tuning::Question& question, const InterpretOptions& options, int runs = 1,
+                    std::span<const Beside> beside = {});
 
 /// The row alone; `trace` (may be null) takes the out-of-place run.
 Result<Row> simulate(const Scene& scene, const tuning::Question& question, Trace* trace = nullptr);
+
+/// What another library would need for `call`, as a row; in place as out of place.
+Result<Row> simulate(const LibraryModel& model, const tuning::Call& call);
 
 /// What stands above the rows.
 Table table_of(const Scene& scene, Collective collective);

@@ -1,0 +1,127 @@
+// peal validate: predictions held against published measurements.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cli/commands.hpp>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <sim/link_figures.hpp>
+#include <sim/validate.hpp>
+
+namespace peal::cli {
+
+namespace {
+
+struct ValidateWords {
+  std::string table, clusters, library, bound, json, csv, fit;
+  bool keeps_out = false;
+};
+
+constexpr std::string_view kFitHeading =
+    "# Constants of NCCL's kind of libraries, fitted to measured runs: `peal validate TABLE.csv --fit "
+    "data/constants/libraries/fitted.yaml` writes this\n"
+    "# file. prior and spread are where the fit starts and how far it may go (a standard deviation of the logarithm); machines and cases "
+    "are\n"
+    "# those that decided the value. A constant with one machine alone is no evidence for others, one without machines stands at its "
+    "prior.\n";
+
+/// A folder of clusters that is not there, or a file in it that no case asks for, was mistyped.
+Status check_clusters(const std::string& folder, const std::vector<sim::PublishedCase>& cases) {
+  if (folder.empty()) return {};
+  std::error_code error;
+  std::filesystem::directory_iterator files(folder, error);
+  if (error)
+    return fail(ErrorCode::invalid_argument, "--clusters {} is no folder that can be read; give one with <case_id>.yaml in it", folder);
+  std::set<std::string> ids;
+  for (const sim::PublishedCase& c : cases) ids.insert(c.id);
+  for (const auto& file : files)
+    if (file.path().extension() == ".yaml" && ids.count(file.path().stem().string()) == 0)
+      std::fprintf(stderr, "peal: %s belongs to no case of the table\n", file.path().c_str());
+  return {};
+}
+
+/// What was asked for, each where it was asked for.
+Status write_answers(const ValidateWords& words, const std::string& text, const std::string& json, const std::string& csv) {
+  if (words.json != "-" && words.csv != "-") PEAL_TRY(write_output("-", text));
+  if (!words.json.empty()) PEAL_TRY(write_output(words.json, json + "\n"));
+  if (!words.csv.empty()) PEAL_TRY(write_output(words.csv, csv));
+  return {};
+}
+
+/// No bound but what was typed: the first of it, for the median.
+Result<int> validate_links(const ValidateWords& words, const std::vector<sim::LinkFigure>& figures) {
+  std::optional<double> bound;
+  if (!words.bound.empty()) {
+    PEAL_ASSIGN(const sim::Bounds bounds, sim::parse_bounds(words.bound));
+    bound = bounds.median[0];
+  }
+  PEAL_TRY(write_answers(words, sim::link_figures_text(words.table, figures), sim::link_figures_json(words.table, figures),
+                         sim::link_figures_csv(figures)));
+  const sim::LinkErrors errors = sim::errors_of(figures);
+  return errors.rows > 0 && (!bound || errors.median <= *bound) ? 0 : 1;
+}
+
+Result<int> validate_cases(const ValidateWords& words, std::vector<sim::PublishedCase> cases) {
+  sim::Bounds bounds;
+  if (!words.bound.empty()) {
+    PEAL_ASSIGN(bounds, sim::parse_bounds(words.bound));
+  }
+  sim::ValidateOptions options;
+  options.clusters = words.clusters;
+  if (!words.library.empty()) {
+    PEAL_ASSIGN(options.library, sim::parse_library(words.library));
+  }
+  if (::isatty(STDERR_FILENO) != 0) options.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+  PEAL_TRY(check_clusters(words.clusters, cases));
+  if (!words.fit.empty()) {
+    PEAL_ASSIGN(options.constants, sim::fit_to(cases, options));
+    PEAL_TRY(write_output(words.fit, topology::to_yaml(*options.constants, kFitHeading)));
+  }
+  PEAL_ASSIGN(sim::Validation validation, sim::validate(words.table, cases, options));
+  if (words.keeps_out) PEAL_TRY(sim::keep_out(validation, cases, options));
+  PEAL_TRY(write_answers(words, sim::validation_text(validation, bounds), sim::validation_json(validation, bounds),
+                         sim::validation_csv(validation)));
+  return sim::violations(validation, bounds).empty() ? 0 : 1;
+}
+
+Result<int> validate_table(const ValidateWords& words) {
+  if (words.json == "-" && words.csv == "-")
+    return fail(ErrorCode::invalid_argument, "--json - and --csv - cannot both have standard output; give one of them a file");
+  PEAL_TRY(can_write(words.json));
+  PEAL_TRY(can_write(words.csv));
+  PEAL_TRY(can_write(words.fit));
+  PEAL_ASSIGN(const std::string text, sim::read_table_file(words.table));
+  if (sim::is_link_table(text)) {
+    PEAL_ASSIGN(const std::vector<sim::LinkFigure> figures, sim::read_link_figures(text, words.table));
+    return validate_links(words, figures);
+  }
+  PEAL_ASSIGN(std::vector<sim::PublishedCase> cases, sim::read_published_text(text, words.table));
+  return validate_cases(words, std::move(cases));
+}
+
+}  // namespace
+
+void add_validate(CLI::App& app, Action& action) {
+  auto words = std::make_shared<ValidateWords>();
+  CLI::App* command =
+      app.add_subcommand("validate",
+                         "Hold predictions against a table of published nccl-tests runs (or of links): errors by case, class and size,\n"
+                         "and what the constants rest on. Exit code 1 where an error is above its bound.\n"
+                         "Example: peal validate measured.csv --csv rows.csv --bound 20,15,5");
+  command->add_option("table", words->table, "CSV: case_id, machine, collective, bytes, time_us, ... (docs/guide/validate.md)")->required();
+  command->add_option("--clusters", words->clusters,
+                      "Folder: <case_id>.yaml describes a case's cluster where the machine column is not enough");
+  command->add_option("--library", words->library, "Whose behaviour: nccl, rccl, hccl or peal (default: that of the machine's GPUs)");
+  command->add_option("--bound", words->bound,
+                      "Percent for every median; or for medians by size, small first; or these and 90th percentiles (20,15,5,50,40,20)");
+  command->add_flag("--keep-out", words->keeps_out,
+                    "Fit without each machine in turn and predict it: what is to be expected of machines that are new");
+  command->add_option("--fit", words->fit,
+                      "Fit the constants to the table and write them to a file (data/constants/libraries/fitted.yaml is one)");
+  command->add_option("--json", words->json, "Write errors, constants and rows as JSON to a file, or - for standard output");
+  command->add_option("--csv", words->csv, "Write every row beside its prediction to a file, or - for standard output");
+  command->callback([words, &action] { action = [words] { return validate_table(*words); }; });
+}
+
+}  // namespace peal::cli

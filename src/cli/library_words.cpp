@@ -1,0 +1,57 @@
+#include <cli/library_words.hpp>
+#include <set>
+#include <tuning/placement.hpp>
+
+namespace peal::cli {
+
+namespace {
+
+/// The first group's devices. Groups of one node do not meet on NVLink switches or a mesh of links; groups that leave their nodes share
+/// NICs, which is not in the formula.
+Result<std::vector<int>> devices_of_library(const QuestionWords& words, const topology::Cluster& cluster) {
+  const int ranks = words.ranks > 0 ? words.ranks : cluster.ranks();
+  if (ranks > cluster.ranks())
+    return fail(ErrorCode::invalid_argument, "{} ranks, but the cluster has {} GPUs: type --ranks {} or more --nodes", ranks,
+                cluster.ranks(), cluster.ranks());
+  std::vector<int> devices = tuning::spread(cluster, ranks);
+  if (words.groups <= 0) return devices;
+  if (ranks % words.groups != 0)
+    return fail(ErrorCode::invalid_argument, "{} ranks cannot be split into groups of {}; give --groups a divisor of {}", ranks,
+                words.groups, ranks);
+  devices.resize(static_cast<std::size_t>(words.groups));
+  std::set<int> nodes;
+  for (const int device : devices) nodes.insert(cluster.node_of(device));
+  if (nodes.size() > 1 && words.groups < ranks)
+    return fail(ErrorCode::unsupported,
+                "groups of {} leave their nodes and share NICs, which is not known of {}; leave --library out to simulate them",
+                words.groups, words.library);
+  return devices;
+}
+
+}  // namespace
+
+Result<LibraryScene> library_scene_of(const QuestionWords& words) {
+  sim::LibraryOptions options;
+  PEAL_ASSIGN(options.library, sim::parse_library(words.library));
+  if (!words.algorithm.empty()) options.algorithm = words.algorithm;
+  if (!words.protocol.empty()) options.protocol = words.protocol;
+  if (words.transport == "tcp") options.network = "tcp";
+  PEAL_ASSIGN(const topology::Cluster cluster, cluster_of(words.cluster));
+  PEAL_ASSIGN(const std::vector<int> devices, devices_of_library(words, cluster));
+  PEAL_ASSIGN(sim::LibraryModel model, sim::LibraryModel::make(cluster, devices, options));
+  tuning::Call call;
+  PEAL_ASSIGN(call.collective, parse_collective(words.collective));
+  PEAL_ASSIGN(call.type, parse_data_type(words.type));
+  std::set<int> nodes;
+  for (const int device : devices) nodes.insert(cluster.node_of(device));
+  sim::Table table;
+  table.collective = call.collective;
+  table.ranks = static_cast<int>(devices.size());
+  table.groups = words.groups > 0 ? (words.ranks > 0 ? words.ranks : cluster.ranks()) / words.groups : 1;
+  table.nodes = static_cast<int>(nodes.size());
+  table.machine = cluster.machine().title;
+  table.wires = words.library;
+  return LibraryScene{std::move(model), std::move(table), call};
+}
+
+}  // namespace peal::cli

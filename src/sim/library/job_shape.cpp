@@ -1,0 +1,222 @@
+#include "job_shape.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <numeric>
+#include <set>
+#include <topology/resources.hpp>
+#include <tuning/ring_report.hpp>
+
+namespace peal::sim {
+
+using topology::Device;
+using topology::DeviceKind;
+using topology::LinkKind;
+using topology::PathClass;
+
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+/// Of CUDA's compute capability; AMD's and Huawei's by what joins them.
+Result<std::string> generation_of(const Device& gpu, NodeWire wire) {
+  if (gpu.kind != DeviceKind::gpu)
+    return fail(ErrorCode::unsupported, "{} is no GPU: the libraries of GPUs are predicted for GPUs only", gpu.id);
+  int sm = 0;
+  const std::string_view text = gpu.attribute("sm");
+  std::from_chars(text.data(), text.data() + text.size(), sm);
+  if (sm >= 100) return "blackwell";
+  if (sm >= 90) return "hopper";
+  if (sm >= 80) return "ampere";
+  if (sm >= 60) return "volta";
+  if (!gpu.attribute("gfx").empty() || wire == NodeWire::xgmi) return "cdna";
+  if (wire == NodeWire::hccs) return "ascend";
+  return fail(ErrorCode::unsupported, "{} ({}) has neither an attribute sm nor gfx: write attributes: {{sm: 90}} at the device", gpu.id,
+              gpu.name);
+}
+
+/// GPUs of one node that reach each other without PCIe are of one island.
+std::vector<int> islands_of(const topology::Resources& resources, std::span<const int> devices) {
+  std::vector<int> island(devices.size());
+  std::iota(island.begin(), island.end(), 0);
+  for (std::size_t a = 0; a < devices.size(); ++a)
+    for (std::size_t b = a + 1; b < devices.size(); ++b) {
+      if (resources.route(devices[a], devices[b]).path_class != PathClass::nvl || island[a] == island[b]) continue;
+      const int from = island[b];
+      std::replace(island.begin(), island.end(), from, island[a]);
+    }
+  return island;
+}
+
+/// The rate at which a GPU's PCIe port is left, line rate; 0: it has none.
+double pcie_port(const topology::Graph& machine, int device) {
+  double best = 0;
+  for (const int link : machine.links_of(device))
+    if (machine.link(link).kind == LinkKind::pcie) best = std::max(best, machine.link(link).total().gigabytes());
+  return best;
+}
+
+LinkKind kind_of(NodeWire wire) {
+  return wire == NodeWire::nvlink ? LinkKind::nvlink
+         : wire == NodeWire::xgmi ? LinkKind::xgmi
+         : wire == NodeWire::hccs ? LinkKind::hccs
+                                  : LinkKind::pcie;
+}
+
+/// Usable rate of a GPU's links to switches and to other GPUs of the job.
+double own_links(const topology::Graph& machine, int device, NodeWire wire, std::span<const int> peers) {
+  double rate = 0;
+  for (const int index : machine.links_of(device)) {
+    const topology::Link& link = machine.link(index);
+    if (link.kind != kind_of(wire)) continue;
+    const int other = machine.other_end(index, device);
+    const bool is_peer = std::find(peers.begin(), peers.end(), other) != peers.end();
+    if (is_peer || machine.device(other).kind != DeviceKind::gpu) rate += link.usable_total().gigabytes();
+  }
+  return rate;
+}
+
+NodeWire wire_of(const topology::Graph& machine, int device) {
+  for (const NodeWire wire : {NodeWire::nvlink, NodeWire::xgmi, NodeWire::hccs})
+    if (machine.total_of(device, kind_of(wire)).value > 0) return wire;
+  return NodeWire::pcie;
+}
+
+class Look {
+ public:
+  Look(const topology::Cluster& cluster, std::span<const int> device_of_rank, const LibraryOptions& options)
+      : resources_(cluster), machine_(resources_.cluster().machine()), device_of_rank_(device_of_rank), options_(options) {}
+
+  Result<JobShape> shape(const topology::LibraryConstants& constants) {
+    PEAL_TRY(count_nodes());
+    const Device& gpu = resources_.cluster().device(local_.front());
+    const int first = resources_.cluster().local_of(local_.front());
+    shape_.wire = wire_of(machine_, first);
+    PEAL_ASSIGN(shape_.gpu, generation_of(gpu, shape_.wire));
+    if (options_.is_p2p_off) shape_.wire = NodeWire::pcie;
+    shape_.link = name_of(shape_.wire);
+    if (shape_.per_node > 1) PEAL_TRY(look_inside());
+    shape_.has_multicast = can_multicast();
+    if (shape_.nodes > 1) PEAL_TRY(look_outside());
+    shape_.has_line128 =
+        shape_.wire == NodeWire::nvlink && (shape_.nodes == 1 || shape_.gpu == "hopper" || shape_.gpu == "blackwell" || reaches_nic());
+    PEAL_TRY(count_channels(constants));
+    return shape_;
+  }
+
+ private:
+  Status count_nodes() {
+    const topology::Cluster& cluster = resources_.cluster();
+    std::map<int, int> ranks_of;
+    for (const int device : device_of_rank_) ++ranks_of[cluster.node_of(device)];
+    shape_.ranks = static_cast<int>(device_of_rank_.size());
+    shape_.nodes = static_cast<int>(ranks_of.size());
+    shape_.per_node = ranks_of.begin()->second;
+    for (const auto& [node, ranks] : ranks_of)
+      if (ranks != shape_.per_node)
+        return fail(ErrorCode::unsupported, "node {} has {} ranks and node {} has {}: give every node equally many", node, ranks,
+                    ranks_of.begin()->first, shape_.per_node);
+    for (const int device : device_of_rank_)
+      if (cluster.node_of(device) == ranks_of.begin()->first) local_.push_back(device);
+    return {};
+  }
+
+  Status look_inside() {
+    std::vector<int> peers;
+    for (const int device : local_) peers.push_back(resources_.cluster().local_of(device));
+    const std::vector<int> island = islands_of(resources_, local_);
+    const bool is_one_island = std::all_of(island.begin(), island.end(), [&](int i) { return i == island[0]; });
+    if (is_one_island && shape_.wire != NodeWire::pcie) {
+      PEAL_ASSIGN(const tuning::RingReport report, tuning::report_rings(resources_, local_));
+      shape_.ring_GBps = report.rate;
+      shape_.port_GBps = own_links(machine_, peers.front(), shape_.wire, peers);
+      shape_.pair_GBps = resources_.route(local_[0], local_[1]).bottleneck.gigabytes();
+      return {};
+    }
+    return look_at_pcie(island, peers);
+  }
+
+  /// Rings pass from island to island by the ports of their GPUs, as many at once as the smallest island has.
+  Status look_at_pcie(const std::vector<int>& island, const std::vector<int>& peers) {
+    shape_.wire = NodeWire::pcie;
+    std::map<int, double> ports;
+    for (std::size_t i = 0; i < peers.size(); ++i)
+      ports[options_.is_p2p_off ? static_cast<int>(i) : island[i]] += pcie_port(machine_, peers[i]);
+    shape_.ring_GBps =
+        std::min_element(ports.begin(), ports.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->second;
+    shape_.port_GBps = shape_.pair_GBps = pcie_port(machine_, peers.front());
+    const PathClass way = resources_.route(local_[0], local_.back()).path_class;
+    shape_.link = way <= PathClass::pxb && !options_.is_p2p_off ? "pcie-switch" : "pcie-host";
+    if (shape_.ring_GBps <= 0) return fail(ErrorCode::unsupported, "a GPU of the machine has no PCIe link: write one in its YAML");
+    return {};
+  }
+
+  bool can_multicast() const {
+    const bool is_able = shape_.gpu == "hopper" || shape_.gpu == "blackwell";
+    if (!is_able || shape_.wire != NodeWire::nvlink || shape_.per_node < 2) return false;
+    for (const int index : machine_.links_of(resources_.cluster().local_of(local_.front())))
+      if (machine_.device(machine_.other_end(index, resources_.cluster().local_of(local_.front()))).attribute("nvls") == "true")
+        return true;
+    return false;
+  }
+
+  Status look_outside() {
+    const int all = resources_.cluster().ranks_per_node();
+    std::vector<const Device*> nics;
+    for (const Device& device : machine_.devices())
+      if (device.kind == DeviceKind::nic && device.port && device.rail >= 0 && device.node == machine_.device(0).node)
+        nics.push_back(&device);
+    if (nics.empty()) return fail(ErrorCode::unsupported, "the machine has no NIC for collectives: give one a rail, or ask for one node");
+    // Of a node that is used in part, its share of the NICs.
+    const std::size_t used = std::max<std::size_t>(1, nics.size() * at(shape_.per_node) / at(std::max(all, shape_.per_node)));
+    nics.resize(std::min(used, nics.size()));
+    shape_.nics = static_cast<int>(nics.size());
+    for (const Device* nic : nics) shape_.net_GBps += nic->port->bandwidth.gigabytes();
+    if (shape_.net_GBps <= 0) return fail(ErrorCode::unsupported, "nobody knows the rate of {}: write GBps at its port", nics.front()->id);
+    shape_.network = options_.network;
+    if (shape_.network.empty()) shape_.network = nics.front()->attribute("network");
+    if (shape_.network.empty())
+      shape_.network = nics.front()->port->kind == LinkKind::infiniband ? "infiniband"
+                       : nics.front()->port->scope == "tcp"             ? "tcp"
+                                                                        : "roce";
+    return {};
+  }
+
+  bool reaches_nic() const {
+    const int local = resources_.cluster().local_of(local_.front());
+    const int nic = resources_.nic_of(local);
+    return nic >= 0 && shape_.network != "tcp" && resources_.paths().path(local, nic).path_class <= PathClass::pxb;
+  }
+
+  Status count_channels(const topology::LibraryConstants& constants) {
+    const std::string name = shape_.wire == NodeWire::pcie ? "pcie" : shape_.gpu == "ascend" ? "cdna" : shape_.gpu;
+    PEAL_ASSIGN(const int known, constants.find("plan.channels." + name));
+    shape_.channels = static_cast<int>(constants.value(known));
+    if (shape_.nodes > 1 && shape_.wire != NodeWire::pcie) shape_.channels = std::max(2, std::min(shape_.channels, 2 * shape_.nics));
+    if (options_.channels > 0) shape_.channels = options_.channels;
+    return {};
+  }
+
+  topology::Resources resources_;
+  const topology::Graph& machine_;
+  std::span<const int> device_of_rank_;
+  const LibraryOptions& options_;
+  std::vector<int> local_;
+  JobShape shape_;
+};
+
+}  // namespace
+
+std::string_view name_of(NodeWire wire) noexcept {
+  constexpr std::string_view kNames[] = {"nvlink", "xgmi", "hccs", "pcie"};
+  return kNames[static_cast<std::size_t>(wire)];
+}
+
+Result<JobShape> shape_of(const topology::Cluster& cluster, std::span<const int> device_of_rank, const LibraryOptions& options,
+                          const topology::LibraryConstants& constants) {
+  if (device_of_rank.empty()) return fail(ErrorCode::invalid_argument, "no ranks: give at least one GPU");
+  return Look(cluster, device_of_rank, options).shape(constants);
+}
+
+}  // namespace peal::sim

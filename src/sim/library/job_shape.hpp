@@ -1,0 +1,32 @@
+// What a collective library sees of a job: how many GPUs a node, what joins them, what leads out. Private to this room.
+#pragma once
+
+#include <sim/library.hpp>
+
+namespace peal::sim {
+
+enum class NodeWire : std::uint8_t { nvlink, xgmi, hccs, pcie };
+std::string_view name_of(NodeWire wire) noexcept;  ///< "nvlink": part of constants' names
+
+struct JobShape {
+  int ranks = 1;
+  int nodes = 1;
+  int per_node = 1;
+  std::string gpu;   ///< generation: "volta", "ampere", "hopper", "blackwell", "cdna", "ascend"
+  std::string link;  ///< whose share of the rings is known: "nvlink", "xgmi", "pcie"
+  NodeWire wire = NodeWire::nvlink;
+  double ring_GBps = 0;        ///< of all rings inside a node together, usable; 0: one rank a node
+  double port_GBps = 0;        ///< of one GPU's own links to the others, usable
+  double pair_GBps = 0;        ///< from one GPU to one other of its node
+  bool has_multicast = false;  ///< NVSwitches that reduce and multicast, and GPUs that can use them
+  bool has_line128 = false;    ///< LL128: NVLink inside, and NICs that GPUs reach without the host
+  int nics = 0;                ///< of a node
+  double net_GBps = 0;         ///< of all NICs of a node, line rate, one direction
+  std::string network;         ///< "infiniband", "roce", "efa-1", "tcp"; empty: one node
+  int channels = 1;
+};
+
+Result<JobShape> shape_of(const topology::Cluster& cluster, std::span<const int> device_of_rank, const LibraryOptions& options,
+                          const topology::LibraryConstants& constants);
+
+}  // namespace peal::sim

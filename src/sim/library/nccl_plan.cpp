@@ -1,0 +1,191 @@
+#include "nccl_plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace peal::sim {
+
+namespace {
+
+constexpr NcclAlgorithm kAlgorithms[] = {NcclAlgorithm::ring, NcclAlgorithm::tree, NcclAlgorithm::nvls, NcclAlgorithm::nvls_tree};
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+std::size_t index(NcclAlgorithm a) { return static_cast<std::size_t>(a); }
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+bool is_gather(Collective c) { return c == Collective::all_gather || c == Collective::reduce_scatter; }
+bool is_rooted(Collective c) { return c == Collective::broadcast || c == Collective::reduce; }
+bool is_nvls(NcclAlgorithm a) { return a == NcclAlgorithm::nvls || a == NcclAlgorithm::nvls_tree; }
+bool is_planned(Collective c) { return c == Collective::all_reduce || is_gather(c) || is_rooted(c); }
+
+/// Generations whose figures stand for those that NCCL's tables do not have.
+std::string_view table_of(const std::string& gpu) { return gpu == "cdna" || gpu == "ascend" ? "hopper" : std::string_view(gpu); }
+
+int log2_of(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
+
+bool is_same_word(std::string_view a, std::string_view b) {
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+}  // namespace
+
+std::string_view name_of(NcclAlgorithm algorithm) noexcept {
+  constexpr std::string_view kNames[] = {"Ring", "Tree", "NVLS", "NVLSTree", "Direct"};
+  return kNames[index(algorithm)];
+}
+
+RingSteps ring_steps(Collective collective, const JobShape& shape) {
+  if (collective == Collective::all_reduce) return {2 * (shape.ranks - 1), 2 * (shape.nodes - 1)};
+  return {shape.ranks - 1, shape.nodes - 1};
+}
+
+Result<NcclPlan> NcclPlan::make(const JobShape& shape, const LibraryOptions& options, const topology::LibraryConstants& constants) {
+  NcclPlan plan;
+  plan.shape_ = shape;
+  plan.options_ = options;
+  PEAL_TRY(plan.read(constants));
+  if (options.protocol &&
+      std::none_of(std::begin(kNcclProtocols), std::end(kNcclProtocols), [&](auto p) { return is_same_word(p, *options.protocol); }))
+    return fail(ErrorCode::invalid_argument, "NCCL has no protocol {}: LL, LL128 or Simple", *options.protocol);
+  if (!options.algorithm) return plan;
+  const auto known =
+      std::find_if(std::begin(kAlgorithms), std::end(kAlgorithms), [&](auto a) { return is_same_word(name_of(a), *options.algorithm); });
+  if (known == std::end(kAlgorithms))
+    return fail(ErrorCode::unsupported, "the algorithm {} is not modelled: Ring, Tree, NVLS and NVLSTree are", *options.algorithm);
+  if (is_nvls(*known) && !shape.has_multicast)
+    return fail(ErrorCode::unsupported,
+                "{} needs switches that reduce (NVSwitch 3 or later) and Hopper or later: this machine has none; type --algorithm Ring",
+                name_of(*known));
+  return plan;
+}
+
+Status NcclPlan::read(const topology::LibraryConstants& constants) {
+  const auto three = [&](const std::string& name, Three& into) -> Status {
+    PEAL_ASSIGN(const int i, constants.find(name));
+    const std::vector<double>& values = constants.all()[at(i)].values;
+    if (values.size() != 3) return fail(ErrorCode::corrupt, "{} needs three values", name);
+    std::copy(values.begin(), values.end(), into.begin());
+    return {};
+  };
+  const auto one = [&](const std::string& name, double& into) -> Status {
+    PEAL_ASSIGN(const int i, constants.find(name));
+    into = constants.value(i);
+    return {};
+  };
+  const std::string wire(shape_.wire == NodeWire::pcie ? "pcie" : "nvlink");
+  const std::string gpu(table_of(shape_.gpu));
+  PEAL_TRY(three("plan.base.Ring", base_[0]));
+  PEAL_TRY(three("plan.base.Tree", base_[1]));
+  PEAL_TRY(three("plan.hop." + wire + ".Ring", hop_[0]));
+  PEAL_TRY(three("plan.hop." + wire + ".Tree", hop_[1]));
+  PEAL_TRY(three("plan.hop.net.Ring", net_hop_[0]));
+  PEAL_TRY(three("plan.hop.net.Tree", net_hop_[1]));
+  PEAL_TRY(three("plan.share.Ring", ring_share_));
+  PEAL_TRY(three(shape_.nodes == 1 ? "plan.share.Tree.node" : "plan.share.Tree", tree_share_));
+  PEAL_TRY(three("plan.post", post_));
+  PEAL_TRY(three("plan.LL." + gpu, line_cap_));
+  PEAL_TRY(three("plan.LL128.Ring." + gpu, ring_line128_cap_));
+  PEAL_TRY(three("plan.LL128.Tree." + gpu, tree_line128_cap_));
+  PEAL_TRY(three("plan.Simple.Tree." + gpu, tree_cap_));
+  for (std::size_t p = 0; p < 3; ++p) {
+    PEAL_ASSIGN(const int i, constants.find(fmt::format("plan.correction.{}", kNcclProtocols[p])));
+    correction_[p] = constants.all()[at(i)].values;
+  }
+  PEAL_ASSIGN(const int plateau, constants.find("plan.plateau"));
+  const std::vector<double>& factors = constants.all()[at(plateau)].values;
+  plateau_ = shape_.gpu == "volta" ? factors.front() : factors.back();
+  if (!shape_.has_multicast) return {};
+  Three hop{};
+  PEAL_TRY(three("plan.hop.nvlink.NVLS", hop));
+  nvls_hop_ = hop[2];
+  PEAL_TRY(three("plan.hop.net.NVLSTree", hop));
+  nvls_net_hop_ = hop[2];
+  PEAL_TRY(three("plan.Simple.NVLSTree." + gpu, nvls_tree_cap_));
+  return one("plan.NVLS." + gpu, nvls_share_);
+}
+
+bool NcclPlan::is_offered(NcclAlgorithm a, int p, Collective collective) const {
+  if (options_.algorithm && !is_same_word(name_of(a), *options_.algorithm)) return false;
+  if (options_.protocol && !is_same_word(kNcclProtocols[p], *options_.protocol)) return false;
+  if (p == 1 && !shape_.has_line128) return false;
+  if (a == NcclAlgorithm::tree) return collective == Collective::all_reduce;
+  if (!is_nvls(a)) return true;
+  if (!shape_.has_multicast || options_.is_nvls_off || p != 2 || is_rooted(collective)) return false;
+  return a == NcclAlgorithm::nvls ? shape_.nodes == 1 : shape_.nodes > 1 && collective == Collective::all_reduce;
+}
+
+/// Of the algorithm's own bytes, GB/s.
+double NcclPlan::rate(NcclAlgorithm a, int p, Collective collective) const {
+  const std::size_t row = at(std::min(shape_.nodes, 3) - 1);
+  const double channels = shape_.channels;
+  const double inside = shape_.per_node > 1 ? shape_.ring_GBps : kUnlimited;
+  const double net = shape_.nodes > 1 ? shape_.net_GBps : kUnlimited;
+  double bus = std::min(inside, net);
+  if (a == NcclAlgorithm::tree) {
+    if (shape_.nodes == 2) bus = std::min(inside, 2 * net);
+    bus = std::min(bus * tree_share_[2], channels * tree_cap_[row]);
+    if (p == 0) bus = std::min(bus * tree_share_[0] / tree_share_[2], line_cap_[row]);
+    if (p == 1) bus = std::min(bus * tree_share_[1] / tree_share_[2], channels * tree_line128_cap_[row]);
+    return bus / 2;
+  }
+  if (is_nvls(a)) {
+    const double share = nvls_share_ * (channels - 1) / channels;
+    const double ppn = shape_.per_node;
+    bus = shape_.port_GBps * share * (collective == Collective::all_reduce ? 2 : (ppn - 1) / ppn);
+    if (a == NcclAlgorithm::nvls_tree) bus = std::min({bus, net * (shape_.nodes == 2 ? 2 : 1), channels * nvls_tree_cap_[row]});
+    if (is_gather(collective)) return bus;
+  } else {
+    if (p == 0) bus = std::min(bus * ring_share_[0], line_cap_[row]);
+    if (p == 1) bus = std::min(bus * ring_share_[1], channels * ring_line128_cap_[row]);
+  }
+  const double steps = is_rooted(collective)                  ? shape_.ranks
+                       : collective == Collective::all_reduce ? 2 * (shape_.ranks - 1)
+                                                              : shape_.ranks - 1;
+  return bus * shape_.ranks / steps;
+}
+
+/// Microseconds.
+double NcclPlan::latency(NcclAlgorithm a, int p, Collective collective) const {
+  const std::size_t q = at(p);
+  const double trees = log2_of(shape_.nodes);
+  if (a == NcclAlgorithm::nvls) return nvls_hop_;
+  if (a == NcclAlgorithm::nvls_tree) return nvls_hop_ + 2 * trees * nvls_net_hop_;
+  if (a == NcclAlgorithm::tree) return base_[1][q] + 2 * ((shape_.per_node - 1) * hop_[1][q] + trees * net_hop_[1][q]);
+  if (is_rooted(collective)) return base_[0][q] + (shape_.nodes > 1 ? net_hop_ : hop_)[0][q];
+  const RingSteps steps = ring_steps(collective, shape_);
+  const double hop = shape_.nodes > 1 ? std::max(hop_[0][q], post_[q]) : hop_[0][q];
+  return base_[0][q] + (steps.all - steps.between) * hop + steps.between * net_hop_[shape_.per_node == 1 ? 1 : 0][q];
+}
+
+double NcclPlan::time(NcclAlgorithm a, int p, const LibraryCall& call) const {
+  double rate = this->rate(a, p, call.collective);
+  if (rate <= 0) return kUnlimited;
+  double latency = this->latency(a, p, call.collective);
+  const std::uint64_t unit = call.bytes.value >> 6;
+  const int size = unit == 0 ? -1 : static_cast<int>(std::bit_width(unit)) - 1;
+  const bool is_corrected = a == NcclAlgorithm::tree || (a == NcclAlgorithm::nvls_tree && shape_.gpu == "blackwell");
+  if (is_corrected && size >= 0 && at(size) < correction_[p].size()) rate *= correction_[p][at(size)];
+  const bool is_large = call.bytes.value / static_cast<std::uint64_t>(shape_.channels * shape_.ranks) >= 64;
+  if (a == NcclAlgorithm::ring && p == 2 && shape_.nodes > 1 && call.collective == Collective::all_reduce && is_large) latency *= plateau_;
+  return latency + static_cast<double>(call.bytes.value) / rate * 1e-3;
+}
+
+Result<NcclChoice> NcclPlan::choose(const LibraryCall& call) const {
+  if (!is_planned(call.collective)) return NcclChoice{NcclAlgorithm::direct, 2};
+  NcclChoice best;
+  double least = kUnlimited;
+  for (const NcclAlgorithm a : kAlgorithms)
+    for (int p = 0; p < 3; ++p) {
+      if (!is_offered(a, p, call.collective)) continue;
+      const double t = time(a, p, call);
+      if (t < least) best = {a, p}, least = t;
+    }
+  if (least < kUnlimited) return best;
+  return fail(ErrorCode::unsupported, "{}{}{} cannot do this collective here: ask for Ring, or force nothing",
+              options_.algorithm.value_or("no algorithm"), options_.protocol ? " with " : "", options_.protocol.value_or(""));
+}
+
+}  // namespace peal::sim

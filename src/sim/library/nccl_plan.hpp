@@ -1,0 +1,50 @@
+// Which algorithm and protocol NCCL takes, by its own planning model (src/graph/tuning.cc of NCCL; figures in
+// data/constants/libraries/nccl.yaml). Private to this room.
+#pragma once
+
+#include "job_shape.hpp"
+
+namespace peal::sim {
+
+enum class NcclAlgorithm : std::uint8_t { ring, tree, nvls, nvls_tree, direct };
+std::string_view name_of(NcclAlgorithm algorithm) noexcept;  ///< "Ring", "NVLSTree"; "Direct" where ranks just send to each other
+inline constexpr std::string_view kNcclProtocols[] = {"LL", "LL128", "Simple"};
+
+struct NcclChoice {
+  NcclAlgorithm algorithm = NcclAlgorithm::ring;
+  int protocol = 2;  ///< of kNcclProtocols
+};
+
+/// Steps of a ring, and how many of them lead from node to node.
+struct RingSteps {
+  int all = 0;
+  int between = 0;
+};
+RingSteps ring_steps(Collective collective, const JobShape& shape);
+
+class NcclPlan {
+ public:
+  /// Fails where a constant is missing, and where `options` ask for what the machine or the library cannot do.
+  static Result<NcclPlan> make(const JobShape& shape, const LibraryOptions& options, const topology::LibraryConstants& constants);
+  Result<NcclChoice> choose(const LibraryCall& call) const;
+
+ private:
+  using Three = std::array<double, 3>;
+  Status read(const topology::LibraryConstants& constants);
+  bool is_offered(NcclAlgorithm algorithm, int protocol, Collective collective) const;
+  double rate(NcclAlgorithm algorithm, int protocol, Collective collective) const;
+  double latency(NcclAlgorithm algorithm, int protocol, Collective collective) const;
+  double time(NcclAlgorithm algorithm, int protocol, const LibraryCall& call) const;
+
+  JobShape shape_;
+  LibraryOptions options_;
+  Three base_[2] = {};  // ring, tree
+  Three hop_[2] = {};
+  Three net_hop_[2] = {};
+  Three ring_share_ = {}, tree_share_ = {}, post_ = {};
+  Three line_cap_ = {}, ring_line128_cap_ = {}, tree_line128_cap_ = {}, tree_cap_ = {}, nvls_tree_cap_ = {};
+  std::vector<double> correction_[3];
+  double nvls_hop_ = 0, nvls_net_hop_ = 0, nvls_share_ = 0, plateau_ = 1;
+};
+
+}  // namespace peal::sim

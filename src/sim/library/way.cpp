@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "nccl_plan.hpp"
+#include "way.hpp"
+
+namespace peal::sim {
+
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+double value_or(const topology::LibraryConstants& constants, int index, double otherwise) {
+  return index < 0 ? otherwise : constants.value(index);
+}
+
+/// Narrowest of the limits with these constants; bytes a nanosecond.
+std::pair<double, const LibraryWay::Limit*> narrowest(const LibraryWay& way, const topology::LibraryConstants& constants) {
+  std::pair<double, const LibraryWay::Limit*> best{0, nullptr};
+  for (const LibraryWay::Limit& limit : way.limits) {
+    const double rate = limit.GBps * value_or(constants, limit.share, 1) * value_or(constants, way.two, 1);
+    if (best.second == nullptr || rate < best.first) best = {rate, &limit};
+  }
+  return best;
+}
+
+}  // namespace
+
+Nanoseconds time_of(const LibraryWay& way, const topology::LibraryConstants& constants) {
+  const auto [rate, limit] = narrowest(way, constants);
+  const double move = limit == nullptr ? 0 : way.bytes / rate * 1e-3;
+  const double inside = way.hops * value_or(constants, way.hop, 0);
+  const double between = way.net_hops * (value_or(constants, way.net_hop, 0) + way.net_crossings * value_or(constants, way.net_more, 0));
+  const double launch = value_or(constants, way.launch, 0) + way.more * value_or(constants, way.launch_more, 0);
+  const double paid = inside + value_or(constants, way.net_ramp, 1) * between;
+  const double cut = way.round_bytes > 0 ? std::min(1.0, way.round_bytes / way.bytes) : 1;
+  const double pieces = way.is_pipelined ? 2 * std::sqrt(paid * move * cut) : 0;
+  return Nanoseconds{1e3 * (launch + inside + between + move + pieces)};
+}
+
+std::vector<int> constants_of(const LibraryWay& way, const topology::LibraryConstants& constants) {
+  std::vector<int> used;
+  const auto add = [&](int index, bool counts) {
+    if (index >= 0 && counts) used.push_back(index);
+  };
+  add(way.launch, true);
+  add(way.launch_more, way.more > 0);
+  add(way.hop, way.hops > 0);
+  add(way.net_hop, way.net_hops > 0);
+  add(way.net_more, way.net_hops > 0);
+  add(way.net_ramp, way.net_hops > 0);
+  add(way.two, true);
+  if (const auto [rate, limit] = narrowest(way, constants); limit != nullptr) add(limit->share, true);
+  return used;
+}
+
+Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& options, const topology::LibraryConstants& constants) {
+  WayMaker maker;
+  maker.shape_ = shape;
+  maker.is_one_process_ = options.one_process;
+  const auto find = [&](const std::string& name, int& into) -> Status {
+    PEAL_ASSIGN(into, constants.find(name));
+    return {};
+  };
+  const std::string wire(shape.wire == NodeWire::hccs ? "xgmi" : name_of(shape.wire));
+  PEAL_TRY(find("launch." + shape.gpu, maker.launch_));
+  PEAL_TRY(find("launch.process", maker.launch_more_));
+  for (std::size_t p = 0; p < 3; ++p) {
+    if (p != 1 || shape.has_line128) PEAL_TRY(find(fmt::format("hop.{}.{}", kNcclProtocols[p], wire), maker.hop_[p]));
+    PEAL_TRY(find(fmt::format("hop.{}.net", kNcclProtocols[p]), maker.net_hop_[p]));
+  }
+  PEAL_TRY(find("hop.direct", maker.hop_direct_));
+  if (shape.per_node > 1) PEAL_TRY(find("share.ring." + shape.link, maker.ring_share_));
+  if (shape.ranks == 2 && shape.wire != NodeWire::pcie) PEAL_TRY(find("share.ring.two", maker.ring_of_two_));
+  if (shape.has_multicast) {
+    PEAL_TRY(find("hop.NVLS", maker.hop_nvls_));
+    PEAL_TRY(find("share.NVLS." + shape.gpu, maker.nvls_share_));
+  }
+  PEAL_ASSIGN(const int cap, constants.find("plan.LL." + std::string(shape.gpu == "cdna" || shape.gpu == "ascend" ? "hopper" : shape.gpu)));
+  maker.line_cap_ = constants.all()[at(cap)].values[at(std::min(shape.nodes, 3) - 1)];
+  PEAL_ASSIGN(const int chunk, constants.find("plan.chunk"));
+  maker.chunk_bytes_ = constants.value(chunk);
+  PEAL_ASSIGN(const int ring, constants.find("plan.share.Ring"));
+  maker.ring_protocol_ = constants.all()[at(ring)].values;
+  PEAL_ASSIGN(const int tree, constants.find(shape.nodes == 1 ? "plan.share.Tree.node" : "plan.share.Tree"));
+  maker.tree_protocol_ = constants.all()[at(tree)].values;
+  if (shape.nodes == 1) return maker;
+  PEAL_TRY(find("net.ramp", maker.net_ramp_));
+  PEAL_TRY(find("net.share." + shape.network, maker.net_share_));
+  // InfiniBand is what the others are later than.
+  if (shape.network != "infiniband") PEAL_TRY(find("net.latency." + shape.network, maker.net_more_));
+  return maker;
+}
+
+/// `inside` and `between`: the algorithm's bytes that a node's wires and its NICs carry a second, were all of their rate used; GB/s.
+void WayMaker::limit(LibraryWay& way, double inside, double between) const {
+  if (shape_.per_node > 1) way.limits.push_back({inside, ring_share_});
+  if (shape_.nodes > 1) way.limits.push_back({between, net_share_});
+}
+
+void WayMaker::ring(LibraryWay& way, int protocol, Collective collective) const {
+  const RingSteps steps = ring_steps(collective, shape_);
+  const bool is_rooted = collective == Collective::broadcast || collective == Collective::reduce;
+  const double rounds = is_rooted ? 1 : static_cast<double>(steps.all) / shape_.ranks;  // times that each byte passes a wire
+  const double share = ring_protocol_[at(protocol)];
+  way.two = shape_.ranks == 2 && shape_.nodes == 1 ? ring_of_two_ : -1;
+  limit(way, shape_.ring_GBps * share / rounds, shape_.net_GBps * share / rounds);
+  if (protocol == 0) way.limits.push_back({line_cap_ / rounds, -1});
+  if (protocol == 2) way.round_bytes = chunk_bytes_ * shape_.ranks * shape_.channels;
+  way.hops = steps.all - steps.between;
+  way.net_hops = steps.between;
+}
+
+/// Two trees, each with half of the bytes: a node sends and receives all bytes once with two nodes, twice with more; a GPU's wires carry
+/// them up and down its chain.
+void WayMaker::tree(LibraryWay& way, int protocol) const {
+  const double share = tree_protocol_[at(protocol)];
+  limit(way, shape_.ring_GBps * share / 2, shape_.net_GBps * share / tree_protocol_[2] / (shape_.nodes == 2 ? 1 : 2));
+  if (protocol == 0) way.limits.push_back({line_cap_ / 2, -1});
+  way.hops = 2 * (shape_.per_node - 1);
+  way.net_hops = 2 * (std::bit_width(static_cast<unsigned>(shape_.nodes)) - 1);
+}
+
+/// The switch reads every GPU's bytes once and writes every result once; a GPU's wires carry, one way, all bytes and its own part of them
+/// (all_reduce), or all but its own (all_gather, reduce_scatter). Between nodes as the tree.
+void WayMaker::nvls(LibraryWay& way, Collective collective) const {
+  const double g = shape_.per_node;
+  way.limits.push_back({shape_.port_GBps / (collective == Collective::all_reduce ? 1 + 1 / g : (g - 1) / g), nvls_share_});
+  if (shape_.nodes > 1) way.limits.push_back({shape_.net_GBps / (shape_.nodes == 2 ? 1 : 2), net_share_});
+  way.hop = hop_nvls_;
+  way.hops = 1;
+  way.net_hops = 2 * (std::bit_width(static_cast<unsigned>(shape_.nodes)) - 1);
+}
+
+/// Ranks send to each other at once: nothing is in pieces that wait for each other.
+void WayMaker::direct(LibraryWay& way, Collective collective) const {
+  const double n = shape_.ranks;
+  const double g = shape_.per_node;
+  way.hop = hop_direct_;
+  way.is_pipelined = false;
+  way.net_hops = shape_.nodes > 1 ? 1 : 0;
+  switch (collective) {
+    case Collective::all_to_all:
+      limit(way, shape_.port_GBps * n / std::max(1.0, g - 1), shape_.net_GBps * n / (g * std::max(1.0, n - g)));
+      way.hops = n - 1;
+      return;
+    case Collective::send_recv:
+      limit(way, shape_.pair_GBps, shape_.net_GBps / std::max(1, shape_.nics));
+      way.hops = 1;
+      return;
+    default:  // gather and scatter: the root's own wires
+      limit(way, shape_.port_GBps * n / std::max(1.0, g - 1), shape_.net_GBps / std::max(1, shape_.nics) * n / std::max(1.0, n - g));
+      way.hops = n - 1;
+  }
+}
+
+LibraryWay WayMaker::way(const LibraryCall& call, const NcclChoice& choice) const {
+  LibraryWay way;
+  way.algorithm = name_of(choice.algorithm);
+  way.protocol = kNcclProtocols[choice.protocol];
+  way.bytes = static_cast<double>(call.bytes.value);
+  way.launch = launch_;
+  way.launch_more = launch_more_;
+  way.more = is_one_process_ ? shape_.per_node : 0;
+  way.hop = hop_[at(choice.protocol)];
+  way.net_hop = net_hop_[at(choice.protocol)];
+  way.net_more = net_more_;
+  way.net_crossings = choice.protocol == 2 ? 2 : 1;
+  way.net_ramp = net_ramp_;
+  way.is_pipelined = choice.protocol != 0;  // LL passes on 8 bytes at a time
+  if (shape_.ranks == 1) return way;
+  switch (choice.algorithm) {
+    case NcclAlgorithm::ring: ring(way, choice.protocol, call.collective); break;
+    case NcclAlgorithm::tree: tree(way, choice.protocol); break;
+    case NcclAlgorithm::nvls:
+    case NcclAlgorithm::nvls_tree: nvls(way, call.collective); break;
+    case NcclAlgorithm::direct: direct(way, call.collective); break;
+  }
+  return way;
+}
+
+}  // namespace peal::sim

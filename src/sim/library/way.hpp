@@ -1,0 +1,31 @@
+// From a choice to a LibraryWay: how many hops of which kind, and what limits the rate. Private to this room.
+#pragma once
+
+#include "nccl_plan.hpp"
+
+namespace peal::sim {
+
+class WayMaker {
+ public:
+  /// Fails where a constant that the job needs is not known ("nothing is known of net.share.iwarp").
+  static Result<WayMaker> make(const JobShape& shape, const LibraryOptions& options, const topology::LibraryConstants& constants);
+  LibraryWay way(const LibraryCall& call, const NcclChoice& choice) const;
+
+ private:
+  void limit(LibraryWay& way, double inside, double between) const;
+  void ring(LibraryWay& way, int protocol, Collective collective) const;
+  void tree(LibraryWay& way, int protocol) const;
+  void nvls(LibraryWay& way, Collective collective) const;
+  void direct(LibraryWay& way, Collective collective) const;
+
+  JobShape shape_;
+  bool is_one_process_ = false;
+  int launch_ = -1, launch_more_ = -1, hop_direct_ = -1, hop_nvls_ = -1;
+  int hop_[3] = {-1, -1, -1};
+  int net_hop_[3] = {-1, -1, -1};
+  int ring_share_ = -1, nvls_share_ = -1, net_share_ = -1, ring_of_two_ = -1, net_more_ = -1, net_ramp_ = -1;
+  std::vector<double> ring_protocol_, tree_protocol_;
+  double line_cap_ = 0, chunk_bytes_ = 0;
+};
+
+}  // namespace peal::sim

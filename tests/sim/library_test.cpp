@@ -1,0 +1,147 @@
+// What NCCL would do: known limits of machines, what cannot be done there, and a fit that finds the constants that made its data.
+#include <gtest/gtest.h>
+
+#include <sim/fit.hpp>
+#include <sim/library.hpp>
+#include <topology/machine.hpp>
+
+namespace peal::sim {
+namespace {
+
+Result<LibraryModel> model(const char* machine, int nodes, LibraryOptions options = {}, int per_node = 0) {
+  PEAL_ASSIGN(const topology::Cluster cluster, topology::build_cluster(machine, nodes));
+  std::vector<int> devices;
+  const int each = cluster.ranks() / nodes;
+  for (int r = 0; r < cluster.ranks(); ++r)
+    if (per_node == 0 || r % each < per_node) devices.push_back(cluster.device_of_rank(r));
+  options.library = library_of(cluster, devices[0]);
+  return LibraryModel::make(cluster, std::move(devices), std::move(options));
+}
+
+LibraryAnswer answer(const Result<LibraryModel>& made, Collective collective, std::uint64_t bytes) {
+  EXPECT_TRUE(made) << made.error().message;
+  auto result = made->predict({collective, Bytes{bytes}});
+  EXPECT_TRUE(result) << result.error().message;
+  return *std::move(result);
+}
+
+/// GB/s as nccl-tests has it for all_reduce.
+double bus_bandwidth(const LibraryAnswer& a, std::uint64_t bytes, int ranks) {
+  return static_cast<double>(bytes) / a.time.value * 2 * (ranks - 1) / ranks;
+}
+
+constexpr std::uint64_t kGiB = 1ULL << 30;
+
+TEST(Library, SwitchesThatReduceBeatRingsOnEightH100) {
+  const LibraryAnswer nvls = answer(model("dgx-h100", 1), Collective::all_reduce, 16 * kGiB);
+  EXPECT_EQ(nvls.algorithm, "NVLS");
+  EXPECT_NEAR(bus_bandwidth(nvls, 16 * kGiB, 8), 480, 480 * 0.05);
+  const LibraryAnswer ring = answer(model("dgx-h100", 1, {.is_nvls_off = true}), Collective::all_reduce, kGiB);
+  EXPECT_EQ(ring.algorithm, "Ring");
+  EXPECT_EQ(ring.protocol, "Simple");
+  EXPECT_NEAR(bus_bandwidth(ring, kGiB, 8), 368, 368 * 0.07);
+}
+
+TEST(Library, SmallCallsGoByLowLatencyAndNeverTakeLonger) {
+  const auto made = model("dgx-a100", 2);
+  EXPECT_EQ(answer(made, Collective::all_reduce, 8).protocol, "LL");
+  double before = 0;
+  for (std::uint64_t bytes = 8; bytes <= kGiB; bytes *= 8) {
+    const double now = answer(made, Collective::all_reduce, bytes).time.value;
+    EXPECT_GT(now, before) << bytes;
+    before = now;
+  }
+}
+
+TEST(Library, AFullMeshOfEightGivesFourGpusThreeOfSevenLinks) {
+  const double four = answer(model("mi300x-8", 1, {}, 4), Collective::all_to_all, kGiB).time.value;
+  const double eight = answer(model("mi300x-8", 1), Collective::all_to_all, kGiB).time.value;
+  // Of its bytes a GPU of four keeps a quarter and sends the rest by three links, one of eight keeps an eighth and sends by seven.
+  EXPECT_NEAR(four / eight, (3.0 / 4 / 3) / (7.0 / 8 / 7), 0.05);
+  const double on_switch = answer(model("dgx-h100", 1, {}, 4), Collective::all_to_all, kGiB).time.value;
+  EXPECT_NEAR(on_switch / answer(model("dgx-h100", 1), Collective::all_to_all, kGiB).time.value, (3.0 / 4) / (7.0 / 8), 0.05);
+}
+
+TEST(Library, OneProcessPaysForEveryLaunch) {
+  const double alone = answer(model("dgx-a100", 1), Collective::all_reduce, 8).time.microseconds();
+  const double together = answer(model("dgx-a100", 1, {.one_process = true}), Collective::all_reduce, 8).time.microseconds();
+  EXPECT_GT(together, alone + 5);
+}
+
+TEST(Library, WhatCannotBeDoneIsSaid) {
+  const auto fails_with = [](const Result<LibraryModel>& made, std::string_view words) {
+    ASSERT_FALSE(made);
+    EXPECT_NE(made.error().message.find(words), std::string::npos) << made.error().message;
+  };
+  fails_with(model("dgx-a100", 1, {.algorithm = "NVLS"}), "type --algorithm Ring");
+  fails_with(model("dgx-h100", 1, {.algorithm = "Star"}), "Ring, Tree, NVLS");
+  fails_with(model("dgx-h100", 1, {.protocol = "LL64"}), "LL, LL128 or Simple");
+  fails_with(model("dgx-h100", 2, {.network = "pigeon"}), "nothing is known of net.share.pigeon");
+  const auto tree = model("dgx-a100", 1, {.algorithm = "Tree"});
+  ASSERT_TRUE(tree);
+  EXPECT_FALSE(tree->predict({Collective::all_gather, Bytes{1024}}));
+}
+
+TEST(Library, EveryAnswerSaysWhatItIsWorth) {
+  const auto worth = [](const Result<LibraryModel>& made) {
+    const LibraryCall call{Collective::all_reduce, Bytes{kGiB}};
+    return made->evidence(call, *made->predict(call));
+  };
+  const std::string node = worth(model("dgx-a100", 1));
+  EXPECT_NE(node.find(" %, from "), std::string::npos) << node;
+  EXPECT_NE(node.find("inside a node"), std::string::npos) << node;
+  EXPECT_EQ(node.find("none of more"), std::string::npos) << node;
+  EXPECT_NE(worth(model("dgx-a100", 8)).find("none of more than 2"), std::string::npos);
+  const std::string iwarp = worth(model("dgx-a100", 2, {.network = "iwarp"}));
+  EXPECT_NE(iwarp.find("nothing was measured for net.latency.iwarp"), std::string::npos) << iwarp;
+}
+
+TEST(Library, ConstantsOfAFileAreReadWithTheirLines) {
+  topology::LibraryConstants constants;
+  const char* good = "constants:\n  - {name: a.b, values: [1, 2.5], what: \"us\", source: \"here\"}\n";
+  ASSERT_TRUE(constants.add_text(good, "one.yaml"));
+  const auto twice = constants.add_text(good, "two.yaml");
+  ASSERT_FALSE(twice);
+  EXPECT_NE(twice.error().message.find("two.yaml:2"), std::string::npos) << twice.error().message;
+  for (const char* bad :
+       {"constants:\n  - {name: c, values: [], what: w, source: s}\n", "constants:\n  - {name: c, values: [x], what: w, source: s}\n",
+        "constants:\n  - {name: c, values: [1, 2], prior: 1, spread: 1, what: w, source: s}\n", "constants:\n  - {name: c}\n"}) {
+    const auto refused = topology::LibraryConstants().add_text(bad, "bad.yaml");
+    ASSERT_FALSE(refused) << bad;
+    EXPECT_NE(refused.error().message.find("bad.yaml:2"), std::string::npos) << refused.error().message;
+  }
+  EXPECT_NE(constants.find("a.c").error().message.find("a.b"), std::string::npos);
+}
+
+TEST(Library, AFitFindsTheConstantsThatMadeItsData) {
+  auto truth = topology::LibraryConstants::from_data();
+  ASSERT_TRUE(truth);
+  const auto set = [&](const char* name, double factor) {
+    const auto index = truth->find(name);
+    ASSERT_TRUE(index);
+    truth->at(*index).values[0] = truth->at(*index).prior * factor;
+  };
+  set("launch.hopper", 1.2);
+  set("hop.NVLS", 0.8);
+  set("share.NVLS.hopper", 1.05);
+  set("hop.LL.nvlink", 0.7);
+  std::vector<FitRow> rows;
+  const auto made = model("dgx-h100", 1);
+  ASSERT_TRUE(made) << made.error().message;
+  for (std::uint64_t bytes = 8; bytes <= 16 * kGiB; bytes *= 4) {
+    auto way = made->way({Collective::all_reduce, Bytes{bytes}});
+    ASSERT_TRUE(way);
+    const double us = time_of(*way, *truth).microseconds();
+    rows.push_back({*std::move(way), us, 1, "dgx-h100", "one"});
+  }
+  const topology::LibraryConstants found = fit_constants(rows, *truth);
+  for (const FitRow& row : rows) EXPECT_NEAR(time_of(row.way, found).microseconds() / row.measured_us, 1, 0.02);
+  const int nvls = *found.find("share.NVLS.hopper");
+  EXPECT_NEAR(found.value(nvls) / truth->value(nvls), 1, 0.01);
+  EXPECT_EQ(found.all()[static_cast<std::size_t>(nvls)].machines, std::vector<std::string>{"dgx-h100"});
+  const int other = *found.find("launch.volta");
+  EXPECT_EQ(found.value(other), found.all()[static_cast<std::size_t>(other)].prior);
+}
+
+}  // namespace
+}  // namespace peal::sim

@@ -1,0 +1,169 @@
+// Errors, their classes and bounds; what the constants rest on.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sim/validate.hpp>
+
+namespace peal::sim {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+/// A case whose predictions are off by the given shares, all at one size.
+PredictedCase off_by(const std::string& id, std::uint64_t bytes, const std::vector<double>& errors) {
+  PredictedCase c;
+  c.published.id = c.published.label = id;
+  c.published.machine = "m:1";
+  for (const double e : errors) {
+    PredictedRow row;
+    row.measured.bytes = {bytes};
+    row.measured.time_us = 10;
+    row.answer = LibraryAnswer{Nanoseconds{10e3 * (1 + e)}, "Ring", "LL", 1, {}};
+    c.rows.push_back(row);
+  }
+  return c;
+}
+
+/// A table of `times` for two A100s, as a person would write it.
+std::vector<PublishedCase> table(const std::vector<double>& times) {
+  std::string text = "case_id,machine,collective,bytes,time_us,total_ranks\n";
+  std::uint64_t bytes = 1024;
+  for (const double time : times) {
+    text += fmt::format("two,dgx-a100:1 (2 GPUs),all_reduce,{},{},2\n", bytes, time);
+    bytes *= 4096;
+  }
+  auto cases = read_published_text(text, "t.csv");
+  EXPECT_TRUE(cases) << cases.error().message;
+  return *std::move(cases);
+}
+
+Validation validated(std::vector<PublishedCase> cases) {
+  ValidateOptions options;
+  options.library = Library::peal;
+  auto v = validate("t.csv", std::move(cases), options);
+  EXPECT_TRUE(v) << v.error().message;
+  return *std::move(v);
+}
+
+TEST(Errors, AreMediansOfMediansAndPercentilesOfRows) {
+  const PredictedCase a = off_by("a", 8, {0.1, -0.2, 0.3});
+  const PredictedCase b = off_by("b", 8, {0.6});
+  const Errors e = errors_of({&a, &b}, 0);
+  EXPECT_EQ(e.cases, 2);
+  EXPECT_EQ(e.rows, 4);
+  EXPECT_NEAR(e.median, 0.4, 1e-12) << "between 0.2 and 0.6";
+  EXPECT_NEAR(e.p90, 0.3 + 0.7 * 0.3, 1e-12) << "rank 2.7 of 0.1, 0.2, 0.3, 0.6";
+  EXPECT_NEAR(e.worst, 0.6, 1e-12);
+  EXPECT_NEAR(e.bias, (0.1 + 0.6) / 2, 1e-12);
+  EXPECT_EQ(errors_of({&a, &b}, 1).rows, 0);
+}
+
+TEST(Errors, RowsSetApartOrWithoutAnswerDoNotCount) {
+  PredictedCase a = off_by("a", 8, {0.1, 5, 7});
+  a.rows[1].measured.set_apart = "degraded";
+  a.rows[2].answer.reset();
+  EXPECT_EQ(errors_of({&a}, -1).rows, 1);
+  EXPECT_NEAR(errors_of({&a}, -1).worst, 0.1, 1e-12);
+}
+
+TEST(Errors, RangesMeetAtOneAndSixteenMebibytes) {
+  EXPECT_EQ(range_of({kMiB - 1}), 0);
+  EXPECT_EQ(range_of({kMiB}), 1);
+  EXPECT_EQ(range_of({16 * kMiB - 1}), 1);
+  EXPECT_EQ(range_of({16 * kMiB}), 2);
+}
+
+TEST(Bounds, AreReadInPercentAndJudged) {
+  EXPECT_NEAR(*parse_bounds("7")->median[2], 0.07, 1e-12);
+  EXPECT_FALSE(parse_bounds("7")->p90[0]);
+  EXPECT_NEAR(*parse_bounds("20,15,5,50,40,20")->p90[1], 0.4, 1e-12);
+  for (const char* text : {"", "x", "1,2", "1,2,3,4", "-1", "5%", "1,2,3,4,5,6,7", "1,,3", "nan"}) EXPECT_FALSE(parse_bounds(text)) << text;
+  Validation v;
+  EXPECT_EQ(violations(v, {}).size(), 1u) << "nothing was judged";
+  const PredictedCase a = off_by("a", 32 * kMiB, {0.04, 0.3});
+  v.all = errors_of({&a}, -1);
+  v.errors[2] = errors_of({&a}, 2);
+  EXPECT_EQ(violations(v, {}).size(), 2u) << "median and percentile";
+  EXPECT_EQ(violations(v, *parse_bounds("17.1")).size(), 0u) << "the median is 17 %";
+  EXPECT_EQ(violations(v, *parse_bounds("16.9")).size(), 1u);
+}
+
+TEST(Validate, APredictionHeldAgainstItselfHasNoErrorAndOneAgainstTwiceItsTimeHalf) {
+  std::vector<double> times;
+  const Validation guess = validated(table({10, 10, 10}));
+  for (const PredictedRow& row : guess.cases.at(0).rows) times.push_back(row.answer.value().time.microseconds());
+  const Validation same = validated(table(times));
+  EXPECT_EQ(same.all.rows, 3);
+  EXPECT_NEAR(same.all.worst, 0, 1e-6);
+  EXPECT_TRUE(violations(same, {}).empty());
+  for (double& time : times) time *= 2;
+  const Validation half = validated(table(times));
+  for (const Errors& e : half.errors) EXPECT_NEAR(e.median, 0.5, 1e-6);
+  EXPECT_NEAR(half.all.bias, -0.5, 1e-6);
+  EXPECT_FALSE(violations(half, {}).empty());
+}
+
+TEST(Validate, WhatIsNotPredictedIsListedWithItsReason) {
+  auto cases = read_published_text(
+      "case_id,machine,collective,bytes,time_us,quality\n"
+      "known,dgx-a100:1 (2 GPUs),all_reduce,8,9,good\n"
+      "known,dgx-a100:1 (2 GPUs),all_reduce,16,9,degraded\n"
+      "unknown,dgx-z9:1,all_reduce,8,9,good\n",
+      "t.csv");
+  ASSERT_TRUE(cases) << cases.error().message;
+  const Validation v = validated(*std::move(cases));
+  EXPECT_EQ(v.all.rows, 1);
+  EXPECT_NE(v.cases[1].why_not.find("dgx-z9"), std::string::npos) << v.cases[1].why_not;
+  const std::string text = validation_text(v, {});
+  EXPECT_NE(text.find("unknown (dgx-z9:1, 1 row)"), std::string::npos) << text;
+  EXPECT_NE(text.find("known: 1 of 2 rows, from line 3: degraded"), std::string::npos) << text;
+  const std::string rows = validation_csv(v);
+  EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 4) << "a line a row, predicted or not";
+  EXPECT_NE(validation_json(v, {}).find("\"schema\": \"peal.validate/1\""), std::string::npos);
+}
+
+TEST(Validate, AFileDescribesTheClusterWhereTheMachineColumnIsNotEnough) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / fmt::format("peal-clusters-{}", ::getpid());
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "desks.yaml") << "nodes: 2\n"
+                                          "devices:\n"
+                                          "  - {id: \"gpu[0-1]\", kind: gpu, name: RTX 4090}\n"
+                                          "  - {id: cpu0, kind: cpu}\n"
+                                          "  - {id: eth0, kind: nic, rail: 0, port: {of: ethernet-25}}\n"
+                                          "links:\n"
+                                          "  - {a: \"gpu[0-1]\", b: cpu0, of: pcie-4-x16}\n"
+                                          "  - {a: eth0, b: cpu0, of: pcie-3-x8}\n";
+  std::ofstream(folder / "broken.yaml") << "devices: 3\n";
+  auto cases = read_published_text(
+      "case_id,machine,collective,bytes,time_us,total_ranks,notable_env\n"
+      "desks,two desks of ours,all_reduce,8,9,4,bf16\n"
+      "broken,dgx-a100:1,all_reduce,8,9,8,\n"
+      "plain,dgx-a100:1 (2 GPUs),all_reduce,8,9,,\n",
+      "t.csv");
+  ASSERT_TRUE(cases) << cases.error().message;
+  ValidateOptions options;
+  options.library = Library::peal;
+  options.clusters = folder.string();
+  const auto v = validate("t.csv", *std::move(cases), options);
+  std::filesystem::remove_all(folder);
+  ASSERT_TRUE(v) << v.error().message;
+  EXPECT_EQ(v->cases[0].why_not, "");
+  EXPECT_EQ(v->cases[0].nodes, 2);
+  EXPECT_EQ(v->cases[0].ranks, 4);
+  EXPECT_NE(v->cases[1].why_not.find("broken.yaml:1"), std::string::npos) << v->cases[1].why_not;
+  EXPECT_EQ(v->cases[2].ranks, 2);
+}
+
+TEST(Validate, CasesThatRanTheSameAndDisagreeAreNamed) {
+  std::string text = "case_id,machine,collective,bytes,time_us\n";
+  for (const int bytes : {8, 16, 32})
+    text += fmt::format("a,dgx-a100:1 (2 GPUs),all_reduce,{},10\nb,dgx-a100:1 (2 GPUs),all_reduce,{},15\n", bytes, bytes);
+  const Validation v = validated(*read_published_text(text, "t.csv"));
+  ASSERT_EQ(v.disagreements.size(), 1u);
+  EXPECT_NEAR(v.disagreements[0].difference, 0.5, 1e-12);
+}
+
+}  // namespace
+}  // namespace peal::sim
