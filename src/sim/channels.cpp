@@ -103,13 +103,14 @@ Index World::channel(int from, int to, int number) {
 }
 
 std::uint32_t World::engine_resource(topology::ResourceId id) {
-  const auto [it, is_new] = resource_of_.try_emplace(id, 0);
-  if (is_new) {
+  if (resource_of_.empty()) resource_of_.assign(resources_.count(), kNobody);
+  std::uint32_t& number = resource_of_[id];
+  if (number == kNobody) {
     const double capacity = capacity_of(id);
-    it->second = engine_.add_resource(capacity > 0 ? capacity : FairShare::kUnbounded);
-    used_.emplace_back(id, it->second);
+    number = engine_.add_resource(capacity > 0 ? capacity : FairShare::kUnbounded);
+    used_.emplace_back(id, number);
   }
-  return it->second;
+  return number;
 }
 
 /// Folded: one resource of each class, crossed by as many channels of the class as cross any of them.

@@ -89,7 +89,7 @@ void World::gather_path() {
 std::vector<ResourceUse> World::uses(double time) const {
   std::vector<std::pair<topology::ResourceId, std::uint32_t>> crossed;
   for (const auto& [id, other] : fold_.implied)
-    if (const auto known = resource_of_.find(other); known != resource_of_.end()) crossed.emplace_back(id, known->second);
+    if (!resource_of_.empty() && resource_of_[other] != kNobody) crossed.emplace_back(id, resource_of_[other]);
   std::sort(crossed.begin(), crossed.end());
   crossed.insert(crossed.begin(), used_.begin(), used_.end());
   std::vector<ResourceUse> uses;

@@ -126,33 +126,34 @@ void FairShare::fix(Variable id, double rate) {
 
 void FairShare::fill() {
   const std::span<const Variable> component(component_.begin() + static_cast<std::ptrdiff_t>(alone_), component_.end());
-  full_.clear();
   for (Constraint id : component_constraints_) {
     ConstraintState& c = constraints_[id];
     c.left = c.capacity;
     c.weight = 0;
   }
-  bool is_bounded = false;
+  by_limit_.clear();
   for (Variable id : component) {
     VariableState& v = variables_[id];
     v.is_fixed = false;
-    is_bounded |= v.bound != kUnbounded;
-    for (const Link& link : v.links) constraints_[link.constraint].weight += link.count * v.weight;
+    v.limit = v.bound / v.weight;
+    for (const Link& link : v.links) {
+      ConstraintState& c = constraints_[link.constraint];
+      c.weight += link.count * v.weight;
+      if (c.users.size() == 1 && c.capacity != kUnbounded) v.limit = std::min(v.limit, std::max(0.0, c.capacity) / c.weight);
+    }
+    by_limit_.emplace_back(v.limit, id);
   }
-  by_bound_.assign(component.begin(), component.end());
-  if (is_bounded)
-    std::stable_sort(by_bound_.begin(), by_bound_.end(), [&](Variable a, Variable b) {
-      return variables_[a].bound / variables_[a].weight < variables_[b].bound / variables_[b].weight;
-    });
+  std::sort(by_limit_.begin(), by_limit_.end());
+  full_.clear();
   for (Constraint id : component_constraints_) {
     const ConstraintState& c = constraints_[id];
-    if (c.weight > 0 && c.capacity != kUnbounded) full_.push_back({std::max(0.0, c.left) / c.weight, id, c.version});
+    if (c.users.size() > 1 && c.capacity != kUnbounded) full_.push_back({std::max(0.0, c.left) / c.weight, id, c.version});
   }
   std::make_heap(full_.begin(), full_.end(), std::greater<>());
-  std::size_t next_bound = 0;
+  std::size_t next = 0;
   for (;;) {
-    while (next_bound < by_bound_.size() && variables_[by_bound_[next_bound]].is_fixed) ++next_bound;
-    if (next_bound == by_bound_.size()) break;
+    while (next < by_limit_.size() && variables_[by_limit_[next].second].is_fixed) ++next;
+    if (next == by_limit_.size()) break;
     while (!full_.empty() && full_.front().version != constraints_[full_.front().constraint].version) {
       // Variables left it since: its level has risen, look again.
       const Full stale = full_.front();
@@ -160,10 +161,9 @@ void FairShare::fill() {
       const ConstraintState& c = constraints_[stale.constraint];
       if (c.weight > 0) push_full({std::max(0.0, c.left) / c.weight, stale.constraint, c.version});
     }
-    const VariableState& bounded = variables_[by_bound_[next_bound]];
-    const double bound_level = bounded.bound / bounded.weight;
-    if (full_.empty() || bound_level <= full_.front().level) {
-      fix(by_bound_[next_bound], bounded.bound);
+    const auto [limit, limited] = by_limit_[next];
+    if (full_.empty() || limit <= full_.front().level) {
+      fix(limited, limit * variables_[limited].weight);
       continue;
     }
     const Full full = full_.front();

@@ -206,7 +206,7 @@ class World final : Engine::Listener {
   std::vector<Core> cores_;
   std::vector<Channel> channels_;
   std::unordered_map<std::uint64_t, Index> channel_of_;
-  std::unordered_map<topology::ResourceId, std::uint32_t> resource_of_;
+  std::vector<std::uint32_t> resource_of_;                                  // by id: the engine's number; kNobody: not yet
   std::unordered_map<std::uint64_t, topology::ResourceId> class_resource_;  // folded: the first of each class
   std::vector<std::pair<topology::ResourceId, std::uint32_t>> used_;
   std::vector<std::uint32_t> pattern_;  // per rank: what it sends in all, where the protocol caps it; kNobody: not yet

@@ -54,6 +54,7 @@ class FairShare {
     double bound = kUnbounded;
     double weight = 1;
     double rate = 0;
+    double limit = 0;  // while solving: the level at which its bound, or a constraint that nobody else uses, stops it
     std::uint32_t visited = 0;
     bool is_used = false;
     bool is_fixed = false;
@@ -93,7 +94,7 @@ class FairShare {
   std::vector<Variable> dirty_variables_;
   std::vector<Variable> component_;
   std::vector<Constraint> component_constraints_;
-  std::vector<Variable> by_bound_;
+  std::vector<std::pair<double, Variable>> by_limit_;
   std::vector<Full> full_;  // a heap, lowest level first
   std::size_t alone_ = 0;   // of component_, from the front: solved already
   std::uint32_t stamp_ = 0;
