@@ -1,5 +1,6 @@
 // peal sim: what a collective would cost on a machine that need not be there.
 #include <base/trace.hpp>
+#include <chrono>
 #include <CLI/CLI.hpp>
 #include <cli/commands.hpp>
 #include <cli/library_words.hpp>
@@ -25,6 +26,17 @@ Result<std::vector<Bytes>> sizes_of(const SimWords& words) {
 }
 
 namespace {
+
+/// Says on standard error every few seconds how far a long simulation is.
+std::function<void(std::uint64_t, double)> progress_on_stderr() {
+  constexpr double kPause = 5;
+  const auto seconds = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
+  return [seconds, next = seconds() + kPause](std::uint64_t events, double now) mutable {
+    if (seconds() < next) return;
+    next = seconds() + kPause;
+    fmt::print(stderr, "peal: {} million events so far, {:.3f} ms of the call\n", events / 1'000'000, now * 1e-6);
+  };
+}
 
 Status say(const SimWords& words, const std::string& text) { return words.json == "-" ? Status() : write_output("-", text); }
 
@@ -107,6 +119,8 @@ Result<int> simulate_table(const SimWords& words) {
   PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));
   PEAL_ASSIGN(sim::InterpretOptions options, interpret_options(words.faults, scene));
   PEAL_ASSIGN(const int runs, runs_of(words.faults));
+  options.folds = !words.is_unfolded;
+  options.progress = progress_on_stderr();
   PEAL_ASSIGN(const std::vector<sim::Beside> beside, beside_of(words.faults));
   if (options.failure) {
     options.keeps_trace = !words.trace.empty() || !words.svg.empty();
@@ -150,6 +164,7 @@ void add_sim(CLI::App& app, Action& action) {
   command->add_option("-f", words->factor, "Factor from one size to the next")->capture_default_str();
   command->add_flag("--utilisation", words->utilisation, "What crossed each link in the largest call, and the bottleneck");
   command->add_flag("--critical-path", words->critical_path, "What the last rank of the largest call waited for");
+  command->add_flag("--unfolded", words->is_unfolded, "Simulate every rank and every piece, also where they behave alike");
   add_fault_options(*command, words->faults);
   command
       ->add_option("--compare", words->compare,

@@ -17,23 +17,33 @@ std::int32_t GroupMap::largest() const {
   return static_cast<std::int32_t>(most);
 }
 
-GroupMap group_map(const Request& request) {
-  GroupMap map;
+namespace {
+
+GroupMap map_of(const Request& request) {
+  std::vector<std::vector<std::int32_t>> members;
   for (std::int32_t p = 0; p < request.ranks; ++p) {
     const std::int32_t rank = request.placement.ring.empty() ? p : request.placement.ring[static_cast<std::size_t>(p)];
     const auto group =
         static_cast<std::size_t>(request.placement.group.empty() ? 0 : request.placement.group[static_cast<std::size_t>(rank)]);
-    if (group >= map.members.size()) map.members.resize(group + 1);
-    map.members[group].push_back(rank);
+    if (group >= members.size()) members.resize(group + 1);
+    members[group].push_back(rank);
   }
+  GroupMap map;
   std::int32_t next = 0;
-  for (const auto& list : map.members) {
-    map.is_equal = map.is_equal && list.size() == map.members[0].size();
+  for (const auto& list : members) {
+    map.is_equal = map.is_equal && list.size() == members[0].size();
     for (const std::int32_t rank : list) map.is_regular = map.is_regular && rank == next++;
   }
   map.is_regular = map.is_regular && map.is_equal;
+  map.members = SharedLists(std::move(members));
   return map;
 }
+
+}  // namespace
+
+GroupMap group_map(const Request& request) { return request.groups.map ? *request.groups.map : map_of(request); }
+
+void keep_groups(Request& request) { request.groups.map = std::make_shared<const GroupMap>(map_of(request)); }
 
 GroupSeat group_seat(const Request& request, const GroupMap& map, std::int32_t rank) {
   const std::int32_t group = request.placement.group.empty() ? 0 : request.placement.group[static_cast<std::size_t>(rank)];

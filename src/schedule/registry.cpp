@@ -3,6 +3,7 @@
 #include <schedule/registry.hpp>
 
 #include "build_algorithms.hpp"
+#include "group_map.hpp"
 
 namespace peal::schedule {
 
@@ -144,9 +145,11 @@ Result<Schedule> make_schedule(const Algorithm& algorithm, const Request& reques
   PEAL_TRY(algorithm.supports(request));
   schedule.layouts = algorithm.layouts(request);
   // By value: a schedule may outlive the request; the builder's function lives as long as the program.
-  schedule.build = [request, build = algorithm.build](std::int32_t rank) {
+  Request known = request;
+  keep_groups(known);
+  schedule.build = [known = std::move(known), build = algorithm.build](std::int32_t rank) {
     RankBuilder builder;
-    build(request, rank, builder);
+    build(known, rank, builder);
     return builder.take();
   };
   return schedule;

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "world.hpp"
 
 namespace peal::sim {
@@ -6,24 +8,24 @@ namespace {
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
-bool World::can_send(Index strand, int peer, int number) {
+bool World::can_send(Index strand) {
   const Strand& s = strands_[strand];
   const int slots = plan_of(s).slots;
-  Channel& c = channels_[channel(s.rank, number_of(s, peer), number)];
+  Channel& c = channels_[s.out];
   const bool is_possible = slots == 0 ? c.announced > c.sent : c.sent < c.credited + slots;
   if (!is_possible) c.waiting_sender = strand;
   return is_possible;
 }
 
-bool World::can_receive(Index strand, int peer, int number) {
+bool World::can_receive(Index strand) {
   const Strand& s = strands_[strand];
-  const Index id = channel(number_of(s, peer), s.rank, number);
+  const Index id = s.in;
   Channel& c = channels_[id];
   if (c.arrived > c.received) return true;
   c.waiting_receiver = strand;
   if (plan_of(s).slots == 0 && c.posted == c.received) {
     ++c.posted;
-    path_.push(PathRecorder::Line::announces, id, path_.begin(s.bound.op->kind, s.rank, number_of(s, peer), engine_.now()));
+    path_.push(PathRecorder::Line::announces, id, path_.begin(s.bound.op->kind, s.rank, c.from, engine_.now()));
     engine_.after(c.cost.hop, tag(Kind::announce, id));
   }
   return false;
@@ -49,7 +51,7 @@ void World::wake_waiting(std::int32_t rank) {
 
 void World::arrived(Index id) {
   ++channels_[id].arrived;
-  ++outcome_.messages;
+  messages_ += channels_[id].members;
   path_.happened(path_.pop(PathRecorder::Line::messages, id), PathRecorder::Why::message);
   wake(channels_[id].waiting_receiver);
 }
@@ -87,27 +89,50 @@ void World::remote_signal(std::uint64_t index) {
 Index World::channel(int from, int to, int number) {
   const std::uint64_t key =
       ((static_cast<std::uint64_t>(from) * ranks_.size() + static_cast<std::uint64_t>(to)) << 8) | static_cast<std::uint64_t>(number);
-  const auto [it, is_new] = channel_of_.try_emplace(key, static_cast<Index>(channels_.size()));
+  const Folding* folding = fold_.folding.get();
+  const Folding::Kin kin = folding != nullptr ? folding->channel(from, to, number) : Folding::Kin{key, 1};
+  const auto [it, is_new] = channel_of_.try_emplace(kin.name, static_cast<Index>(channels_.size()));
   if (is_new) {
-    channels_.emplace_back();
-    channels_.back().from = from;
-    channels_.back().to = to;
-    lay_way(channels_.back());
+    Channel& c = channels_.emplace_back();
+    c.from = from;
+    c.to = to;
+    c.members = kin.members;
+    lay_way(c);
   }
   return it->second;
 }
 
 std::uint32_t World::engine_resource(topology::ResourceId id) {
-  const auto [it, is_new] = resource_of_.try_emplace(id, 0);
-  if (is_new) {
+  if (resource_of_.empty()) resource_of_.assign(resources_.count(), kNobody);
+  std::uint32_t& number = resource_of_[id];
+  if (number == kNobody) {
     const double capacity = capacity_of(id);
-    it->second = engine_.add_resource(capacity > 0 ? capacity : FairShare::kUnbounded);
-    used_.emplace_back(id, it->second);
+    number = engine_.add_resource(capacity > 0 ? capacity : FairShare::kUnbounded);
+    used_.emplace_back(id, number);
   }
-  return it->second;
+  return number;
 }
 
-/// Finds the way of a channel, what it costs and which resources its messages cross.
+/// Folded: one resource of each class, crossed by as many channels of the class as cross any of them.
+void World::cross(Channel& c, topology::ResourceId id) {
+  if (!fold_.folding) {
+    if (!fold_.implied.contains(id)) c.wire.push_back(engine_resource(id));
+    return;
+  }
+  const Folding::Kin kin = fold_.folding->resource(id);
+  const auto [known, is_new] = class_resource_.try_emplace(kin.name, id);
+  const std::uint32_t number = engine_resource(known->second);
+  const auto place = std::find(c.wire.begin(), c.wire.end(), number);
+  if (place == c.wire.end()) {
+    c.wire.push_back(number);
+    c.counts.push_back(c.members / kin.members);
+  } else {
+    c.counts[static_cast<std::size_t>(place - c.wire.begin())] += c.members / kin.members;
+  }
+}
+
+/// Finds the way of a channel, what it costs and which resources its messages cross. Folded: the channel is then one between the first
+/// ranks of their classes.
 void World::lay_way(Channel& c) {
   const JobState& job = *ranks_[at(c.from)].job;
   const tuning::Environment& environment = *job.job->environment;
@@ -124,7 +149,11 @@ void World::lay_way(Channel& c) {
     if (scale_.contains(id)) bottleneck = std::min(bottleneck, Bandwidth::gigabytes(capacity_of(id)));
   c.cost = tuning::message_cost(environment, job.offer->constants[level], job.job->plan->protocol, level,
                                 is_wire_known ? route.latency : known.latency, bottleneck, environment.are_on_one_core(from, to));
-  for (topology::ResourceId id : route.resources) c.wire.push_back(engine_resource(id));
+  for (topology::ResourceId id : route.resources) cross(c, id);
+  if (fold_.folding) {
+    c.from = job.first + fold_.folding->representative(from);
+    c.to = job.first + fold_.folding->representative(to);
+  }
   if (c.cost.is_memory) {
     // One pass of the sender's core into memory, one of the receiver's out of it; the middle of the way is crossed by both.
     const std::size_t half = (c.wire.size() + 1) / 2;
@@ -134,6 +163,7 @@ void World::lay_way(Channel& c) {
     std::uint32_t& pattern = pattern_[at(c.from)];
     if (pattern == kNobody) pattern = engine_.add_resource(c.cost.pattern_cap / c.cost.efficiency);
     c.wire.push_back(pattern);
+    if (fold_.folding) c.counts.push_back(1);
   }
 }
 

@@ -13,30 +13,22 @@ std::uint32_t Engine::add_resource(double capacity) {
   return share_.add_constraint(capacity);
 }
 
-void Engine::push(double time, Kind kind, Tag tag, std::uint32_t flow, std::uint32_t version) {
-  queue_.push({time, order_++, tag, flow, version, kind});
-}
-
-void Engine::at(double time, Tag tag) { push(std::max(time, now_), Kind::timer, tag); }
+void Engine::at(double time, Tag tag) { queue_.push_at(std::max(time, now_), {tag, 0, 0, Kind::timer}); }
 
 void Engine::start(const Flow& flow) {
-  if (flow.bytes <= 0) {
-    // Nothing to share: leaves now, in the order of events.
-    const std::uint32_t id = share_.add_variable({}, 0);
-    if (id >= flows_.size()) flows_.resize(id + 1);
-    FlowState& state = flows_[id];
-    const std::uint32_t version = state.version + 1;
-    state = {0, 0, 0, now_, flow.latency, version, flow.wants_arrival, flow.tag, {}};
-    push(now_, Kind::left, flow.tag, id, version);
-    return;
-  }
-  const std::uint32_t id = share_.add_variable(flow.resources, flow.rate_cap, flow.weight);
+  const bool has_bytes = flow.bytes > 0;
+  // Nothing to share: leaves now, in the order of events.
+  const std::uint32_t id =
+      has_bytes ? share_.add_variable(flow.resources, flow.rate_cap, flow.weight, flow.counts) : share_.add_variable({}, 0);
   if (id >= flows_.size()) flows_.resize(id + 1);
   FlowState& state = flows_[id];
   const std::uint32_t version = state.version + 1;
-  state = {
-      flow.bytes, flow.bytes, 0, now_, flow.latency, version, flow.wants_arrival, flow.tag, {flow.resources.begin(), flow.resources.end()}};
-  is_changed_ = true;
+  const double bytes = has_bytes ? flow.bytes : 0;
+  state = {bytes, bytes, 0, now_, flow.latency, version, flow.wants_arrival, flow.tag};
+  if (has_bytes)
+    is_changed_ = true;
+  else
+    queue_.push_after(now_, 0, {flow.tag, id, version, Kind::left});
 }
 
 void Engine::share_again() {
@@ -51,19 +43,18 @@ void Engine::share_again() {
     flow.since = now_;
     flow.rate = rate;
     ++flow.version;
-    if (rate > 0) push(std::isinf(rate) ? now_ : now_ + flow.remaining / rate, Kind::left, flow.tag, id, flow.version);
+    if (rate > 0) queue_.push_after(now_, std::isinf(rate) ? 0 : flow.remaining / rate, {flow.tag, id, flow.version, Kind::left});
   }
 }
 
-void Engine::finish_flow(const Event& event, Listener& listener) {
-  FlowState& flow = flows_[event.flow];
-  if (flow.version != event.version) return;
+void Engine::finish_flow(const What& what, Listener& listener) {
+  FlowState& flow = flows_[what.flow];
   ++flow.version;
-  for (std::uint32_t r : flow.resources) bytes_over_[r] += flow.bytes;
+  for (const FairShare::Link& link : share_.links(what.flow)) bytes_over_[link.constraint] += link.count * flow.bytes;
   if (flow.bytes > 0) is_changed_ = true;
   const Tag tag = flow.tag;
-  if (flow.wants_arrival) push(now_ + flow.latency, Kind::arrived, tag);
-  share_.remove_variable(event.flow);
+  if (flow.wants_arrival) queue_.push_after(now_, flow.latency, {tag, 0, 0, Kind::arrived});
+  share_.remove_variable(what.flow);
   listener.on_flow_left(tag);
 }
 
@@ -77,17 +68,25 @@ bool Engine::run(Listener& listener, std::uint64_t most_events) {
     }
     if (queue_.empty()) return true;
     if (events_ >= last) return false;
-    const Event event = queue_.top();
+    const double time = queue_.top().time;
+    const What what = queue_.top().payload;
     queue_.pop();
-    if (event.kind == Kind::left && flows_[event.flow].version != event.version) continue;
+    if (what.kind == Kind::left && flows_[what.flow].version != what.version) continue;
     ++events_;
-    now_ = std::max(now_, event.time);
-    switch (event.kind) {
-      case Kind::timer: listener.on_timer(event.tag); break;
-      case Kind::arrived: listener.on_flow_arrived(event.tag); break;
-      case Kind::left: finish_flow(event, listener); break;
+    now_ = std::max(now_, time);
+    switch (what.kind) {
+      case Kind::timer: listener.on_timer(what.tag); break;
+      case Kind::arrived: listener.on_flow_arrived(what.tag); break;
+      case Kind::left: finish_flow(what, listener); break;
     }
   }
+}
+
+void Engine::delay_all(double delay, std::span<const double> bytes) {
+  for (std::size_t r = 0; r < bytes.size(); ++r) bytes_over_[r] += bytes[r];
+  now_ += delay;
+  queue_.delay_all(delay);
+  for (FlowState& flow : flows_) flow.since += delay;
 }
 
 }  // namespace peal::sim

@@ -42,6 +42,7 @@ void World::on_timer(Tag tag) {
     case Kind::credit: return credit(index);
     case Kind::announce: return announced(index);
     case Kind::signal: return remote_signal(index);
+    case Kind::mark: return look_back();
     default: return;
   }
 }
@@ -77,7 +78,7 @@ void World::take_up(Index index) {
     Strand& s = strands_[index];
     if (!failure_ || s.is_at_work || s.cursor.done() || is_dead(s.rank)) return;
     const schedule::Program& program = ranks_[at(s.rank)].program;
-    if (s.slice == 0) s.bound = s.cursor.current(program);
+    if (!s.is_bound) bind(s);
     if (!schedule::may_start(s.bound, program, View{*this, index})) {
       auto& waiting = ranks_[at(s.rank)].waiting;
       if (s.bound.op->kind == OpKind::wait && std::find(waiting.begin(), waiting.end(), index) == waiting.end()) waiting.push_back(index);
@@ -86,6 +87,34 @@ void World::take_up(Index index) {
     if (!step_sync(index)) break;
   }
   ask_for_core(index);
+}
+
+/// Looks at the op at hand: who its peers are, and by which channels.
+void World::bind(Strand& s) {
+  RankState& rank = ranks_[at(s.rank)];
+  s.bound = s.cursor.current(rank.program);
+  s.is_bound = true;
+  s.in = s.out = kNobody;
+  const Op& op = *s.bound.op;
+  if (!is_message(op.kind)) return;
+  OpChannels& known = rank.channels[s.cursor.position()];
+  if (op.peer_step != 0 || (known.in == kNobody && known.out == kNobody)) {
+    if (schedule::receives(op.kind)) known.in = channel(number_of(s, s.bound.peer), s.rank, op.channel);
+    if (schedule::sends(op.kind))
+      known.out = channel(s.rank, number_of(s, op.kind == OpKind::send ? s.bound.peer : s.bound.peer2), op.channel);
+  }
+  s.in = known.in;
+  s.out = known.out;
+}
+
+/// On to the next op.
+void World::advance(Index index) {
+  Strand& s = strands_[index];
+  const std::int32_t piece = s.cursor.piece();
+  s.is_bound = false;
+  s.cursor.advance(ranks_[at(s.rank)].program);
+  if (s.cursor.done()) finish(s.rank);
+  if (may_repeat_ && s.cursor.piece() != piece) piece_done(index);
 }
 
 /// Waits and local signals cost nothing; true when the op was one of them.
@@ -97,8 +126,7 @@ bool World::step_sync(Index index) {
   note(s);
   const std::int32_t rank = s.rank;
   const Op& op = *s.bound.op;
-  s.cursor.advance(ranks_[at(rank)].program);
-  if (s.cursor.done()) finish(rank);
+  advance(index);
   if (kind == OpKind::signal) {
     ++ranks_[at(rank)].signals[op.event];
     wake_waiting(rank);
@@ -127,12 +155,9 @@ void World::begin(Index index) {
   if (is_dead(s.rank)) return release_core(index);
   const Op& op = *s.bound.op;
   const tuning::Plan& plan = plan_of(s);
-  s.in = s.out = kNobody;
-  if (schedule::receives(op.kind)) s.in = channel(number_of(s, s.bound.peer), s.rank, op.channel);
-  if (schedule::sends(op.kind)) s.out = channel(s.rank, number_of(s, op.kind == OpKind::send ? s.bound.peer : s.bound.peer2), op.channel);
   if (s.slice == 0) {
     s.began = engine_.now();
-    s.whole = plan.bytes_of(s.bound);
+    s.whole = ranks_[at(s.rank)].job->sizes->bytes_of(s.bound);
     s.slices = is_message(op.kind) ? plan.slices(s.whole) : 1;
   }
   const auto most = static_cast<double>(plan.message_bytes);
@@ -241,7 +266,8 @@ void World::worked(Index index) {
                  .resources = out.wire,
                  .latency = hop,
                  .rate_cap = cap,
-                 .tag = tag(Kind::wire, (static_cast<std::uint64_t>(s.out) << 32) | index)});
+                 .tag = tag(Kind::wire, (static_cast<std::uint64_t>(s.out) << 32) | index),
+                 .counts = out.counts});
   if (!is_host_) return;  // until the last byte has left
   if (copying > 0) return engine_.after(copying, tag(Kind::sent, index));
   slice_done(index);
@@ -269,8 +295,7 @@ void World::op_done(Index index) {
   Strand& s = strands_[index];
   note(s);
   s.slice = 0;
-  s.cursor.advance(ranks_[at(s.rank)].program);
-  if (s.cursor.done()) finish(s.rank);
+  advance(index);
 }
 
 /// One more thing that a rank had to wait for has happened.

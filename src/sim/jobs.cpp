@@ -6,9 +6,10 @@
 
 namespace peal::sim {
 
-World::World(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options)
+World::World(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options, Fold fold)
     : resources_(resources),
       options_(options),
+      fold_(std::move(fold)),
       is_host_(jobs.front().environment->is_host),
       scale_(options.perturbation.scaled_resources.begin(), options.perturbation.scaled_resources.end()),
       slow_(options.perturbation.slow_ranks.begin(), options.perturbation.slow_ranks.end()),
@@ -16,6 +17,8 @@ World::World(std::span<const Job> jobs, const topology::Resources& resources, co
   for (const Job& job : jobs) add_job(job);
   if (is_host_) number_cores();
   pattern_.assign(ranks_.size(), kNobody);
+  if (fold_.takes_chunks_as_equal) outcome_.chunk_spread = jobs_.front().sizes->spread();
+  may_repeat_ = fold_.repeats && jobs.front().plan->pieces.count > 1;
   for (std::int32_t r = 0; r < static_cast<std::int32_t>(ranks_.size()); ++r) launch(r);
 }
 
@@ -38,6 +41,7 @@ void World::add_job(const Job& job) {
   state.job = &job;
   state.offer = environment.offer(plan.protocol);
   state.first = static_cast<std::int32_t>(ranks_.size());
+  state.sizes.emplace(plan, fold_.takes_chunks_as_equal);
   const int own = environment.is_used(0) ? 0 : 1;
   state.local = tuning::message_cost(environment, state.offer->constants[own], plan.protocol, own, {}, environment.level[own].bottleneck);
   for (int l = 0; l < tuning::kLevels; ++l)
@@ -49,9 +53,12 @@ void World::add_job(const Job& job) {
 void World::add_rank(const JobState& job, std::int32_t rank) {
   RankState& state = ranks_.emplace_back();
   state.job = &job;
-  state.program = schedule::program_for(job.job->plan->schedule, rank);
-  state.signals.assign(state.program.event_quota.size(), 0);
   state.first_strand = static_cast<Index>(strands_.size());
+  if (fold_.folding && fold_.folding->representative(rank) != rank) return;
+  ++outcome_.simulated_ranks;
+  state.program = schedule::program_for(job.job->plan->schedule, rank);
+  state.channels.resize(state.program.ops.size());
+  state.signals.assign(state.program.event_quota.size(), 0);
   for (std::size_t s = 0; s < state.program.strands(); ++s) {
     Strand strand;
     strand.rank = job.first + rank;
@@ -132,7 +139,7 @@ Result<Outcome> interpret(std::span<const Job> jobs, const topology::Resources& 
     ranks += job.environment->ranks;
   }
   PEAL_TRY(check(options, ranks));
-  return World(jobs, resources, options).run();
+  return World(jobs, resources, options, fold_of(jobs, resources, options)).run();
 }
 
 Result<Outcome> interpret(const tuning::Plan& plan, const topology::Resources& resources, std::span<const int> device_of_rank,

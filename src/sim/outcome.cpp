@@ -7,6 +7,7 @@ namespace peal::sim {
 
 namespace {
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+constexpr std::uint64_t kEventsOfAReport = 4'000'000;
 }  // namespace
 
 Status World::check_finished() const {
@@ -21,8 +22,18 @@ Status World::check_finished() const {
   return {};
 }
 
+/// True where all events were within the limit.
+bool World::run_events() {
+  if (!options_.progress) return engine_.run(*this, options_.most_events);
+  while (!engine_.run(*this, std::min(kEventsOfAReport, options_.most_events - engine_.events()))) {
+    if (engine_.events() >= options_.most_events) return false;
+    options_.progress(engine_.events(), engine_.now());
+  }
+  return true;
+}
+
 Result<Outcome> World::run() {
-  if (!engine_.run(*this, options_.most_events))
+  if (!run_events())
     return fail(ErrorCode::unsupported, "the simulation of {} bytes needs more than {} events: ask for a smaller size or fewer ranks",
                 jobs_.front().job->plan->call.bytes.value, options_.most_events);
   PEAL_TRY(std::move(failure_));
@@ -31,6 +42,7 @@ Result<Outcome> World::run() {
   else
     PEAL_TRY(check_finished());
   gather_times();
+  outcome_.messages = static_cast<std::uint64_t>(messages_ + 0.5);
   if (options_.keeps_path) gather_path();
   outcome_.events = engine_.events();
   outcome_.resources = uses(outcome_.time.value);
@@ -44,7 +56,10 @@ Result<Outcome> World::run() {
 void World::gather_times() {
   for (const JobState& job : jobs_) {
     double last = job.job->start;
-    for (std::int32_t r = job.first; r < job.first + job.job->environment->ranks; ++r) last = std::max(last, ranks_[at(r)].done);
+    for (std::int32_t r = job.first; r < job.first + job.job->environment->ranks; ++r) {
+      if (fold_.folding) ranks_[at(r)].done = ranks_[at(fold_.folding->representative(r))].done;
+      last = std::max(last, ranks_[at(r)].done);
+    }
     outcome_.job_times.push_back({last - job.job->start});
     outcome_.time = std::max(outcome_.time, Nanoseconds{last});
   }
@@ -72,12 +87,18 @@ void World::gather_path() {
 }
 
 std::vector<ResourceUse> World::uses(double time) const {
+  std::vector<std::pair<topology::ResourceId, std::uint32_t>> crossed;
+  for (const auto& [id, other] : fold_.implied)
+    if (!resource_of_.empty() && resource_of_[other] != kNobody) crossed.emplace_back(id, resource_of_[other]);
+  std::sort(crossed.begin(), crossed.end());
+  crossed.insert(crossed.begin(), used_.begin(), used_.end());
   std::vector<ResourceUse> uses;
-  for (const auto& [id, number] : used_) {
+  for (const auto& [id, number] : crossed) {
     const double bytes = engine_.bytes_over(number);
     if (bytes <= 0) continue;
     const Bandwidth capacity = Bandwidth::gigabytes(capacity_of(id));
     uses.push_back({resources_.name(id), bytes, capacity, capacity.value > 0 && time > 0 ? bytes / (capacity.gigabytes() * time) : 0});
+    if (fold_.folding) uses.back().alike = fold_.folding->resource(id).members;
   }
   std::stable_sort(uses.begin(), uses.end(), [](const ResourceUse& a, const ResourceUse& b) { return a.utilisation > b.utilisation; });
   return uses;

@@ -69,6 +69,30 @@ bool are_alike(const GroupTime& a, const GroupTime& b) {
 
 constexpr std::size_t kMostKinds = 8;  // of groups, in words
 
+std::string folded_text(std::span<const Row> rows) {
+  int least = 0;
+  int most = 0;
+  int ranks = 0;
+  int pieces = 0;
+  double spread = 0;
+  for (const Row& row : rows) {
+    const Folded& folded = row.folded;
+    ranks = std::max(ranks, folded.ranks);
+    least = least == 0 ? folded.simulated_ranks : std::min(least, folded.simulated_ranks);
+    most = std::max(most, folded.simulated_ranks);
+    pieces = std::max(pieces, folded.repeated_pieces);
+    spread = std::max(spread, folded.chunk_spread);
+  }
+  std::string text;
+  if (least < ranks)
+    text += fmt::format("# Folded            : {}{} of {} ranks simulated, the others behave like one of them\n",
+                        least < most ? fmt::format("{} to ", least) : "", most, ranks);
+  if (pieces > 0) text += fmt::format("# Repeated pieces   : up to {} counted, not simulated\n", pieces);
+  if (spread > 0)
+    text += fmt::format("# Parts of a buffer : taken as equally long; the longest is {:.2g} % longer than the mean\n", 100 * spread);
+  return text;
+}
+
 }  // namespace
 
 std::string header_text(const Table& table) {
@@ -147,7 +171,7 @@ std::string footer_text(std::span<const Row> rows) {
       ++count;
     }
   }
-  return fmt::format("# Avg bus bandwidth : {:.4g} GB/s\n", count > 0 ? sum / count : 0.0) + evidence_text(rows);
+  return fmt::format("# Avg bus bandwidth : {:.4g} GB/s\n", count > 0 ? sum / count : 0.0) + folded_text(rows) + evidence_text(rows);
 }
 
 std::string to_json(const Table& table, std::span<const Row> rows, std::span<const Detail> details) {
@@ -169,7 +193,10 @@ std::string to_json(const Table& table, std::span<const Row> rows, std::span<con
                             {"in_place", to_tree(r.in_place)},
                             {"bottleneck", r.bottleneck},
                             {"evidence", r.evidence},
-                            {"utilisation", r.utilisation}});
+                            {"utilisation", r.utilisation},
+                            {"simulated_ranks", r.folded.simulated_ranks},
+                            {"repeated_pieces", r.folded.repeated_pieces},
+                            {"chunk_spread", r.folded.chunk_spread}});
     if (!r.groups.empty()) tree["rows"].back()["groups"] = to_tree(r.groups);
     if (!r.beside.empty()) tree["rows"].back()["beside"] = to_tree(r.beside);
   }

@@ -178,6 +178,7 @@ Row row_of(const Scene& scene, const tuning::Question& question, const Prepared&
   row.algorithm = best.algorithm->name;
   row.protocol = schedule::name_of(best.protocol);
   row.predicted_us = best.prediction.time.microseconds();
+  row.folded = {outcome.simulated_ranks, static_cast<int>(outcome.rank_done.size()), outcome.repeated_pieces, outcome.chunk_spread};
   if (const ResourceUse* use = outcome.bottleneck()) {
     row.bottleneck = use->name;
     row.utilisation = use->utilisation;

@@ -14,6 +14,9 @@
 #include <unordered_set>
 
 #include "critical_path.hpp"
+#include "fold/folding.hpp"
+#include "message_sizes.hpp"
+#include "repeat.hpp"
 
 namespace peal::sim {
 
@@ -23,13 +26,16 @@ struct JobState {
   tuning::MessageCost local;  // of what a rank does alone
   double launch = 0;
   std::int32_t first = 0;  // number of its rank 0
+  std::optional<MessageSizes> sizes;
 };
 
 struct Channel {
   std::int32_t from = 0;  // numbers
   std::int32_t to = 0;
   tuning::MessageCost cost;
+  double members = 1;                     // of its class, where ranks are folded
   std::vector<std::uint32_t> wire;        // engine resources of the whole way
+  std::vector<double> counts;             // folded: how many channels of the class cross each; else empty
   std::vector<std::uint32_t> write_side;  // memory: what the sender's pass crosses
   std::vector<std::uint32_t> read_side;   // memory: what the receiver's pass crosses
   std::int64_t sent = 0;                  // messages begun
@@ -61,11 +67,19 @@ struct Strand {
   Index out = kNobody;
   Index step = kNobody;  // of this slice, for the critical path
   bool is_at_work = false;
+  bool is_bound = false;  // `bound`, `in` and `out` are those of the op at hand
+};
+
+/// Channels of an op whose peers do not move.
+struct OpChannels {
+  Index in = kNobody;
+  Index out = kNobody;
 };
 
 struct RankState {
   const JobState* job = nullptr;
-  schedule::Program program;
+  schedule::Program program;         // folded: empty but for the first of a class
+  std::vector<OpChannels> channels;  // by op
   Index first_strand = 0;
   std::vector<std::int64_t> signals;
   std::unordered_map<std::uint64_t, std::int64_t> signals_from;
@@ -81,19 +95,20 @@ struct Core {
 
 class World final : Engine::Listener {
  public:
-  World(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options);
+  /// Folded: `jobs` is one.
+  World(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options, Fold fold);
   Result<Outcome> run();
 
  private:
-  enum class Kind : std::uint8_t { begin, issued, worked, sent, arrived, credit, announce, signal, wire, pass, remote };
+  enum class Kind : std::uint8_t { begin, issued, worked, sent, arrived, credit, announce, signal, wire, pass, remote, mark };
   static Tag tag(Kind kind, std::uint64_t index) { return (static_cast<std::uint64_t>(kind) << 56) | index; }
 
   // What schedule::may_start asks; a "no" leaves the strand's name where the answer will change.
   struct View {
     World& world;
     Index strand;
-    bool can_send(int peer, int channel) { return world.can_send(strand, peer, channel); }
-    bool can_receive(int peer, int channel) { return world.can_receive(strand, peer, channel); }
+    bool can_send(int, int) { return world.can_send(strand); }
+    bool can_receive(int, int) { return world.can_receive(strand); }
     std::int64_t signals(int event) const;
     std::int64_t signals_from(int peer, int event) const;
   };
@@ -115,6 +130,8 @@ class World final : Engine::Listener {
   // interpret.cpp: the life of an op
   void consider(Index strand);
   void take_up(Index strand);
+  void bind(Strand& strand);
+  void advance(Index strand);
   bool step_sync(Index strand);
   void ask_for_core(Index strand);
   void take_core(Core& core, Index strand);
@@ -140,6 +157,7 @@ class World final : Engine::Listener {
   }
 
   // outcome.cpp
+  bool run_events();
   Status check_finished() const;
   void gather_times();
   void gather_path();
@@ -147,8 +165,8 @@ class World final : Engine::Listener {
   std::vector<ResourceUse> uses(double time) const;
 
   // channels.cpp: messages, credits, signals, ways
-  bool can_send(Index strand, int peer, int number);
-  bool can_receive(Index strand, int peer, int number);
+  bool can_send(Index strand);
+  bool can_receive(Index strand);
   void arrived(Index channel);
   void credit(Index channel);
   void announced(Index channel);
@@ -159,10 +177,20 @@ class World final : Engine::Listener {
   bool is_message_there(const Strand& s, const schedule::BoundOp& bound);
   Index channel(int from, int to, int number);
   void lay_way(Channel& channel);
+  void cross(Channel& channel, topology::ResourceId id);
   std::uint32_t engine_resource(topology::ResourceId id);
+
+  // repeat.cpp: pieces that repeat
+  void piece_done(Index strand);
+  void look_back();
+  StateMark mark();
+  void repeat(const StateMark& now, const StateMark& then);
+  bool signals_keep_up(std::span<const std::int32_t> pieces) const;
+  void count_pieces(const Strand& strand, double pieces, std::vector<double>& bytes);
 
   const topology::Resources& resources_;
   const InterpretOptions& options_;
+  Fold fold_;
   Engine engine_;
   std::deque<JobState> jobs_;
   bool is_host_ = true;
@@ -178,7 +206,8 @@ class World final : Engine::Listener {
   std::vector<Core> cores_;
   std::vector<Channel> channels_;
   std::unordered_map<std::uint64_t, Index> channel_of_;
-  std::unordered_map<topology::ResourceId, std::uint32_t> resource_of_;
+  std::vector<std::uint32_t> resource_of_;                                  // by id: the engine's number; kNobody: not yet
+  std::unordered_map<std::uint64_t, topology::ResourceId> class_resource_;  // folded: the first of each class
   std::vector<std::pair<topology::ResourceId, std::uint32_t>> used_;
   std::vector<std::uint32_t> pattern_;  // per rank: what it sends in all, where the protocol caps it; kNobody: not yet
   struct RemoteSignal {
@@ -188,6 +217,10 @@ class World final : Engine::Listener {
     Index step;
   };
   std::vector<RemoteSignal> remote_signals_;
+  bool may_repeat_ = false;
+  Index beat_ = 0;
+  StateHistory history_;
+  double messages_ = 0;
   std::deque<Index> to_consider_;
   bool is_considering_ = false;
   Status failure_;

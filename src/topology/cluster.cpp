@@ -9,6 +9,7 @@ class IdealFabric final : public Fabric {
   explicit IdealFabric(IdealFabricSpec spec) : spec_(std::move(spec)) {}
 
   std::string_view name() const override { return "ideal"; }
+  bool treats_nodes_alike() const override { return true; }
   std::size_t resource_count() const override { return 0; }  // nothing inside can ever be the bottleneck
   std::string resource_name(std::size_t) const override { return {}; }
   Bandwidth resource_capacity(std::size_t) const override { return {}; }

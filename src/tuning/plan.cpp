@@ -117,12 +117,15 @@ double Plan::bytes_of(schedule::BufferId buffer, std::int32_t first, std::int32_
   return static_cast<double>(elements * size);
 }
 
-double Plan::bytes_of(const schedule::BoundOp& bound) const {
-  const schedule::Op& op = *bound.op;
-  if (op.kind == schedule::OpKind::signal || op.kind == schedule::OpKind::wait) return 0;
+const schedule::Ref* moved_by(const schedule::Op& op) {
+  if (op.kind == schedule::OpKind::signal || op.kind == schedule::OpKind::wait) return nullptr;
   const bool is_source = op.kind == schedule::OpKind::send || op.kind == schedule::OpKind::switch_multicast || op.dst.count == 0;
-  const schedule::Ref& ref = is_source ? op.src : op.dst;
-  return bytes_of(ref.buffer, bound.chunk(ref), ref.count, bound.piece, op.wire);
+  return is_source ? &op.src : &op.dst;
+}
+
+double Plan::bytes_of(const schedule::BoundOp& bound) const {
+  const schedule::Ref* ref = moved_by(*bound.op);
+  return ref == nullptr ? 0 : bytes_of(ref->buffer, bound.chunk(*ref), ref->count, bound.piece, bound.op->wire);
 }
 
 std::int64_t Plan::slices(double bytes) const {

@@ -11,7 +11,7 @@ struct SimWords {
   FaultWords faults;
   std::string first = "8", last = "64M", trace, json, svg;
   std::uint64_t factor = 2;
-  bool utilisation = false, critical_path = false;
+  bool utilisation = false, critical_path = false, is_unfolded = false;
   std::vector<std::string> compare;
 };
 

@@ -96,6 +96,9 @@ class StrandCursor {
     return same;
   }
 
+  /// To the same place so many pieces later.
+  void skip_pieces(std::int32_t count) { piece_ += count; }
+
   std::uint32_t position() const { return at_; }
   std::int32_t piece() const { return piece_; }
 

@@ -14,6 +14,14 @@
 
 namespace peal::schedule {
 
+struct GroupMap;
+
+/// What builders work out of a placement once and share; all are equal, because it says nothing that the placement does not.
+struct KnownGroups {
+  std::shared_ptr<const GroupMap> map;
+  bool operator==(const KnownGroups&) const { return true; }
+};
+
 /// What is asked of an algorithm.
 struct Request {
   Collective collective = Collective::all_reduce;
@@ -25,6 +33,7 @@ struct Request {
   /// Sums of floats of 16 and 8 bits travel and are held as fp32 until they are finished: rounded once, by any algorithm.
   bool wide_partials = false;
   Placement placement;
+  KnownGroups groups = {};  ///< set by make_schedule for its builders alone
   bool operator==(const Request&) const = default;
 };
 

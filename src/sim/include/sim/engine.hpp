@@ -6,7 +6,7 @@
 #pragma once
 
 #include <cstdint>
-#include <queue>
+#include <sim/event_queue.hpp>
 #include <sim/solver.hpp>
 #include <span>
 #include <vector>
@@ -35,32 +35,35 @@ class Engine {
     double weight = 1;
     bool wants_arrival = true;  ///< false: nobody asks when the last byte arrives
     Tag tag = 0;
+    /// A flow may stand for a class of flows that all do the same: how many of them cross each resource. Empty: one.
+    std::span<const double> counts = {};
   };
 
   /// A resource of so many bytes a nanosecond; returns its number, counted from 0.
   std::uint32_t add_resource(double capacity);
   double now() const { return now_; }
   void at(double time, Tag tag);
-  void after(double delay, Tag tag) { at(now_ + delay, tag); }
+  void after(double delay, Tag tag) { queue_.push_after(now_, delay, {tag, 0, 0, Kind::timer}); }
   void start(const Flow& flow);
 
   /// Hands out events until none is left, or `most_events` have been; true in the first case.
   bool run(Listener& listener, std::uint64_t most_events = ~std::uint64_t{0});
 
+  /// All that is under way happens so much later. Meanwhile `bytes` have crossed each resource.
+  void delay_all(double delay, std::span<const double> bytes);
+
   std::uint64_t events() const { return events_; }
   /// Bytes that crossed a resource in flows that have left.
   double bytes_over(std::uint32_t resource) const { return bytes_over_[resource]; }
+  std::span<const double> bytes_over() const { return bytes_over_; }
 
  private:
   enum class Kind : std::uint8_t { timer, left, arrived };
-  struct Event {
-    double time;
-    std::uint64_t order;
-    Tag tag;
-    std::uint32_t flow;     // left: slot in flows_
-    std::uint32_t version;  // left: stale when the flow's differs
-    Kind kind;
-    bool operator>(const Event& o) const { return time != o.time ? time > o.time : order > o.order; }
+  struct What {
+    Tag tag = 0;
+    std::uint32_t flow = 0;     // left: slot in flows_
+    std::uint32_t version = 0;  // left: stale when the flow's differs
+    Kind kind = Kind::timer;
   };
   struct FlowState {
     double bytes = 0;
@@ -71,18 +74,15 @@ class Engine {
     std::uint32_t version = 0;
     bool wants_arrival = true;
     Tag tag = 0;
-    std::vector<std::uint32_t> resources;
   };
 
-  void push(double time, Kind kind, Tag tag, std::uint32_t flow = 0, std::uint32_t version = 0);
   void share_again();
-  void finish_flow(const Event& event, Listener& listener);
+  void finish_flow(const What& what, Listener& listener);
 
   double now_ = 0;
-  std::uint64_t order_ = 0;
   std::uint64_t events_ = 0;
   bool is_changed_ = false;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
+  EventQueue<What> queue_;
   FairShare share_;
   std::vector<FlowState> flows_;  // index: the solver's variable
   std::vector<double> bytes_over_;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <base/trace.hpp>
+#include <functional>
 #include <optional>
 #include <tuning/plan.hpp>
 
@@ -38,7 +39,12 @@ struct InterpretOptions {
   bool keeps_trace = false;  ///< a trace event for every op
   bool keeps_log = false;    ///< a completion for every op
   bool keeps_path = false;   ///< the critical path; about a hundred bytes for every slice of an op
+  /// One rank is simulated for all that behave alike, and once every rank repeats itself piece by piece, the pieces up to the last are
+  /// counted. The times are the same. Done for GPUs, for one job without late ranks, jitter and failure of which nothing single is kept.
+  bool folds = true;
   std::uint64_t most_events = 2'000'000'000;
+  /// Called every few million events with how many there were and the virtual time in nanoseconds; may be empty.
+  std::function<void(std::uint64_t events, double now)> progress = {};
   Perturbation perturbation = {};
   std::vector<std::pair<int, double>> late_ranks = {};  ///< nanoseconds after the others; several for one rank add up
   Jitter jitter = {};
@@ -60,6 +66,7 @@ struct ResourceUse {
   double bytes = 0;  ///< on the wire, both data and what the protocol adds
   Bandwidth capacity;
   double utilisation = 0;  ///< of the capacity over the whole call, 0 to 1
+  double alike = 1;        ///< folded: so many resources, this one included, do the same
 };
 
 /// What the time of a part of the critical path went into.
@@ -103,6 +110,11 @@ struct Outcome {
   std::vector<PathPart> path;          ///< empty unless asked for
   int last_rank = 0;                   ///< with a path: whose end it leads to
   std::vector<StuckRank> stuck;        ///< after a failure, in the order in which they came to stand; empty where all others finish
+  std::int32_t simulated_ranks = 0;    ///< as many as there are, unless ranks that behave alike were folded
+  std::int32_t repeated_pieces = 0;    ///< that were counted, not simulated
+  /// Above 0: parts of a buffer were taken as equally long, because else too many ranks would differ; the longest is longer than the mean
+  /// by this share of it.
+  double chunk_spread = 0;
   std::uint64_t events = 0;
   std::uint64_t messages = 0;
   Trace trace;

@@ -36,6 +36,14 @@ struct GroupTime {
   bool operator==(const GroupTime&) const = default;
 };
 
+/// How much was simulated for the whole (interpret.hpp); of the out-of-place run.
+struct Folded {
+  int simulated_ranks = 0;
+  int ranks = 0;
+  int repeated_pieces = 0;
+  double chunk_spread = 0;
+};
+
 /// A call that was made beside the one of the row; the slowest of its groups.
 struct BesideTime {
   Collective collective = Collective::all_reduce;
@@ -59,6 +67,7 @@ struct Row {
   std::string bottleneck;  ///< busiest resource, empty when software is
   double utilisation = 0;
   std::vector<GroupTime> groups = {};  ///< of all, where there are several
+  Folded folded = {};
   std::vector<BesideTime> beside = {};
   std::string evidence = {};  ///< what the prediction is worth; empty: this host, `peal tune --check` tells
 };
@@ -77,7 +86,7 @@ std::string header_text(const Table& table);
 std::string row_text(const Row& row);
 /// Lines that start with # and belong below a row: groups that differ, the spread of several runs; mostly none.
 std::string notes_text(const Row& row);
-/// Average bus bandwidth over all timings, and what the predictions are worth.
+/// Average bus bandwidth over all timings, how many ranks stood for all of them, and what the predictions are worth.
 std::string footer_text(std::span<const Row> rows);
 /// More about the largest call: a key of the table's JSON, and its value as JSON.
 struct Detail {

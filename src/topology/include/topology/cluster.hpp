@@ -31,6 +31,8 @@ class Fabric {
   /// The switch that a node hangs on, by the first of its ports. Numbers that lie side by side are joined below the others: who visits
   /// nodes in their order crosses each way up once.
   virtual std::uint32_t rack_of([[maybe_unused]] int node) const { return 0; }
+  /// True where a route depends on the ports and on whether the nodes differ, but on nothing else of them, and crosses no resource inside.
+  virtual bool treats_nodes_alike() const { return false; }
   /// Shared resources inside the fabric (not the ports of the NICs): number, name and capacity of each.
   virtual std::size_t resource_count() const = 0;
   virtual std::string resource_name(std::size_t index) const = 0;

@@ -33,6 +33,9 @@ Bytes size_of_call(const Call& call, int ranks);
 /// busbw / algbw, as nccl-tests has it.
 double bus_factor(Collective collective, int ranks);
 
+/// The operand whose bytes an op moves; null where it moves none.
+const schedule::Ref* moved_by(const schedule::Op& op);
+
 /// Movable, not copyable: extents may point into `counts` and `displs`.
 struct Plan {
   const schedule::Algorithm* algorithm = nullptr;  ///< null: imported

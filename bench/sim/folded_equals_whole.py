@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Are folded and unfolded simulations equal to 1e-9? Every algorithm at many ranks, on several fabrics, also with one slow rank or wire.
+
+    bench/sim/folded_equals_whole.py [--peal build/release/bin/peal] [--nodes 1,4,16,64,128] [--bytes 16M] [--deadline 120]
+
+Exits with 1 where two times differ. What does not end before its deadline unfolded is said and passed over.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ALGORITHMS = {
+    "all_reduce": ["ring", "bidirectional_ring", "multi_ring", "tree", "double_binary_tree", "hierarchical", "rabenseifner",
+                   "recursive_doubling", "two_shot", "one_shot"],
+    "reduce_scatter": ["ring", "recursive_halving", "pat", "hierarchical", "direct"],
+    "all_gather": ["ring", "recursive_doubling", "bruck", "pat", "hierarchical", "direct"],
+    "broadcast": ["ring", "tree", "double_binary_tree", "hierarchical", "leader_chain", "direct"],
+    "reduce": ["ring", "tree", "double_binary_tree", "hierarchical", "leader_chain"],
+    "all_to_all": ["all_pairs", "bruck"],
+    "barrier": ["dissemination", "tree", "hierarchical"],
+}
+FABRICS = ["ideal", "fat-tree,levels=2,radix=64,oversubscription=3,adaptive=true", "fat-tree,levels=3,radix=32,adaptive=true",
+           "rail-optimised,radix=64,adaptive=true", "dragonfly,radix=64,adaptive=true"]
+FAULTS = [[], ["--straggler", "5=2"], ["--slow-link", "n1: nic4 port out=0.5"]]
+
+
+def run(command: list[str], deadline: float) -> dict | str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=deadline)
+    except subprocess.TimeoutExpired:
+        return f"not within {deadline:g} s"
+    return json.loads(done.stdout)["rows"][0] if done.returncode == 0 else (done.stderr.strip().splitlines() or ["failed"])[-1]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peal", default=str(ROOT / "build" / "release" / "bin" / "peal"))
+    parser.add_argument("--nodes", default="1,4,16,64,128")
+    parser.add_argument("--fabrics", default=";".join(FABRICS))
+    parser.add_argument("--bytes", default="16M")
+    parser.add_argument("--deadline", type=float, default=120, help="seconds for each command")
+    wanted = parser.parse_args()
+    compared = differ = folded = 0
+    worst = 0.0
+    for nodes in wanted.nodes.split(","):
+        for fabric in wanted.fabrics.split(";") if int(nodes) > 1 else [""]:
+            for collective, algorithms in ALGORITHMS.items():
+                for algorithm in algorithms:
+                    for fault in FAULTS if int(nodes) > 1 else FAULTS[:2]:
+                        command = [wanted.peal, "sim", collective, "--machine", "dgx-h100", "--nodes", nodes, "--algorithm", algorithm, "--protocol",
+                                   "staged", "-b", wanted.bytes, "-e", wanted.bytes, "--json", "-", *fault] + (["--fabric", fabric] if fabric else [])
+                        rows = [run(command + extra, wanted.deadline) for extra in ([], ["--unfolded"])]
+                        name = f"{collective} {algorithm} on {int(nodes) * 8} ranks, {fabric or 'one node'}{' ' if fault else ''}{' '.join(fault)}"
+                        if any(isinstance(row, str) for row in rows):
+                            print(f"passed over: {name}: {next(row for row in rows if isinstance(row, str))}")
+                            continue
+                        for kind in ("out_of_place", "in_place"):
+                            if not rows[0][kind]:
+                                continue
+                            a, b = rows[0][kind]["time_us"], rows[1][kind]["time_us"]
+                            compared += 1
+                            worst = max(worst, abs(a - b) / b)
+                            if abs(a - b) > 1e-9 * b:
+                                differ += 1
+                                print(f"DIFFERS: {name}, {kind}: {a!r} and {b!r} us", flush=True)
+                        folded += rows[0]["simulated_ranks"] < int(nodes) * 8
+            print(f"{int(nodes) * 8} ranks, {fabric or 'one node'}: {compared} times compared so far, {folded} calls folded, "
+                  f"largest difference {worst:.1e}, {differ} differ", flush=True)
+    return 1 if differ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

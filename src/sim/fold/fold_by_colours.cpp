@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <bit>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "folding.hpp"
+#include "program_shape.hpp"
+
+namespace peal::sim {
+
+namespace {
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+// Labels of edges. A rank and its channels see each other by the channel's place in the order in which the program names them: one label
+// for the sender and one for the receiver each, from kFirstChannel on.
+enum Label : std::uint32_t { kWay, kFirstChannel };
+
+constexpr std::uint64_t kRankColour = 1;
+constexpr std::uint64_t kChannelColour = 2;
+constexpr std::uint64_t kResourceColour = 3;
+
+using Vertex = ColouredGraph::Vertex;
+
+class ByColours final : public Folding {
+ public:
+  ByColours(const Unfolded& whole, std::size_t most_channels) : whole_(whole), most_channels_(most_channels) {
+    for (const auto& [id, factor] : whole.perturbation.scaled_resources) capacity_scale_.emplace(id, factor);
+    for (const auto& [rank, factor] : whole.perturbation.slow_ranks) slowness_.emplace(rank, factor);
+  }
+
+  bool fold(ImpliedResources& implied) {
+    const std::int32_t n = whole_.environment.ranks;
+    // Ranks have the lowest vertices, so that classes of ranks are numbered first.
+    for (std::int32_t r = 0; r < n; ++r) graph_.add(kRankColour);
+    for (std::int32_t r = 0; r < n; ++r) {
+      const schedule::Program program = schedule::program_for(whole_.plan.schedule, r);
+      if (!can_be_folded(program) || !look_through(program)) return false;
+      graph_.set_colour(static_cast<Vertex>(r), shape_);
+    }
+    find_implied(implied);
+    class_of_vertex_ = graph_.equitable_classes();
+    graph_ = {};
+    members_.assign(class_of_vertex_.size(), 0);
+    for (const std::uint32_t c : class_of_vertex_) ++members_[c];
+    std::vector<std::int32_t> class_of(at(n));
+    for (std::int32_t r = 0; r < n; ++r) class_of[at(r)] = static_cast<std::int32_t>(class_of_vertex_[at(r)]);
+    set_classes(std::move(class_of));
+    return true;
+  }
+
+  Kin channel(std::int32_t from, std::int32_t to, std::int32_t number) const override {
+    return kin(vertex_of_channel_.at(key(from, to, number)));
+  }
+  Kin resource(topology::ResourceId id) const override { return kin(vertex_of_resource_.at(id)); }
+
+ private:
+  std::uint64_t key(std::int32_t from, std::int32_t to, std::int32_t number) const {
+    return ((static_cast<std::uint64_t>(from) * at(whole_.environment.ranks) + static_cast<std::uint64_t>(to)) << 8) |
+           static_cast<std::uint64_t>(number);
+  }
+  Kin kin(Vertex vertex) const {
+    const std::uint32_t c = class_of_vertex_[vertex];
+    return {c, static_cast<double>(members_[c])};
+  }
+
+  // Walks a program: its shape, and what it sees through its channels in their order. False where channels are too many.
+  bool look_through(const schedule::Program& program) {
+    rank_ = program.rank;
+    seen_.clear();
+    const auto slow = slowness_.find(rank_);
+    shape_ = hash_with(kRankColour, std::bit_cast<std::uint64_t>(slow == slowness_.end() ? 1.0 : slow->second));
+    std::vector<std::int32_t> times{1};
+    for (std::size_t s = 0; s < program.strands(); ++s) {
+      shape_ = hash_with(shape_, program.strand_begin[s]);
+      for (std::uint32_t i = program.strand_begin[s]; i < program.strand_begin[s + 1]; ++i) {
+        const schedule::Op& op = program.ops[i];
+        shape_ = hash_with(shape_, shape_of(op, whole_.sizes));
+        if (op.kind == schedule::OpKind::loop) times.push_back(op.operand);
+        if (op.kind == schedule::OpKind::end_loop) times.pop_back();
+        // Peers advance in the innermost loop alone.
+        for (std::int32_t k = 0; k < (op.peer_step != 0 ? times.back() : 1); ++k) name_peers(op, k, program.ranks);
+        if (vertex_of_channel_.size() > most_channels_) return false;
+      }
+    }
+    return true;
+  }
+
+  void name_peers(const schedule::Op& op, std::int32_t iteration, std::int32_t ranks) {
+    const auto moved = [&](std::int32_t peer) {
+      const std::int64_t to = (peer + static_cast<std::int64_t>(op.peer_step) * iteration) % ranks;
+      return static_cast<std::int32_t>(to < 0 ? to + ranks : to);
+    };
+    if (schedule::receives(op.kind)) name(moved(op.peer), rank_, op.channel);
+    if (schedule::sends(op.kind)) name(rank_, moved(schedule::target(op)), op.channel);
+  }
+
+  // One channel of this rank: by its number of the first time.
+  void name(std::int32_t from, std::int32_t to, std::int32_t number) {
+    const auto [place, is_new] = seen_.try_emplace(key(from, to, number), static_cast<std::uint32_t>(seen_.size()));
+    shape_ = hash_with(shape_, place->second);
+    if (!is_new) return;
+    const std::uint32_t label = kFirstChannel + 2 * place->second + (from == rank_ ? 1 : 0);
+    graph_.join(channel_vertex(from, to, number), static_cast<Vertex>(rank_), label, label);
+  }
+
+  Vertex channel_vertex(std::int32_t from, std::int32_t to, std::int32_t number) {
+    const auto [it, is_new] = vertex_of_channel_.try_emplace(key(from, to, number), 0);
+    if (!is_new) return it->second;
+    const tuning::Environment& e = whole_.environment;
+    const int level = e.level_of(from, to);
+    whole_.resources.route(whole_.device_of_rank[at(from)], whole_.device_of_rank[at(to)],
+                           tuning::via_of(whole_.wires, e.is_host, level == 0), route_);
+    std::uint64_t colour = hash_with(kChannelColour, static_cast<std::uint64_t>(number) << 8 | static_cast<std::uint64_t>(level));
+    colour = hash_with(colour, std::bit_cast<std::uint64_t>(route_.latency.value));
+    colour = hash_with(colour, std::bit_cast<std::uint64_t>(route_.bottleneck.value));
+    const Vertex vertex = it->second = graph_.add(colour);
+    slow_outlet(from);
+    for (const topology::ResourceId id : route_.resources) {
+      graph_.join(vertex, resource_vertex(id), kWay, kWay);
+      crossed_by_[id] += hash_with(kWay, vertex);
+    }
+    return vertex;
+  }
+
+  // Of resources that the same channels cross, the narrowest is left, of equal ones that of the lowest number.
+  void find_implied(ImpliedResources& implied) {
+    std::vector<topology::ResourceId> ids;
+    for (const auto& [id, channels] : crossed_by_) ids.push_back(id);
+    std::sort(ids.begin(), ids.end());
+    std::unordered_map<std::uint64_t, topology::ResourceId> narrowest;
+    for (const topology::ResourceId id : ids) {
+      topology::ResourceId& first = narrowest.try_emplace(crossed_by_[id], id).first->second;
+      if (is_narrower(id, first)) first = id;
+    }
+    for (const topology::ResourceId id : ids)
+      if (const topology::ResourceId first = narrowest[crossed_by_[id]]; first != id) implied.emplace(id, first);
+  }
+  bool is_narrower(topology::ResourceId a, topology::ResourceId b) const {
+    const double x = capacity_of(a);
+    const double y = capacity_of(b);
+    return x > 0 && (x < y || y <= 0);
+  }
+  double capacity_of(topology::ResourceId id) const {
+    const auto scaled = capacity_scale_.find(id);
+    return whole_.resources.capacity(id).value * (scaled == capacity_scale_.end() ? 1 : scaled->second);
+  }
+
+  // As World::slow_outlet has it: a slow rank fills its own end of each way more slowly.
+  void slow_outlet(std::int32_t from) {
+    const auto slow = slowness_.find(from);
+    if (slow == slowness_.end() || slow->second <= 1 || route_.resources.empty()) return;
+    const topology::ResourceId wire = route_.resources.front();
+    if (slow_outlets_.insert(wire).second) capacity_scale_.try_emplace(wire, 1).first->second /= slow->second;
+  }
+
+  Vertex resource_vertex(topology::ResourceId id) {
+    const auto [it, is_new] = vertex_of_resource_.try_emplace(id, 0);
+    if (!is_new) return it->second;
+    return it->second = graph_.add(hash_with(kResourceColour, std::bit_cast<std::uint64_t>(capacity_of(id))));
+  }
+
+  const Unfolded whole_;  // while folding
+  std::size_t most_channels_;
+  std::unordered_map<topology::ResourceId, double> capacity_scale_;
+  std::unordered_map<std::int32_t, double> slowness_;
+  std::unordered_set<topology::ResourceId> slow_outlets_;
+  ColouredGraph graph_;
+  std::unordered_map<std::uint64_t, Vertex> vertex_of_channel_;
+  std::unordered_map<topology::ResourceId, Vertex> vertex_of_resource_;
+  std::unordered_map<topology::ResourceId, std::uint64_t> crossed_by_;  // sum of hashes of its channels
+  std::vector<std::uint32_t> class_of_vertex_;
+  std::vector<std::uint32_t> members_;
+  // Of the rank at hand.
+  std::int32_t rank_ = 0;
+  std::uint64_t shape_ = 0;
+  std::unordered_map<std::uint64_t, std::uint32_t> seen_;
+  topology::Route route_;
+};
+
+}  // namespace
+
+std::unique_ptr<Folding> fold_by_colours(const Unfolded& whole, std::size_t most_channels, ImpliedResources& implied) {
+  auto folding = std::make_unique<ByColours>(whole, most_channels);
+  if (!folding->fold(implied)) return nullptr;
+  return folding;
+}
+
+}  // namespace peal::sim

@@ -1,0 +1,75 @@
+#include "folding.hpp"
+
+#include <algorithm>
+
+namespace peal::sim {
+
+namespace {
+
+/// Where everybody talks to everybody, colours are refined for as many channels; beyond, that takes longer than the simulation.
+constexpr std::size_t kMostChannelsOfARank = 64;
+constexpr std::size_t kMostChannels = 200'000;
+/// Messages that one core simulates in a few minutes.
+constexpr double kMostMessages = 4e8;
+
+/// Of which nothing single is asked, and in which nothing happens to single ranks.
+bool may_fold(std::span<const Job> jobs, const InterpretOptions& o) {
+  return o.folds && jobs.size() == 1 && jobs.front().start == 0 && !o.keeps_trace && !o.keeps_log && !o.keeps_path && !o.failure &&
+         o.late_ranks.empty() && o.jitter.share <= 0;
+}
+
+void find_folding(const Unfolded& whole, Fold& fold) {
+  fold.folding = fold_by_machine(whole);
+  if (fold.folding) return;
+  const std::size_t most = std::max(kMostChannels, kMostChannelsOfARank * static_cast<std::size_t>(whole.environment.ranks));
+  fold.folding = fold_by_colours(whole, most, fold.implied);
+  // One class a rank costs what it saves.
+  if (fold.folding && 2 * fold.folding->classes() > whole.environment.ranks) fold.folding = nullptr;
+  if (fold.folding) fold.implied.clear();
+}
+
+/// Messages of the whole, as far as some ranks tell.
+double messages_of(const tuning::Plan& plan) {
+  constexpr std::int32_t kLookedAt = 16;
+  const std::int32_t n = plan.schedule.request.ranks;
+  double messages = 0;
+  std::int32_t looked_at = 0;
+  for (std::int32_t r = 0; r < n; r += std::max(1, n / kLookedAt), ++looked_at) {
+    const schedule::Program program = schedule::program_for(plan.schedule, r);
+    std::vector<double> times{1};
+    for (const schedule::Op& op : program.ops) {
+      if (op.kind == schedule::OpKind::loop) times.push_back(times.back() * op.operand);
+      if (op.kind == schedule::OpKind::end_loop) times.pop_back();
+      if (schedule::sends(op.kind)) messages += times.back();
+    }
+  }
+  return messages / looked_at * n * plan.pieces.count;
+}
+
+}  // namespace
+
+void Folding::set_classes(std::vector<std::int32_t> class_of) {
+  class_of_ = std::move(class_of);
+  for (std::size_t r = 0; r < class_of_.size(); ++r)
+    if (class_of_[r] == classes()) representatives_.push_back(static_cast<std::int32_t>(r));
+}
+
+Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options) {
+  Fold fold;
+  if (!may_fold(jobs, options)) return fold;
+  const Job& job = jobs.front();
+  if (job.environment->is_host) return fold;
+  fold.repeats = true;
+  const MessageSizes sizes(*job.plan);
+  const auto whole = [&](const MessageSizes& as) {
+    return Unfolded{*job.plan, resources, job.device_of_rank, *job.environment, job.wires, options.perturbation, as};
+  };
+  find_folding(whole(sizes), fold);
+  if (fold.folding || sizes.are_equal() || messages_of(*job.plan) < kMostMessages) return fold;
+  const MessageSizes equal(*job.plan, true);
+  find_folding(whole(equal), fold);
+  fold.takes_chunks_as_equal = fold.folding != nullptr;
+  return fold;
+}
+
+}  // namespace peal::sim

@@ -1,0 +1,79 @@
+// Which ranks behave alike, so that one of each class is simulated for all.
+//
+// A folding is an equitable partition of ranks, channels and resources. Ranks of a class run programs of one shape; the k-th channel that
+// one of them names is of the same class as the k-th of any other; channels of a class end at ranks of one class, cost the same and cross
+// as many resources of each class; resources of a class have one capacity and are crossed by as many channels of each class. Then, by
+// induction over the events, members of a class do the same at the same time: the sets of flows under way are unions of classes, and
+// max-min fair rates, which are unique, are equal within them. So a simulation of one rank a class, in which a flow of class F counts on a
+// resource of class R as many times as flows of F cross one of R, gives the times of the whole (Boldi and Vigna, "Fibrations of graphs",
+// 2002, call this the base of a fibration).
+#pragma once
+
+#include <memory>
+#include <sim/interpret.hpp>
+#include <span>
+#include <unordered_map>
+
+#include "message_sizes.hpp"
+
+namespace peal::sim {
+
+class Folding {
+ public:
+  /// A class that something belongs to: a name that no other class has, and its members.
+  struct Kin {
+    std::uint64_t name = 0;
+    double members = 1;
+  };
+
+  virtual ~Folding() = default;
+  std::int32_t classes() const { return static_cast<std::int32_t>(representatives_.size()); }
+  /// The lowest rank of the class of `rank`.
+  std::int32_t representative(std::int32_t rank) const {
+    return representatives_[static_cast<std::size_t>(class_of_[static_cast<std::size_t>(rank)])];
+  }
+  /// Of the channel `number` from one rank to another; either is a representative.
+  virtual Kin channel(std::int32_t from, std::int32_t to, std::int32_t number) const = 0;
+  virtual Kin resource(topology::ResourceId id) const = 0;
+
+ protected:
+  /// Classes are numbered from 0 by their lowest rank.
+  void set_classes(std::vector<std::int32_t> class_of);
+
+ private:
+  std::vector<std::int32_t> class_of_;
+  std::vector<std::int32_t> representatives_;
+};
+
+/// What is to be folded; all of it outlives the folding.
+struct Unfolded {
+  const tuning::Plan& plan;
+  const topology::Resources& resources;
+  std::span<const int> device_of_rank;
+  const tuning::Environment& environment;
+  tuning::Wires wires;
+  const Perturbation& perturbation;
+  const MessageSizes& sizes;
+};
+
+/// Ranks on machines that are all alike on a fabric that treats them alike, with programs that differ only by where they stand: rank r and
+/// r + (ranks of a machine) are of one class. O(ranks), also where everybody talks to everybody. Null where it is not so.
+std::unique_ptr<Folding> fold_by_machine(const Unfolded& whole);
+
+/// Resources that are crossed by the very channels that cross another of no higher capacity, and that other: they never limit.
+using ImpliedResources = std::unordered_map<topology::ResourceId, topology::ResourceId>;
+
+/// The coarsest folding there is, by refinement of colours over all channels. O((ranks + channels) log ranks). Null where programs do what
+/// it does not look into, or name more than `most_channels`; else `implied` is set.
+std::unique_ptr<Folding> fold_by_colours(const Unfolded& whole, std::size_t most_channels, ImpliedResources& implied);
+
+/// How an interpretation is made smaller.
+struct Fold {
+  std::unique_ptr<Folding> folding;    ///< null: every rank is simulated
+  ImpliedResources implied;            ///< where every rank is simulated: resources that need not be
+  bool takes_chunks_as_equal = false;  ///< only where ranks would be too many otherwise
+  bool repeats = false;                ///< pieces that repeat are counted
+};
+Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options);
+
+}  // namespace peal::sim

@@ -1,0 +1,145 @@
+// Pieces that repeat. A plan in pieces soon runs full: then the state is what it was a while ago, with every strand some pieces further.
+// What follows, as long as pieces have their full length, need not be simulated: what is under way is put off by so many of these whiles,
+// and counts go on. Strands that only signals join may go at different paces; then the while is one in which each ends a whole number of
+// pieces.
+#include "repeat.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "world.hpp"
+
+namespace peal::sim {
+
+namespace {
+
+constexpr std::size_t kLongestPeriod = 24;  // pieces of the strand at whose ends the marks are taken
+constexpr double kSameTime = 1e-13;         // of the time since the beginning: what rounding makes of a difference of two times
+constexpr double kSameInstant = 1e-11;      // of it, too: well beyond what the engine takes for one instant
+constexpr double kMoment = 0x1p-6;          // nanoseconds; at least
+constexpr std::int32_t kLeastTimes = 2;
+
+}  // namespace
+
+bool is_same_state(const StateMark& a, const StateMark& b) {
+  const double near = kSameTime * a.time;
+  for (std::size_t i = 0; i < a.strands.size(); ++i) {
+    const StateMark::OfStrand& s = a.strands[i];
+    const StateMark::OfStrand& t = b.strands[i];
+    if (s.has_ended && t.has_ended) continue;
+    if (s.piece <= t.piece || s.position != t.position || s.is_at_work != t.is_at_work) return false;
+    if (std::abs(s.since - t.since) > near || std::abs(s.began - t.began) > near) return false;
+  }
+  return a.channels == b.channels;
+}
+
+std::size_t StateHistory::period() const {
+  for (std::size_t k = 1; 2 * k < marks_.size(); ++k)
+    if (is_same_state(marks_[0], marks_[k]) && is_same_state(marks_[k], marks_[2 * k])) return k;
+  return 0;
+}
+
+void StateHistory::push(StateMark mark) { marks_.push_front(std::move(mark)); }
+
+StateMark StateHistory::reuse() {
+  if (marks_.size() <= 2 * kLongestPeriod) return {};
+  StateMark mark = std::move(marks_.back());
+  marks_.pop_back();
+  return mark;
+}
+
+/// The first strand that has not ended keeps the beat. Marks are taken a moment later, when all that happens at the same instant has:
+/// strands that are in step go one after the other, in an order that rounding decides.
+void World::piece_done(Index index) {
+  if (index != beat_) return;
+  if (!strands_[beat_].cursor.done())
+    return engine_.after(std::max(kMoment, std::exp2(std::ceil(std::log2(engine_.now() * kSameInstant)))), tag(Kind::mark, 0));
+  while (beat_ < strands_.size() && strands_[beat_].cursor.done()) ++beat_;
+  history_.clear();
+}
+
+void World::look_back() {
+  history_.push(mark());
+  if (const std::size_t period = history_.period(); period > 0) repeat(history_.mark(0), history_.mark(period));
+}
+
+StateMark World::mark() {
+  StateMark mark = history_.reuse();
+  const double now = engine_.now();
+  mark.time = now;
+  mark.strands.clear();
+  for (const Strand& s : strands_)
+    mark.strands.push_back({now - s.since, now - s.began, s.cursor.piece(), s.cursor.position(), s.is_at_work, s.cursor.done()});
+  mark.channels.clear();
+  for (const Channel& c : channels_)
+    mark.channels.push_back({static_cast<std::int32_t>(c.sent - c.arrived), static_cast<std::int32_t>(c.arrived - c.received),
+                             static_cast<std::int32_t>(c.received - c.credited), static_cast<std::int32_t>(c.posted - c.announced)});
+  return mark;
+}
+
+/// From `then` to `now` once more, and again, as often as all pieces on the way are whole.
+void World::repeat(const StateMark& now, const StateMark& then) {
+  const std::int32_t full = jobs_.front().sizes->full_pieces();
+  std::int32_t times = full;
+  std::vector<std::int32_t> pieces(strands_.size());
+  for (std::size_t i = 0; i < strands_.size(); ++i) {
+    pieces[i] = now.strands[i].piece - then.strands[i].piece;
+    if (pieces[i] > 0) times = std::min(times, (full - 1 - now.strands[i].piece) / pieces[i]);
+  }
+  const std::int32_t most_pieces = *std::max_element(pieces.begin(), pieces.end());
+  if (most_pieces == 0 || times < kLeastTimes || !signals_keep_up(pieces)) return;
+  const double period = now.time - then.time;
+  const double delay = period * times;
+  std::vector<double> bytes(engine_.bytes_over().size(), 0);
+  for (std::size_t i = 0; i < strands_.size(); ++i) {
+    Strand& s = strands_[i];
+    if (pieces[i] > 0) count_pieces(s, static_cast<double>(times) * pieces[i], bytes);
+    s.cursor.skip_pieces(times * pieces[i]);
+    s.bound.piece += times * pieces[i];
+    s.began += delay;
+    s.since += delay;
+  }
+  outcome_.repeated_pieces += times * most_pieces;
+  engine_.delay_all(delay, bytes);
+  history_.clear();
+}
+
+/// No strand ends more pieces than those that it waits for, unless these have ended all of theirs.
+bool World::signals_keep_up(std::span<const std::int32_t> pieces) const {
+  for (const RankState& rank : ranks_) {
+    std::vector<std::int32_t> signalled(rank.signals.size(), 0);
+    const auto each = [&](schedule::OpKind kind, auto&& f) {
+      for (std::size_t s = 0; s < rank.program.strands(); ++s)
+        for (std::uint32_t i = rank.program.strand_begin[s]; i < rank.program.strand_begin[s + 1]; ++i)
+          if (rank.program.ops[i].kind == kind) f(rank.program.ops[i].event, rank.first_strand + s);
+    };
+    each(schedule::OpKind::signal, [&](std::uint16_t event, std::size_t strand) {
+      signalled[event] = strands_[strand].cursor.done() ? std::numeric_limits<std::int32_t>::max() : pieces[strand];
+    });
+    bool keeps_up = true;
+    each(schedule::OpKind::wait, [&](std::uint16_t event, std::size_t strand) { keeps_up &= pieces[strand] <= signalled[event]; });
+    if (!keeps_up) return false;
+  }
+  return true;
+}
+
+/// Counts what a strand sends and signals in so many pieces.
+void World::count_pieces(const Strand& s, double pieces, std::vector<double>& bytes) {
+  RankState& rank = ranks_[static_cast<std::size_t>(s.rank)];
+  const auto whole = static_cast<std::int64_t>(pieces);
+  schedule::StrandCursor walk(rank.program, static_cast<std::size_t>(s.number), 1);
+  for (; !walk.done(); walk.advance(rank.program)) {
+    const schedule::BoundOp bound = walk.current(rank.program);
+    if (bound.op->kind == schedule::OpKind::signal) rank.signals[bound.op->event] += whole;
+    if (!schedule::sends(bound.op->kind)) continue;
+    const std::int32_t peer = bound.op->kind == schedule::OpKind::send ? bound.peer : bound.peer2;
+    Channel& c = channels_[channel(s.rank, number_of(s, peer), bound.op->channel)];
+    for (std::int64_t* count : {&c.sent, &c.arrived, &c.received, &c.credited, &c.posted, &c.announced}) *count += whole;
+    messages_ += c.members * pieces;
+    const double sent = plan_of(s).sent_of(*bound.op, rank.job->sizes->bytes_of(bound)) / c.cost.efficiency * pieces;
+    for (std::size_t i = 0; i < c.wire.size(); ++i) bytes[c.wire[i]] += sent * (c.counts.empty() ? 1 : c.counts[i]);
+  }
+}
+
+}  // namespace peal::sim

@@ -1,0 +1,51 @@
+// What repeats itself: marks of the state of all strands and channels, taken whenever one strand ends a piece. Private to this room.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+namespace peal::sim {
+
+/// The state at one instant, without counts that only grow. Times are before that instant.
+struct StateMark {
+  struct OfStrand {
+    double since = 0;  // its last op ended, nanoseconds
+    double began = 0;
+    std::int32_t piece = 0;
+    std::uint32_t position = 0;
+    bool is_at_work = false;
+    bool has_ended = false;
+  };
+  struct OfChannel {
+    std::int32_t under_way = 0;  // messages sent that have not arrived, arrived that have not been received, ...
+    std::int32_t unread = 0;
+    std::int32_t uncredited = 0;
+    std::int32_t unannounced = 0;
+    bool operator==(const OfChannel&) const = default;
+  };
+  double time = 0;
+  std::vector<OfStrand> strands;
+  std::vector<OfChannel> channels;
+};
+
+/// True where two states differ only by how far the strands have come.
+bool is_same_state(const StateMark& a, const StateMark& b);
+
+/// The last marks, newest first.
+class StateHistory {
+ public:
+  /// Marks that lie as far apart as the newest three equal ones; 0: there are none.
+  std::size_t period() const;
+  void push(StateMark mark);
+  /// `ago` 0: the newest.
+  const StateMark& mark(std::size_t ago) const { return marks_[ago]; }
+  void clear() { marks_.clear(); }
+  /// Room of a mark that is no longer needed.
+  StateMark reuse();
+
+ private:
+  std::deque<StateMark> marks_;
+};
+
+}  // namespace peal::sim

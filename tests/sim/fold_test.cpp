@@ -1,0 +1,176 @@
+// Folded and unfolded simulations give the same times: every algorithm, on fabrics that are alike everywhere and on those that are not.
+#include <gtest/gtest.h>
+
+#include <base/names.hpp>
+#include <sim/simulate.hpp>
+#include <topology/machine.hpp>
+
+namespace peal::sim {
+namespace {
+
+struct Both {
+  Outcome folded;
+  Outcome whole;
+};
+
+Result<Both> both(const Scene& scene, const tuning::Plan& plan, const Perturbation& perturbation = {}) {
+  InterpretOptions options;
+  options.perturbation = perturbation;
+  PEAL_ASSIGN(Outcome folded, interpret(plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires, options));
+  options.folds = false;
+  PEAL_ASSIGN(Outcome whole, interpret(plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires, options));
+  return Both{std::move(folded), std::move(whole)};
+}
+
+void expect_same(const Both& both, const std::string& what) {
+  EXPECT_NEAR(both.folded.time.value, both.whole.time.value, 1e-9 * both.whole.time.value) << what;
+  ASSERT_EQ(both.folded.rank_done.size(), both.whole.rank_done.size()) << what;
+  for (std::size_t r = 0; r < both.whole.rank_done.size(); ++r)
+    ASSERT_NEAR(both.folded.rank_done[r], both.whole.rank_done[r], 1e-9 * both.whole.rank_done[r]) << what << ", rank " << r;
+  EXPECT_EQ(both.folded.messages, both.whole.messages) << what;
+  double folded = 0;
+  double whole = 0;
+  for (const ResourceUse& use : both.folded.resources) folded += use.alike * use.bytes;
+  for (const ResourceUse& use : both.whole.resources) whole += use.bytes;
+  EXPECT_NEAR(folded, whole, 1e-9 * whole) << what;
+}
+
+Scene scene_of(const char* machine, int nodes, const std::string& fabric, int ranks = 0) {
+  auto cluster = topology::build_cluster(machine, nodes, fabric);
+  EXPECT_TRUE(cluster) << cluster.error().message;
+  auto scene = make_scene(*std::move(cluster), ranks);
+  EXPECT_TRUE(scene) << scene.error().message;
+  return *std::move(scene);
+}
+
+/// What an algorithm would do with `bytes`; none where it does not serve these ranks.
+std::optional<tuning::Plan> plan_of(const Scene& scene, const schedule::Algorithm& algorithm, std::uint64_t bytes,
+                                    schedule::Protocol protocol = schedule::Protocol::staged) {
+  tuning::Call call;
+  call.collective = algorithm.collective;
+  call.bytes = {bytes};
+  if (has_root(call.collective)) call.root = scene.environment.ranks / 3;
+  if (!schedule::suits(algorithm, tuning::request_of(scene.environment, call), protocol)) return std::nullopt;
+  auto plan = tuning::make_plan(scene.environment, algorithm, protocol, call);
+  if (!plan) return std::nullopt;
+  return *std::move(plan);
+}
+
+struct Seen {
+  int algorithms = 0;
+  int folded = 0;
+};
+
+Seen expect_all_the_same(const Scene& scene, const std::string& where, std::uint64_t bytes) {
+  Seen seen;
+  for (const schedule::Algorithm& algorithm : schedule::registry()) {
+    const auto plan = plan_of(scene, algorithm, bytes);
+    if (!plan) continue;
+    const auto done = both(scene, *plan);
+    const std::string what = fmt::format("{} {} of {} bytes on {}", name_of(algorithm.collective), algorithm.name, bytes, where);
+    EXPECT_TRUE(done) << what << ": " << done.error().message;
+    if (!done) continue;
+    expect_same(*done, what);
+    ++seen.algorithms;
+    seen.folded += done->folded.simulated_ranks < done->whole.simulated_ranks ? 1 : 0;
+  }
+  return seen;
+}
+
+struct Place {
+  const char* machine;
+  int nodes;
+  const char* fabric;
+  bool is_symmetric;  // so that some algorithms fold
+};
+
+class Folding : public testing::TestWithParam<Place> {};
+
+// 768 KiB: parts of 24, 48 and 64 ranks are equally long; 1,000,000 bytes: they are not.
+TEST_P(Folding, GivesTheTimesOfEveryAlgorithm) {
+  const Place& place = GetParam();
+  const Scene scene = scene_of(place.machine, place.nodes, place.fabric);
+  for (const std::uint64_t bytes : {std::uint64_t{768} << 10, std::uint64_t{1'000'000}}) {
+    const Seen seen = expect_all_the_same(scene, fmt::format("{} {} {}", place.nodes, place.machine, place.fabric), bytes);
+    EXPECT_GE(seen.algorithms, 30);
+    if (place.is_symmetric) {
+      EXPECT_GT(seen.folded, 5);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, Folding,
+                         testing::Values(Place{"dgx-h100", 1, "", true}, Place{"dgx-h100", 4, "ideal", true},
+                                         Place{"dgx-h100", 3, "ideal", true}, Place{"dgx-a100", 2, "ideal", true},
+                                         Place{"dgx-h100", 4, "fat-tree,levels=2,radix=32,oversubscription=3,adaptive=true", true},
+                                         Place{"dgx-h100", 4, "fat-tree,levels=3,radix=16,adaptive=true", true},
+                                         Place{"dgx-h100", 4, "rail-optimised,radix=8,adaptive=true", true},
+                                         Place{"dgx-h100", 4, "fat-tree,levels=2,radix=32,oversubscription=2", false},
+                                         Place{"dgx-h100", 4, "dragonfly,radix=32,adaptive=true", true},
+                                         Place{"dgx-h100", 4, "torus,dims=2x2", false}));
+
+TEST(Fold, MachinesThatAreAlikeShareTheirRanks) {
+  const Scene scene = scene_of("dgx-h100", 16, "ideal");
+  for (const auto& [collective, algorithm, most] : {std::tuple{Collective::all_reduce, "ring", 8},
+                                                    {Collective::all_reduce, "hierarchical", 8},
+                                                    {Collective::all_to_all, "all_pairs", 8},
+                                                    {Collective::all_reduce, "recursive_doubling", 8},
+                                                    {Collective::barrier, "dissemination", 8}}) {
+    const auto found = schedule::find_algorithm(collective, algorithm);
+    ASSERT_TRUE(found) << algorithm;
+    const auto plan = plan_of(scene, **found, 1 << 20);
+    ASSERT_TRUE(plan) << algorithm;
+    const auto done = both(scene, *plan);
+    ASSERT_TRUE(done) << done.error().message;
+    EXPECT_LE(done->folded.simulated_ranks, most) << algorithm;
+    EXPECT_EQ(done->whole.simulated_ranks, 128) << algorithm;
+    expect_same(*done, algorithm);
+  }
+}
+
+TEST(Fold, LongCallsAreContinuedFromPiecesThatRepeat) {
+  const Scene scene = scene_of("dgx-h100", 4, "ideal");
+  for (const char* algorithm : {"tree", "double_binary_tree", "hierarchical"}) {
+    const auto found = schedule::find_algorithm(Collective::all_reduce, algorithm);
+    for (const std::uint64_t bytes : {std::uint64_t{1} << 28, (std::uint64_t{1} << 28) - 4096 * 37}) {
+      const auto plan = plan_of(scene, **found, bytes);
+      ASSERT_TRUE(plan);
+      const auto done = both(scene, *plan);
+      ASSERT_TRUE(done) << done.error().message;
+      EXPECT_GT(done->folded.repeated_pieces, plan->pieces.count / 4) << algorithm;
+      EXPECT_LT(done->folded.events, done->whole.events * 3 / 4) << algorithm;
+      expect_same(*done, algorithm);
+    }
+  }
+}
+
+// One slow wire or one slow rank: what it touches is told apart, and times stay right.
+TEST(Fold, StaysRightWithOneSlowWireOrOneSlowRank) {
+  const Scene scene = scene_of("dgx-h100", 4, "ideal");
+  const auto route = scene.resources->route(scene.device_of_rank[11], scene.device_of_rank[20]);
+  for (const char* algorithm : {"ring", "tree", "hierarchical", "two_shot", "multi_ring"}) {
+    const auto found = schedule::find_algorithm(Collective::all_reduce, algorithm);
+    const auto plan = plan_of(scene, **found, 1 << 20);
+    if (!plan) continue;
+    for (const Perturbation& one : {Perturbation{{{route.resources[1], 0.5}}, {}}, Perturbation{{}, {{13, 2.0}}}}) {
+      const auto done = both(scene, *plan, one);
+      ASSERT_TRUE(done) << done.error().message;
+      expect_same(*done, algorithm);
+    }
+  }
+}
+
+// Parts of two lengths pass every rank of a ring at other times.
+TEST(Fold, FallsBackToEveryRankWhereNothingIsAlike) {
+  const Scene scene = scene_of("dgx-h100", 3, "ideal");
+  const auto found = schedule::find_algorithm(Collective::all_reduce, "ring");
+  const auto plan = plan_of(scene, **found, 1'000'000);
+  ASSERT_TRUE(plan);
+  const auto done = both(scene, *plan);
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_EQ(done->folded.simulated_ranks, 24);
+  EXPECT_EQ(done->folded.chunk_spread, 0);
+}
+
+}  // namespace
+}  // namespace peal::sim
