@@ -85,14 +85,14 @@ Status needs_equal_groups(const Request& request, std::string_view name) {
   return {};
 }
 Status supports_tree(const Request& request) {
-  PEAL_TRY(needs_switches(request, kSwitchesInside, "nvls_tree"));
   PEAL_TRY(needs_equal_groups(request, "nvls_tree"));
+  PEAL_TRY(needs_switches(request, kSwitchesInside, "nvls_tree"));
   if (group_map(request).size() > 1) return {};
   return fail(ErrorCode::unsupported, "nvls_tree needs several GPUs a machine; type --algorithm double_binary_tree");
 }
 Status supports_sharp(const Request& request) {
-  PEAL_TRY(needs_switches(request, kSwitchesBetween, "sharp"));
-  return needs_equal_groups(request, "sharp");
+  PEAL_TRY(needs_equal_groups(request, "sharp"));
+  return needs_switches(request, kSwitchesBetween, "sharp");
 }
 
 Layouts one_chunk(const Request& request) { return standard_layouts(request, 1); }

@@ -114,7 +114,7 @@ Result<SwitchTree> switch_tree(const Resources& resources, std::span<const int> 
   tree.bottleneck = {std::numeric_limits<double>::infinity()};
   for (const int device : devices)
     if (cluster.device(device).kind != DeviceKind::gpu)
-      return fail(ErrorCode::unsupported, "ranks are processes on a host, where no switch computes; {}", kInstead);
+      return fail(ErrorCode::unsupported, "ranks are processes on a host, where no switch computes; use ring");
   if (devices.size() < 2) return fail(ErrorCode::unsupported, "one rank alone needs no switch; {}", kInstead);
   const bool is_one_machine = cluster.copy_of(devices[0]) == cluster.copy_of(devices[1]);
   PEAL_TRY(is_one_machine ? join_inside(resources, devices, tree) : join_between(resources, devices, number, tree));

@@ -64,7 +64,7 @@ TEST(Switches, AnAllReduceTendsToTwoTimesTheWiresForManyRanks) {
     const double limit = 2.0 * (ranks - 1) / (ranks + 1) * scene.environment.switches[0].rate();
     const double reached = busbw(scene, 16384 * kMebi, "nvls");
     EXPECT_LE(reached, limit) << ranks;
-    EXPECT_GE(reached, 0.98 * limit) << ranks;
+    EXPECT_GE(reached, 0.97 * limit) << ranks;
   }
 }
 
@@ -83,15 +83,16 @@ TEST(Switches, TheSelectorTakesThemWhereTheyArePredictedFaster) {
   EXPECT_NE(small->chosen().algorithm->name, "nvls");
 }
 
-// The network's switches halve what a NIC carries: a rail's share goes out once and comes in once.
+// The network's switches halve what a NIC carries: a rail's share goes out once and comes in once. Then NVLink is the limit, which carries
+// every byte and an eighth of it once more.
 TEST(Switches, SharpSendsEveryByteOnceOverANic) {
   const std::string_view fabric = "rail-optimised,switch=quantum-2,sharp=true,adaptive=true";
-  const Scene scene = scene_of("dgx-h100", 64, 0, fabric);
+  const Scene scene = scene_of("dgx-h100", 8, 0, fabric);
   auto done = study(scene, question(Collective::all_reduce, 4096 * kMebi, "sharp"), {});
   ASSERT_TRUE(done) << done.error().message;
-  const double nics = 8 * 48;  // GB/s of a machine
-  EXPECT_GE(done->row.out_of_place->algbw, 0.85 * nics);
-  EXPECT_LE(done->row.out_of_place->algbw, nics);
+  const double limit = std::min(8 * 48.0, scene.environment.switches[0].rate() / (1 + 1.0 / 8));
+  EXPECT_GE(done->row.out_of_place->algbw, 0.9 * limit);
+  EXPECT_LE(done->row.out_of_place->algbw, limit);
   double nic = 0;
   for (const ResourceUse& use : done->outcome.resources)
     if (use.name == "n0: nic0 port out") nic = use.bytes;
