@@ -68,6 +68,20 @@ TEST(Library, OneProcessPaysForEveryLaunch) {
   EXPECT_GT(together, alone + 5);
 }
 
+TEST(Library, NetworksWhosePluginsForbidProtocolsDoNotTakeThem) {
+  // Before NCCL 2.5 nothing could switch a protocol off.
+  EXPECT_EQ(answer(model("aws-p4de", 2), Collective::all_reduce, 8).protocol, "Simple");
+  EXPECT_NE(answer(model("aws-p4de", 2, {.version = "2.4.8"}), Collective::all_reduce, 8).protocol, "Simple");
+  EXPECT_EQ(answer(model("aws-p4de", 2, {.version = "2.10"}), Collective::all_reduce, 8).protocol, "Simple");
+  EXPECT_NE(answer(model("aws-p4de", 1), Collective::all_reduce, 8).protocol, "Simple");
+  EXPECT_NE(answer(model("aws-p5", 2), Collective::all_reduce, 8).protocol, "Simple");
+  EXPECT_EQ(answer(model("aws-p5", 2), Collective::all_reduce, kGiB).algorithm, "NVLSTree");
+  EXPECT_EQ(answer(model("gcp-a3-mega", 2), Collective::all_reduce, kGiB).algorithm, "Tree");
+  const auto forced = model("aws-p4de", 2, {.protocol = "LL"});
+  ASSERT_FALSE(forced);
+  EXPECT_NE(forced.error().message.find("LL is switched off over efa-1"), std::string::npos) << forced.error().message;
+}
+
 TEST(Library, WhatCannotBeDoneIsSaid) {
   const auto fails_with = [](const Result<LibraryModel>& made, std::string_view words) {
     ASSERT_FALSE(made);

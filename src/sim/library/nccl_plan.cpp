@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <base/text.hpp>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -23,6 +24,15 @@ bool is_planned(Collective c) { return c == Collective::all_reduce || is_gather(
 int log2_of(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
 
 bool is_same_word(std::string_view a, std::string_view b) { return lower_case(a) == lower_case(b); }
+
+/// NCCL_PROTO and NCCL_ALGO, by which plugins and operators switch ways off, came with NCCL 2.5.
+bool can_switch_off(std::string_view version) {
+  int major = 2;
+  int minor = 5;
+  const auto [end, error] = std::from_chars(version.data(), version.data() + version.size(), major);
+  if (error == std::errc() && end != version.data() + version.size()) std::from_chars(end + 1, version.data() + version.size(), minor);
+  return major > 2 || (major == 2 && minor >= 5);
+}
 
 }  // namespace
 
@@ -46,6 +56,11 @@ Result<NcclPlan> NcclPlan::make(const JobShape& shape, const LibraryOptions& opt
   if (options.protocol &&
       std::none_of(std::begin(kNcclProtocols), std::end(kNcclProtocols), [&](auto p) { return is_same_word(p, *options.protocol); }))
     return fail(ErrorCode::invalid_argument, "NCCL has no protocol {}: LL, LL128 or Simple", *options.protocol);
+  for (std::size_t p = 0; options.protocol && p < 3; ++p)
+    if (is_same_word(kNcclProtocols[p], *options.protocol) && plan.offered_[p] == 0)
+      return fail(ErrorCode::unsupported,
+                  "{} is switched off over {}, which does not keep the order of bytes that it needs; type --protocol Simple",
+                  kNcclProtocols[p], shape.network);
   if (!options.algorithm) return plan;
   const auto known =
       std::find_if(std::begin(kAlgorithms), std::end(kAlgorithms), [&](auto a) { return is_same_word(name_of(a), *options.algorithm); });
@@ -93,6 +108,13 @@ Status NcclPlan::read(const topology::LibraryConstants& constants) {
   PEAL_ASSIGN(const int plateau, constants.find("plan.plateau"));
   const std::vector<double>& factors = constants.all()[at(plateau)].values;
   plateau_ = shape_.gpu == "volta" ? factors.front() : factors.back();
+  if (shape_.nodes > 1 && can_switch_off(options_.version)) {
+    const std::string offer = "plan.offer." + shape_.network;
+    if (constants.has(offer)) PEAL_TRY(three(offer, offered_));
+    double offers_nvls = 1;
+    if (constants.has("plan.offer.NVLS." + shape_.network)) PEAL_TRY(one("plan.offer.NVLS." + shape_.network, offers_nvls));
+    offers_nvls_tree_ = offers_nvls > 0;
+  }
   if (!shape_.has_multicast) return {};
   Three hop{};
   PEAL_TRY(three("plan.hop.nvlink.NVLS", hop));
@@ -106,11 +128,12 @@ Status NcclPlan::read(const topology::LibraryConstants& constants) {
 bool NcclPlan::is_offered(NcclAlgorithm a, int p, Collective collective) const {
   if (options_.algorithm && !is_same_word(name_of(a), *options_.algorithm)) return false;
   if (options_.protocol && !is_same_word(kNcclProtocols[p], *options_.protocol)) return false;
-  if (p == 1 && !shape_.has_line128) return false;
+  if (offered_[at(p)] == 0 || (p == 1 && !shape_.has_line128)) return false;
   if (a == NcclAlgorithm::tree) return collective == Collective::all_reduce;
   if (!is_nvls(a)) return true;
   if (!shape_.has_multicast || options_.is_nvls_off || p != 2 || is_rooted(collective)) return false;
-  return a == NcclAlgorithm::nvls ? shape_.nodes == 1 : shape_.nodes > 1 && collective == Collective::all_reduce;
+  if (a == NcclAlgorithm::nvls) return shape_.nodes == 1;
+  return shape_.nodes > 1 && offers_nvls_tree_ && collective == Collective::all_reduce;
 }
 
 /// Of the algorithm's own bytes, GB/s.

@@ -50,6 +50,8 @@ class NcclPlan {
   Three ring_share_ = {}, tree_share_ = {}, post_ = {};
   Three line_cap_ = {}, ring_line128_cap_ = {}, tree_line128_cap_ = {}, tree_cap_ = {}, nvls_tree_cap_ = {};
   std::vector<double> correction_[3];
+  Three offered_ = {1, 1, 1};  // 0: a protocol that the network's plugin forbids
+  bool offers_nvls_tree_ = true;
   double nvls_hop_ = 0, nvls_net_hop_ = 0, nvls_share_ = 0, plateau_ = 1;
 };
 

@@ -40,6 +40,7 @@ struct LibraryOptions {
   bool is_nvls_off = false;              ///< NCCL_NVLS_ENABLE=0
   bool is_p2p_off = false;               ///< NCCL_P2P_DISABLE=1: GPUs of a node meet in host memory
   int channels = 0;                      ///< NCCL_MAX_NCHANNELS; 0: what the library takes
+  std::string version;                   ///< of the library, "2.26.2"; empty: a recent one
   std::string network;                   ///< "tcp", "infiniband", ...: over the NICs in this way; empty: as they are
 };
 
