@@ -82,6 +82,17 @@ TEST(Library, NetworksWhosePluginsForbidProtocolsDoNotTakeThem) {
   EXPECT_NE(forced.error().message.find("LL is switched off over efa-1"), std::string::npos) << forced.error().message;
 }
 
+TEST(Library, ManyNodesOfOneGpuGatherInTrees) {
+  const auto one_each = model("dgx-h100", 64, {}, 1);
+  EXPECT_EQ(answer(one_each, Collective::all_gather, 256 << 10).algorithm, "PAT");
+  EXPECT_EQ(answer(one_each, Collective::all_gather, 16 * kGiB).algorithm, "Ring");
+  EXPECT_NE(answer(one_each, Collective::all_reduce, 256 << 10).algorithm, "PAT");
+  EXPECT_EQ(answer(model("dgx-h100", 64, {.version = "2.22.3"}, 1), Collective::all_gather, 256 << 10).algorithm, "Ring");
+  EXPECT_NE(answer(model("dgx-h100", 8), Collective::all_gather, 256 << 10).algorithm, "PAT");
+  const double ring = answer(model("dgx-h100", 64, {.algorithm = "Ring"}, 1), Collective::all_gather, 256 << 10).time.value;
+  EXPECT_LT(answer(one_each, Collective::all_gather, 256 << 10).time.value, ring);
+}
+
 TEST(Library, WhatCannotBeDoneIsSaid) {
   const auto fails_with = [](const Result<LibraryModel>& made, std::string_view words) {
     ASSERT_FALSE(made);

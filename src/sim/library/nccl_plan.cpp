@@ -11,7 +11,8 @@ namespace peal::sim {
 
 namespace {
 
-constexpr NcclAlgorithm kAlgorithms[] = {NcclAlgorithm::ring, NcclAlgorithm::tree, NcclAlgorithm::nvls, NcclAlgorithm::nvls_tree};
+constexpr NcclAlgorithm kAlgorithms[] = {NcclAlgorithm::ring, NcclAlgorithm::tree, NcclAlgorithm::nvls, NcclAlgorithm::nvls_tree,
+                                         NcclAlgorithm::pat};
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 std::size_t index(NcclAlgorithm a) { return static_cast<std::size_t>(a); }
@@ -25,19 +26,24 @@ int log2_of(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
 
 bool is_same_word(std::string_view a, std::string_view b) { return lower_case(a) == lower_case(b); }
 
-/// NCCL_PROTO and NCCL_ALGO, by which plugins and operators switch ways off, came with NCCL 2.5.
-bool can_switch_off(std::string_view version) {
-  int major = 2;
-  int minor = 5;
-  const auto [end, error] = std::from_chars(version.data(), version.data() + version.size(), major);
-  if (error == std::errc() && end != version.data() + version.size()) std::from_chars(end + 1, version.data() + version.size(), minor);
-  return major > 2 || (major == 2 && minor >= 5);
+/// Of "2.26.2"; an empty version is a recent one.
+bool is_at_least(std::string_view version, int wanted_major, int wanted_minor) {
+  int major = wanted_major;
+  int minor = wanted_minor;
+  const char* const last = version.data() + version.size();
+  const auto [end, error] = std::from_chars(version.data(), last, major);
+  if (error == std::errc() && end != last) std::from_chars(end + 1, last, minor);
+  return major > wanted_major || (major == wanted_major && minor >= wanted_minor);
 }
+
+/// NCCL_PROTO and NCCL_ALGO, by which plugins and operators switch ways off, came with NCCL 2.5.
+bool can_switch_off(std::string_view version) { return is_at_least(version, 2, 5); }
+bool has_pat(std::string_view version) { return is_at_least(version, 2, 23); }
 
 }  // namespace
 
 std::string_view name_of(NcclAlgorithm algorithm) noexcept {
-  constexpr std::string_view kNames[] = {"Ring", "Tree", "NVLS", "NVLSTree", "Direct"};
+  constexpr std::string_view kNames[] = {"Ring", "Tree", "NVLS", "NVLSTree", "PAT", "Direct"};
   return kNames[index(algorithm)];
 }
 
@@ -65,7 +71,7 @@ Result<NcclPlan> NcclPlan::make(const JobShape& shape, const LibraryOptions& opt
   const auto known =
       std::find_if(std::begin(kAlgorithms), std::end(kAlgorithms), [&](auto a) { return is_same_word(name_of(a), *options.algorithm); });
   if (known == std::end(kAlgorithms))
-    return fail(ErrorCode::unsupported, "the algorithm {} is not modelled: Ring, Tree, NVLS and NVLSTree are", *options.algorithm);
+    return fail(ErrorCode::unsupported, "the algorithm {} is not modelled: Ring, Tree, NVLS, NVLSTree and PAT are", *options.algorithm);
   if (is_nvls(*known) && !shape.has_multicast)
     return fail(ErrorCode::unsupported,
                 "{} needs switches that reduce (NVSwitch 3 or later) and Hopper or later: this machine has none; type --algorithm Ring",
@@ -97,6 +103,8 @@ Status NcclPlan::read(const topology::LibraryConstants& constants) {
   PEAL_TRY(three("plan.share.Ring", ring_share_));
   PEAL_TRY(three(shape_.nodes == 1 ? "plan.share.Tree.node" : "plan.share.Tree", tree_share_));
   PEAL_TRY(three("plan.post", post_));
+  PEAL_TRY(three("plan.PAT", pat_));
+  PEAL_TRY(one("plan.share.PAT", pat_share_));
   PEAL_TRY(three("plan.LL." + gpu, line_cap_));
   PEAL_TRY(three("plan.LL128.Ring." + gpu, ring_line128_cap_));
   PEAL_TRY(three("plan.LL128.Tree." + gpu, tree_line128_cap_));
@@ -130,6 +138,8 @@ bool NcclPlan::is_offered(NcclAlgorithm a, int p, Collective collective) const {
   if (options_.protocol && !is_same_word(kNcclProtocols[p], *options_.protocol)) return false;
   if (offered_[at(p)] == 0 || (p == 1 && !shape_.has_line128)) return false;
   if (a == NcclAlgorithm::tree) return collective == Collective::all_reduce;
+  if (a == NcclAlgorithm::pat)
+    return p == 2 && is_gather(collective) && shape_.nodes > 1 && shape_.per_node == 1 && has_pat(options_.version);
   if (!is_nvls(a)) return true;
   if (!shape_.has_multicast || options_.is_nvls_off || p != 2 || is_rooted(collective)) return false;
   if (a == NcclAlgorithm::nvls) return shape_.nodes == 1;
@@ -156,6 +166,8 @@ double NcclPlan::rate(NcclAlgorithm a, int p, Collective collective) const {
     bus = shape_.port_GBps * share * (collective == Collective::all_reduce ? 2 : (ppn - 1) / ppn);
     if (a == NcclAlgorithm::nvls_tree) bus = std::min({bus, net * (shape_.nodes == 2 ? 2 : 1), channels * nvls_tree_cap_[row]});
     if (is_gather(collective)) return bus;
+  } else if (a == NcclAlgorithm::pat) {
+    bus *= pat_share_;
   } else {
     if (p == 0) bus = std::min(bus * ring_share_[0], line_cap_[row]);
     if (p == 1) bus = std::min(bus * ring_share_[1], channels * ring_line128_cap_[row]);
@@ -173,6 +185,7 @@ double NcclPlan::latency(NcclAlgorithm a, int p, Collective collective) const {
   if (a == NcclAlgorithm::nvls) return nvls_hop_;
   if (a == NcclAlgorithm::nvls_tree) return nvls_hop_ + 2 * trees * nvls_net_hop_;
   if (a == NcclAlgorithm::tree) return base_[1][q] + 2 * ((shape_.per_node - 1) * hop_[1][q] + trees * net_hop_[1][q]);
+  if (a == NcclAlgorithm::pat) return pat_[0] + trees * net_hop_[1][2] * pat_[1] + shape_.ranks * pat_[2];
   if (is_rooted(collective)) return base_[0][q] + (shape_.nodes > 1 ? net_hop_ : hop_)[0][q];
   const RingSteps steps = ring_steps(collective, shape_);
   const double hop = shape_.nodes > 1 ? std::max(hop_[0][q], post_[q]) : hop_[0][q];
