@@ -76,7 +76,6 @@ TEST(Library, NetworksWhosePluginsForbidProtocolsDoNotTakeThem) {
   EXPECT_NE(answer(model("aws-p4de", 1), Collective::all_reduce, 8).protocol, "Simple");
   EXPECT_NE(answer(model("aws-p5", 2), Collective::all_reduce, 8).protocol, "Simple");
   EXPECT_EQ(answer(model("aws-p5", 2), Collective::all_reduce, kGiB).algorithm, "NVLSTree");
-  EXPECT_EQ(answer(model("gcp-a3-mega", 2), Collective::all_reduce, kGiB).algorithm, "Tree");
   const auto forced = model("aws-p4de", 2, {.protocol = "LL"});
   ASSERT_FALSE(forced);
   EXPECT_NE(forced.error().message.find("LL is switched off over efa-1"), std::string::npos) << forced.error().message;

@@ -119,9 +119,6 @@ Status NcclPlan::read(const topology::LibraryConstants& constants) {
   if (shape_.nodes > 1 && can_switch_off(options_.version)) {
     const std::string offer = "plan.offer." + shape_.network;
     if (constants.has(offer)) PEAL_TRY(three(offer, offered_));
-    double offers_nvls = 1;
-    if (constants.has("plan.offer.NVLS." + shape_.network)) PEAL_TRY(one("plan.offer.NVLS." + shape_.network, offers_nvls));
-    offers_nvls_tree_ = offers_nvls > 0;
   }
   if (!shape_.has_multicast) return {};
   Three hop{};
@@ -143,7 +140,7 @@ bool NcclPlan::is_offered(NcclAlgorithm a, int p, Collective collective) const {
   if (!is_nvls(a)) return true;
   if (!shape_.has_multicast || options_.is_nvls_off || p != 2 || is_rooted(collective)) return false;
   if (a == NcclAlgorithm::nvls) return shape_.nodes == 1;
-  return shape_.nodes > 1 && offers_nvls_tree_ && collective == Collective::all_reduce;
+  return shape_.nodes > 1 && collective == Collective::all_reduce;
 }
 
 /// Of the algorithm's own bytes, GB/s.

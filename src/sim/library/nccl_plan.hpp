@@ -53,7 +53,6 @@ class NcclPlan {
   Three pat_ = {};  // us before the first hop, share of a network hop, us a rank; share of the rate
   double pat_share_ = 1;
   Three offered_ = {1, 1, 1};  // 0: a protocol that the network's plugin forbids
-  bool offers_nvls_tree_ = true;
   double nvls_hop_ = 0, nvls_net_hop_ = 0, nvls_share_ = 0, plateau_ = 1;
 };
 
