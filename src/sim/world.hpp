@@ -14,6 +14,7 @@
 #include <unordered_set>
 
 #include "critical_path.hpp"
+#include "flat_map.hpp"
 #include "fold/folding.hpp"
 #include "message_sizes.hpp"
 #include "repeat.hpp"
@@ -29,45 +30,59 @@ struct JobState {
   std::optional<MessageSizes> sizes;
 };
 
+/// What channels have in common: what a message costs, and what that is worked out of.
+struct ChannelKind {
+  struct Terms {
+    const JobState* job = nullptr;
+    int level = 0;
+    bool is_on_one_core = false;
+    double latency = 0;     // nanoseconds
+    double bottleneck = 0;  // bytes a second
+    double members = 1;  // of its class, where ranks are folded
+    bool operator==(const Terms&) const = default;
+  };
+  Terms terms;
+  tuning::MessageCost cost;
+};
+
+/// One cache line: there may be millions. Counts of messages may wrap round, only what lies between two of them is asked for.
 struct Channel {
   std::int32_t from = 0;  // numbers
   std::int32_t to = 0;
-  tuning::MessageCost cost;
-  double members = 1;                     // of its class, where ranks are folded
-  std::vector<std::uint32_t> wire;        // engine resources of the whole way
-  std::vector<double> counts;             // folded: how many channels of the class cross each; else empty
-  std::vector<std::uint32_t> write_side;  // memory: what the sender's pass crosses
-  std::vector<std::uint32_t> read_side;   // memory: what the receiver's pass crosses
-  std::int64_t sent = 0;                  // messages begun
-  std::int64_t arrived = 0;
-  std::int64_t received = 0;
-  std::int64_t credited = 0;   // received, and the sender knows
-  std::int64_t posted = 0;     // rendezvous: receives announced
-  std::int64_t announced = 0;  // ... and the sender knows
+  std::uint32_t kind = 0;
+  std::uint32_t wires = 0;     // of its way
+  std::size_t first_wire = 0;  // in ways_
+  std::uint32_t sent = 0;      // messages begun
+  std::uint32_t arrived = 0;
+  std::uint32_t received = 0;
+  std::uint32_t credited = 0;   // received, and the sender knows
+  std::uint32_t posted = 0;     // rendezvous: receives announced
+  std::uint32_t announced = 0;  // ... and the sender knows
   Index waiting_sender = kNobody;
   Index waiting_receiver = kNobody;
 };
+static_assert(sizeof(Channel) <= 64);
 
 struct Strand {
   std::int32_t rank = 0;  // number
   std::int32_t number = 0;
   schedule::StrandCursor cursor;
-  schedule::BoundOp bound;
-  double whole = 0;  // bytes of the op
-  double bytes = 0;  // of this slice
-  std::int64_t slices = 0;
-  bool has_copied = false;  // what a row of sends of the same bytes takes to several ranks
-  std::int64_t slice = 0;   // 0 and not begun: the op is looked at afresh
-  double began = 0;
-  double turn = 0;     // what it waits for its core to come round to it
-  double stretch = 1;  // what this slice takes longer than it should (perturb.cpp)
-  double since = 0;    // when its last op ended
-  std::uint64_t draws = 0;
   Index in = kNobody;  // channels of the op at hand
   Index out = kNobody;
-  Index step = kNobody;  // of this slice, for the critical path
   bool is_at_work = false;
-  bool is_bound = false;  // `bound`, `in` and `out` are those of the op at hand
+  bool is_bound = false;    // `bound`, `in` and `out` are those of the op at hand
+  bool has_copied = false;  // what a row of sends of the same bytes takes to several ranks
+  Index step = kNobody;     // of this slice, for the critical path
+  schedule::BoundOp bound;
+  std::int64_t slices = 0;
+  std::int64_t slice = 0;  // 0 and not begun: the op is looked at afresh
+  double whole = 0;        // bytes of the op
+  double bytes = 0;        // of this slice
+  double began = 0;
+  double since = 0;    // when its last op ended
+  double stretch = 1;  // what this slice takes longer than it should (perturb.cpp)
+  double turn = 0;     // what it waits for its core to come round to it
+  std::uint64_t draws = 0;
 };
 
 /// Channels of an op whose peers do not move.
@@ -78,8 +93,8 @@ struct OpChannels {
 
 struct RankState {
   const JobState* job = nullptr;
-  schedule::Program program;         // folded: empty but for the first of a class
   std::vector<OpChannels> channels;  // by op
+  schedule::Program program;         // folded: empty but for the first of a class
   Index first_strand = 0;
   std::vector<std::int64_t> signals;
   std::unordered_map<std::uint64_t, std::int64_t> signals_from;
@@ -101,7 +116,11 @@ class World final : Engine::Listener {
 
  private:
   enum class Kind : std::uint8_t { begin, issued, worked, sent, arrived, credit, announce, signal, wire, pass, remote, mark };
+  // A kind, and one or two indices.
+  static constexpr int kIndexBits = 28;
+  static constexpr std::uint64_t kIndexMask = (std::uint64_t{1} << kIndexBits) - 1;
   static Tag tag(Kind kind, std::uint64_t index) { return (static_cast<std::uint64_t>(kind) << 56) | index; }
+  static Tag tag(Kind kind, Index second, Index index) { return tag(kind, (static_cast<std::uint64_t>(second) << kIndexBits) | index); }
 
   // What schedule::may_start asks; a "no" leaves the strand's name where the answer will change.
   struct View {
@@ -176,8 +195,18 @@ class World final : Engine::Listener {
   void wake_waiting(std::int32_t rank);
   bool is_message_there(const Strand& s, const schedule::BoundOp& bound);
   Index channel(int from, int to, int number);
-  void lay_way(Channel& channel);
-  void cross(Channel& channel, topology::ResourceId id);
+  void lay_way(Channel& channel, double members);
+  void cross(Channel& channel, topology::ResourceId id, double members);
+  std::uint32_t kind_of(const ChannelKind::Terms& terms);
+  const tuning::MessageCost& cost_of(const Channel& c) const { return kinds_[c.kind].cost; }
+  using Way = std::span<const std::uint32_t>;
+  Way wire_of(const Channel& c) const { return {ways_.data() + c.first_wire, c.wires}; }
+  std::span<const double> counts_of(const Channel& c) const {
+    return fold_.folding ? std::span(way_counts_.data() + c.first_wire, c.wires) : std::span<const double>();
+  }
+  // Memory: one pass of the sender's core into it, one of the receiver's out of it; the middle of the way is crossed by both.
+  Way write_side(const Channel& c) const { return wire_of(c).first((c.wires + 1) / 2); }
+  Way read_side(const Channel& c) const { return wire_of(c).last((c.wires + 1) / 2); }
   std::uint32_t engine_resource(topology::ResourceId id);
 
   // repeat.cpp: pieces that repeat
@@ -205,7 +234,12 @@ class World final : Engine::Listener {
   std::vector<Strand> strands_;
   std::vector<Core> cores_;
   std::vector<Channel> channels_;
-  std::unordered_map<std::uint64_t, Index> channel_of_;
+  FlatMap channel_of_;
+  std::deque<ChannelKind> kinds_;
+  FlatMap kind_of_;  // the last of a hash of its terms
+  std::vector<std::uint32_t> ways_;  // engine resources of the whole way of each channel
+  std::vector<double> way_counts_;   // folded: how many channels of the class cross each; else empty
+  topology::Route route_;
   std::vector<std::uint32_t> resource_of_;                                  // by id: the engine's number; kNobody: not yet
   std::unordered_map<std::uint64_t, topology::ResourceId> class_resource_;  // folded: the first of each class
   std::vector<std::pair<topology::ResourceId, std::uint32_t>> used_;
