@@ -130,10 +130,8 @@ std::uint32_t World::engine_resource(topology::ResourceId id) {
 
 /// Folded: one resource of each class, crossed by as many channels of the class as cross any of them.
 void World::cross(Channel& c, topology::ResourceId id, double members) {
-  if (!fold_.folding) {
-    if (!fold_.implied.contains(id)) ways_.push_back(engine_resource(id));
-    return;
-  }
+  if (fold_.implied.contains(id)) return;
+  if (!fold_.folding) return ways_.push_back(engine_resource(id));
   const Folding::Kin kin = fold_.folding->resource(id);
   const auto [known, is_new] = class_resource_.try_emplace(kin.name, id);
   const std::uint32_t number = engine_resource(known->second);

@@ -4,7 +4,7 @@
 #include <base/mix_bits.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <sim/large_pages.hpp>
 
 namespace peal::sim {
 
@@ -50,13 +50,13 @@ class FlatMap {
     return slots_[at];
   }
   void grow() {
-    std::vector<Slot> old(slots_.empty() ? 64 : 2 * slots_.size());
+    LargeVector<Slot> old(slots_.empty() ? 64 : 2 * slots_.size());
     old.swap(slots_);
     for (const Slot& slot : old)
       if (slot.key != kFree) find_slot(slot.key) = slot;
   }
 
-  std::vector<Slot> slots_;
+  LargeVector<Slot> slots_;
   std::size_t size_ = 0;
 };
 

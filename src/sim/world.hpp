@@ -230,15 +230,15 @@ class World final : Engine::Listener {
   std::unordered_set<topology::ResourceId> slow_outlets_;
   tuning::MessageCost slowed_;
   PathRecorder path_;
-  std::vector<RankState> ranks_;
-  std::vector<Strand> strands_;
+  LargeVector<RankState> ranks_;
+  LargeVector<Strand> strands_;
   std::vector<Core> cores_;
-  std::vector<Channel> channels_;
+  LargeVector<Channel> channels_;
   FlatMap channel_of_;
   std::deque<ChannelKind> kinds_;
   FlatMap kind_of_;  // the last of a hash of its terms
-  std::vector<std::uint32_t> ways_;  // engine resources of the whole way of each channel
-  std::vector<double> way_counts_;   // folded: how many channels of the class cross each; else empty
+  LargeVector<std::uint32_t> ways_;  // engine resources of the whole way of each channel
+  LargeVector<double> way_counts_;   // folded: how many channels of the class cross each; else empty
   topology::Route route_;
   std::vector<std::uint32_t> resource_of_;                                  // by id: the engine's number; kNobody: not yet
   std::unordered_map<std::uint64_t, topology::ResourceId> class_resource_;  // folded: the first of each class

@@ -22,10 +22,7 @@ void find_folding(const Unfolded& whole, Fold& fold) {
   fold.folding = fold_by_machine(whole);
   if (fold.folding) return;
   const std::size_t most = std::max(kMostChannels, kMostChannelsOfARank * static_cast<std::size_t>(whole.environment.ranks));
-  fold.folding = fold_by_colours(whole, most, fold.implied);
-  // One class a rank costs what it saves.
-  if (fold.folding && 2 * fold.folding->classes() > whole.environment.ranks) fold.folding = nullptr;
-  if (fold.folding) fold.implied.clear();
+  fold.folding = fold_by_colours(whole, most);
 }
 
 /// Messages of the whole, as far as some ranks tell.
@@ -56,13 +53,14 @@ void Folding::set_classes(std::vector<std::int32_t> class_of) {
 
 Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options) {
   Fold fold;
-  if (!may_fold(jobs, options)) return fold;
   const Job& job = jobs.front();
   if (job.environment->is_host) return fold;
+  fold.implied = ImpliedWires(jobs, resources, options.perturbation);
+  if (!may_fold(jobs, options)) return fold;
   fold.repeats = true;
   const MessageSizes sizes(*job.plan);
   const auto whole = [&](const MessageSizes& as) {
-    return Unfolded{*job.plan, resources, job.device_of_rank, *job.environment, job.wires, options.perturbation, as};
+    return Unfolded{*job.plan, resources, job.device_of_rank, *job.environment, job.wires, options.perturbation, as, fold.implied};
   };
   find_folding(whole(sizes), fold);
   if (fold.folding || sizes.are_equal() || messages_of(*job.plan) < kMostMessages) return fold;

@@ -12,8 +12,8 @@
 #include <memory>
 #include <sim/interpret.hpp>
 #include <span>
-#include <unordered_map>
 
+#include "implied_wires.hpp"
 #include "message_sizes.hpp"
 
 namespace peal::sim {
@@ -54,23 +54,21 @@ struct Unfolded {
   tuning::Wires wires;
   const Perturbation& perturbation;
   const MessageSizes& sizes;
+  const ImpliedWires& implied;
 };
 
 /// Ranks on machines that are all alike on a fabric that treats them alike, with programs that differ only by where they stand: rank r and
 /// r + (ranks of a machine) are of one class. O(ranks), also where everybody talks to everybody. Null where it is not so.
 std::unique_ptr<Folding> fold_by_machine(const Unfolded& whole);
 
-/// Resources that are crossed by the very channels that cross another of no higher capacity, and that other: they never limit.
-using ImpliedResources = std::unordered_map<topology::ResourceId, topology::ResourceId>;
-
 /// The coarsest folding there is, by refinement of colours over all channels. O((ranks + channels) log ranks). Null where programs do what
-/// it does not look into, or name more than `most_channels`; else `implied` is set.
-std::unique_ptr<Folding> fold_by_colours(const Unfolded& whole, std::size_t most_channels, ImpliedResources& implied);
+/// it does not look into, or name more than `most_channels`, and where more than half of the ranks would be classes of their own.
+std::unique_ptr<Folding> fold_by_colours(const Unfolded& whole, std::size_t most_channels);
 
 /// How an interpretation is made smaller.
 struct Fold {
   std::unique_ptr<Folding> folding;    ///< null: every rank is simulated
-  ImpliedResources implied;            ///< where every rank is simulated: resources that need not be
+  ImpliedWires implied;                ///< that need not be simulated
   bool takes_chunks_as_equal = false;  ///< only where ranks would be too many otherwise
   bool repeats = false;                ///< pieces that repeat are counted
 };

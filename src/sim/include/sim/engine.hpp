@@ -84,7 +84,7 @@ class Engine {
   bool is_changed_ = false;
   EventQueue<What> queue_;
   FairShare share_;
-  std::vector<FlowState> flows_;  // index: the solver's variable
+  LargeVector<FlowState> flows_;  // index: the solver's variable
   std::vector<double> bytes_over_;
 };
 

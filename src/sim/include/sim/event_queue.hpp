@@ -9,7 +9,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <sim/large_pages.hpp>
 
 namespace peal::sim {
 
@@ -74,7 +74,7 @@ class EventQueue {
   struct Lane {
     double delay = 0;
     bool is_used = false;  // its head stands in the heap
-    std::vector<Event> ring;
+    LargeVector<Event> ring;
     std::size_t first = 0;
     std::size_t count = 0;
 
@@ -89,7 +89,7 @@ class EventQueue {
       return event;
     }
     void grow() {
-      std::vector<Event> larger(ring.empty() ? 16 : 2 * ring.size());
+      LargeVector<Event> larger(ring.empty() ? 16 : 2 * ring.size());
       for (std::size_t i = 0; i < count; ++i) larger[i] = ring[(first + i) & (ring.size() - 1)];
       ring.swap(larger);
       first = 0;
@@ -126,7 +126,7 @@ class EventQueue {
   }
 
   std::uint64_t order_ = 0;
-  std::vector<Event> heap_;
+  LargeVector<Event> heap_;
   std::array<Lane, std::size_t{1} << kLaneBits> lanes_;
 };
 

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <sim/large_pages.hpp>
 #include <span>
 #include <vector>
 
@@ -87,8 +88,8 @@ class FairShare {
   void push_full(const Full& full);
   void pop_full();
 
-  std::vector<VariableState> variables_;
-  std::vector<ConstraintState> constraints_;
+  LargeVector<VariableState> variables_;
+  LargeVector<ConstraintState> constraints_;
   std::vector<Variable> free_;
   std::vector<Constraint> dirty_constraints_;
   std::vector<Variable> dirty_variables_;
