@@ -60,6 +60,44 @@ void World::on_flow_arrived(Tag tag) {
   if (static_cast<Kind>(tag >> 56) == Kind::wire) arrived(static_cast<Index>((tag >> kIndexBits) & kIndexMask));
 }
 
+void World::fetch_strand(Index index) const {
+  const auto* lines = reinterpret_cast<const char*>(&strands_[index]);
+  for (std::size_t at = 0; at < sizeof(Strand); at += 64) __builtin_prefetch(lines + at, 1);
+}
+
+/// Of a strand that is at hand: its op, the one after it, and their channels.
+void World::fetch_op(Index index) const {
+  const Strand& s = strands_[index];
+  const RankState& rank = ranks_[at(s.rank)];
+  const std::uint32_t position = s.cursor.position();
+  __builtin_prefetch(rank.program.ops.data() + position);
+  __builtin_prefetch(rank.program.ops.data() + position + 1);
+  __builtin_prefetch(rank.channels.data() + position, 1);
+  if (s.in != kNobody) __builtin_prefetch(&channels_[s.in], 1);
+  if (s.out != kNobody) __builtin_prefetch(&channels_[s.out], 1);
+}
+
+void World::on_soon(Tag tag, Event event, int distance) {
+  const auto kind = static_cast<Kind>(tag >> 56);
+  const auto low = static_cast<Index>(tag & kIndexMask);
+  if (event == Event::left || kind == Kind::issued || kind == Kind::worked || kind == Kind::sent) {
+    if (distance == 0) fetch_strand(low);
+    if (distance == 1) __builtin_prefetch(&ranks_[at(strands_[low].rank)]);
+    if (distance == 2) fetch_op(low);
+    return;
+  }
+  if (kind != Kind::wire && kind != Kind::credit && kind != Kind::arrived) return;
+  const Channel& c = channels_[kind == Kind::wire ? static_cast<Index>((tag >> kIndexBits) & kIndexMask) : low];
+  if (distance == 0) return __builtin_prefetch(&c, 1);
+  const Index waiting = kind == Kind::credit ? c.waiting_sender : c.waiting_receiver;
+  if (waiting == kNobody) return;
+  if (distance == 1) {
+    __builtin_prefetch(&ranks_[at(kind == Kind::credit ? c.from : c.to)]);
+    fetch_strand(waiting);
+  }
+  if (distance == 2) fetch_op(waiting);
+}
+
 /// One after another, so that a long chain of ops that take no time does not nest.
 void World::consider(Index index) {
   to_consider_.push_back(index);

@@ -135,6 +135,9 @@ class World final : Engine::Listener {
   void on_timer(Tag tag) override;
   void on_flow_left(Tag tag) override;
   void on_flow_arrived(Tag tag) override;
+  void on_soon(Tag tag, Event event, int distance) override;
+  void fetch_strand(Index strand) const;
+  void fetch_op(Index strand) const;
 
   // jobs.cpp: what runs where
   void add_job(const Job& job);

@@ -45,7 +45,7 @@ class EventQueue {
   }
 
   void pop() {
-    const std::int32_t number = heap_.front().lane;
+    const std::int32_t number = last_lane_ = heap_.front().lane;
     if (number != kNoLane) {
       Lane& lane = lanes_[static_cast<std::size_t>(number)];
       if (lane.count > 0) {
@@ -57,6 +57,13 @@ class EventQueue {
     heap_.front() = heap_.back();
     heap_.pop_back();
     if (!heap_.empty()) sift_down();
+  }
+
+  /// Of the lane of the event popped last, what comes after `ahead` others; null where nothing is known to.
+  const Payload* upcoming(std::size_t ahead) const {
+    if (last_lane_ == kNoLane) return nullptr;
+    const Lane& lane = lanes_[static_cast<std::size_t>(last_lane_)];
+    return ahead < lane.count ? &lane.ring[(lane.first + ahead) & (lane.ring.size() - 1)].payload : nullptr;
   }
 
   /// Everything happens so much later.
@@ -126,6 +133,7 @@ class EventQueue {
   }
 
   std::uint64_t order_ = 0;
+  std::int32_t last_lane_ = kNoLane;
   LargeVector<Event> heap_;
   std::array<Lane, std::size_t{1} << kLaneBits> lanes_;
 };
