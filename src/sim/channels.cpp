@@ -53,6 +53,7 @@ void World::wake_waiting(std::int32_t rank) {
 
 void World::arrived(Index id) {
   ++channels_[id].arrived;
+  if (const std::uint32_t log = channels_[id].log; log != MessageLog::kNone) message_log_.log(log).arrived.push(engine_.now());
   messages_ += kinds_[channels_[id].kind].terms.members;
   path_.happened(path_.pop(PathRecorder::Line::messages, id), PathRecorder::Why::message);
   wake(channels_[id].waiting_receiver);
@@ -88,16 +89,19 @@ void World::remote_signal(std::uint64_t index) {
   wake_waiting(signal.to);
 }
 
+Folding::Kin World::kin_of(int from, int to, int number) const {
+  if (fold_.folding) return fold_.folding->channel(from, to, number);
+  return {((static_cast<std::uint64_t>(from) * ranks_.size() + static_cast<std::uint64_t>(to)) << 8) | static_cast<std::uint64_t>(number), 1};
+}
+
 Index World::channel(int from, int to, int number) {
-  const std::uint64_t key =
-      ((static_cast<std::uint64_t>(from) * ranks_.size() + static_cast<std::uint64_t>(to)) << 8) | static_cast<std::uint64_t>(number);
-  const Folding* folding = fold_.folding.get();
-  const Folding::Kin kin = folding != nullptr ? folding->channel(from, to, number) : Folding::Kin{key, 1};
+  const Folding::Kin kin = kin_of(from, to, number);
   const FlatMap::Place place = channel_of_.try_emplace(kin.name, static_cast<Index>(channels_.size()));
   if (place.is_new) {
     Channel& c = channels_.emplace_back();
     c.from = from;
     c.to = to;
+    if (!message_log_.is_empty()) c.log = message_log_.log_of(kin.name);
     lay_way(c, kin.members);
   }
   return *place.number;

@@ -200,7 +200,11 @@ void World::begin(Index index) {
   }
   const auto most = static_cast<double>(plan.message_bytes);
   s.bytes = s.slices == 1 ? s.whole : std::min(most, s.whole - static_cast<double>(s.slice) * most);
-  if (s.out != kNobody) ++channels_[s.out].sent;
+  if (s.out != kNobody) {
+    Channel& out = channels_[s.out];
+    ++out.sent;
+    if (out.log != MessageLog::kNone) message_log_.log(out.log).began.push(engine_.now());
+  }
   double per_op = is_message(op.kind) ? 0 : ranks_[at(s.rank)].job->local.per_op;
   if (s.in != kNobody) per_op = cost_of(channels_[s.in]).per_op;
   if (s.out != kNobody) per_op = std::max(per_op, cost_of(channels_[s.out]).per_op);

@@ -45,6 +45,7 @@ Result<Outcome> World::run() {
   gather_times();
   outcome_.messages = static_cast<std::uint64_t>(messages_ + 0.5);
   if (options_.keeps_path) gather_path();
+  outcome_.messages_asked = message_log_.answers();
   outcome_.events = engine_.events();
   outcome_.resources = uses(outcome_.time.value);
   if (options_.keeps_trace)

@@ -93,6 +93,7 @@ void World::repeat(const StateMark& now, const StateMark& then) {
   if (getenv("DBG")) fprintf(stderr, "repeat at %g events %g: %d times %d pieces, beat at piece %d\n", now.time, (double)engine_.events(), times, most_pieces, now.strands[beat_].piece);
   const double delay = period * times;
   std::vector<double> bytes(engine_.bytes_over().size(), 0);
+  const std::vector<Channel> logged = logged_channels();
   for (std::size_t i = 0; i < strands_.size(); ++i) {
     Strand& s = strands_[i];
     if (pieces[i] > 0) count_pieces(s, static_cast<double>(times) * pieces[i], bytes);
@@ -101,9 +102,30 @@ void World::repeat(const StateMark& now, const StateMark& then) {
     s.began += delay;
     s.since += delay;
   }
+  skip_messages(logged, times, period);
   outcome_.repeated_pieces += times * most_pieces;
   engine_.delay_all(delay, bytes);
   history_.clear();
+}
+
+/// By the number of the log.
+std::vector<Channel> World::logged_channels() const {
+  std::vector<Channel> logged(message_log_.logs());
+  if (!message_log_.is_empty())
+    for (const Channel& c : channels_)
+      if (c.log != MessageLog::kNone) logged[c.log] = c;
+  return logged;
+}
+
+void World::skip_messages(const std::vector<Channel>& before, std::int32_t times, double period) {
+  const std::vector<Channel> after = logged_channels();
+  for (std::uint32_t i = 0; i < after.size(); ++i) {
+    const std::uint32_t count = after[i].sent - before[i].sent;
+    if (count == 0) continue;
+    const std::uint64_t each = count / static_cast<std::uint32_t>(times);
+    message_log_.log(i).began.skip(count, each, period);
+    message_log_.log(i).arrived.skip(count, each, period);
+  }
 }
 
 /// No strand ends more pieces than those that it waits for, unless these have ended all of theirs.

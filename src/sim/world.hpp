@@ -16,6 +16,7 @@
 #include "critical_path.hpp"
 #include "flat_map.hpp"
 #include "fold/folding.hpp"
+#include "message_log.hpp"
 #include "message_sizes.hpp"
 #include "repeat.hpp"
 
@@ -60,6 +61,7 @@ struct Channel {
   std::uint32_t announced = 0;  // ... and the sender knows
   Index waiting_sender = kNobody;
   Index waiting_receiver = kNobody;
+  std::uint32_t log = MessageLog::kNone;  // where somebody asks for its messages
 };
 static_assert(sizeof(Channel) <= 64);
 
@@ -198,6 +200,8 @@ class World final : Engine::Listener {
   void wake_waiting(std::int32_t rank);
   bool is_message_there(const Strand& s, const schedule::BoundOp& bound);
   Index channel(int from, int to, int number);
+  Folding::Kin kin_of(int from, int to, int number) const;
+  void ask_for_messages();
   void lay_way(Channel& channel, double members);
   void cross(Channel& channel, topology::ResourceId id, double members);
   std::uint32_t kind_of(const ChannelKind::Terms& terms);
@@ -218,6 +222,8 @@ class World final : Engine::Listener {
   StateMark mark();
   void repeat(const StateMark& now, const StateMark& then);
   bool signals_keep_up(std::span<const std::int32_t> pieces) const;
+  void skip_messages(const std::vector<Channel>& before, std::int32_t times, double period);
+  std::vector<Channel> logged_channels() const;
   void count_pieces(const Strand& strand, double pieces, std::vector<double>& bytes);
 
   const topology::Resources& resources_;
@@ -258,6 +264,7 @@ class World final : Engine::Listener {
   Index beat_ = 0;
   StateHistory history_;
   double messages_ = 0;
+  MessageLog message_log_;
   std::deque<Index> to_consider_;
   bool is_considering_ = false;
   Status failure_;

@@ -52,7 +52,8 @@ class ByColours final : public Folding {
   }
 
   Kin channel(std::int32_t from, std::int32_t to, std::int32_t number) const override {
-    return kin(vertex_of_channel_.find(key(from, to, number)));
+    const Vertex vertex = vertex_of_channel_.find(key(from, to, number));
+    return vertex == FlatMap::kNone ? Kin{kNoName, 0} : kin(vertex);
   }
   Kin resource(topology::ResourceId id) const override { return kin(vertex_of_resource_[id]); }
 

@@ -20,6 +20,7 @@ namespace peal::sim {
 
 class Folding {
  public:
+  static constexpr std::uint64_t kNoName = ~std::uint64_t{0};
   /// A class that something belongs to: a name that no other class has, and its members.
   struct Kin {
     std::uint64_t name = 0;
@@ -32,7 +33,7 @@ class Folding {
   std::int32_t representative(std::int32_t rank) const {
     return representatives_[static_cast<std::size_t>(class_of_[static_cast<std::size_t>(rank)])];
   }
-  /// Of the channel `number` from one rank to another; either is a representative.
+  /// Of the channel `number` from one rank to another; kNoName where there is none, as far as is known.
   virtual Kin channel(std::int32_t from, std::int32_t to, std::int32_t number) const = 0;
   virtual Kin resource(topology::ResourceId id) const = 0;
 
