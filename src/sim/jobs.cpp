@@ -154,7 +154,16 @@ Result<Outcome> interpret(std::span<const Job> jobs, const topology::Resources& 
     ranks += job.environment->ranks;
   }
   PEAL_TRY(check(options, ranks));
-  return World(jobs, resources, options, fold_of(jobs, resources, options)).run();
+  Fold fold = fold_of(jobs, resources, options);
+  // Each message is an event at least.
+  if (fold.messages > static_cast<double>(options.most_events)) {
+    const bool is_perturbed = !options.perturbation.scaled_resources.empty() || !options.perturbation.slow_ranks.empty();
+    return fail(ErrorCode::unsupported,
+                "{:.1g} messages are too many to simulate one by one, and {} ranks do not fold{}: ask for fewer ranks, or another algorithm",
+                fold.messages, ranks,
+                is_perturbed ? ", because each meets the slow wire or rank at another step" : ", because no two of them do the same");
+  }
+  return World(jobs, resources, options, std::move(fold)).run();
 }
 
 Result<Outcome> interpret(const tuning::Plan& plan, const topology::Resources& resources, std::span<const int> device_of_rank,

@@ -177,6 +177,19 @@ TEST(Fold, StaysRightWithOneSlowWireOrOneSlowRank) {
   }
 }
 
+// Everybody to everybody, one of them slow: nobody behaves like anybody else, and that many messages are not begun.
+TEST(Fold, WhatIsTooMuchToSimulateIsSaidAtOnce) {
+  const Scene scene = scene_of("dgx-h100", 2'800, "ideal");
+  const auto plan = plan_of(scene, **schedule::find_algorithm(Collective::all_to_all, "all_pairs"), 64 << 20);
+  ASSERT_TRUE(plan);
+  InterpretOptions options;
+  options.perturbation.slow_ranks = {{13, 2.0}};
+  options.most_events = 100'000'000;
+  const auto refused = interpret(*plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires, options);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("5e+08 messages are too many"), std::string::npos) << refused.error().message;
+}
+
 // Parts of two lengths pass every rank of a ring at other times.
 TEST(Fold, FallsBackToEveryRankWhereNothingIsAlike) {
   const Scene scene = scene_of("dgx-h100", 3, "ideal");

@@ -1,6 +1,7 @@
 #include "folding.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace peal::sim {
 
@@ -11,6 +12,8 @@ constexpr std::size_t kMostChannelsOfARank = 64;
 constexpr std::size_t kMostChannels = 200'000;
 /// Messages that one core simulates in a few minutes.
 constexpr double kMostMessages = 4e8;
+/// That are simulated before pieces can repeat themselves.
+constexpr std::int32_t kLeastPieces = 4;
 
 /// Of which nothing single is asked, and in which nothing happens to single ranks.
 bool may_fold(std::span<const Job> jobs, const InterpretOptions& o) {
@@ -26,7 +29,7 @@ void find_folding(const Unfolded& whole, Fold& fold) {
 }
 
 /// Messages of the whole, as far as some ranks tell.
-double messages_of(const tuning::Plan& plan) {
+double messages_of(const tuning::Plan& plan, std::int32_t most_pieces = std::numeric_limits<std::int32_t>::max()) {
   constexpr std::int32_t kLookedAt = 16;
   const std::int32_t n = plan.schedule.request.ranks;
   double messages = 0;
@@ -40,7 +43,7 @@ double messages_of(const tuning::Plan& plan) {
       if (schedule::sends(op.kind)) messages += times.back();
     }
   }
-  return messages / looked_at * n * plan.pieces.count;
+  return messages / looked_at * n * std::min(plan.pieces.count, most_pieces);
 }
 
 }  // namespace
@@ -63,10 +66,11 @@ Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, co
     return Unfolded{*job.plan, resources, job.device_of_rank, *job.environment, job.wires, options.perturbation, as, fold.implied};
   };
   find_folding(whole(sizes), fold);
-  if (fold.folding || sizes.are_equal() || messages_of(*job.plan) < kMostMessages) return fold;
+  if (fold.folding || messages_of(*job.plan) < kMostMessages) return fold;
   const MessageSizes equal(*job.plan, true);
-  find_folding(whole(equal), fold);
+  if (!sizes.are_equal()) find_folding(whole(equal), fold);
   fold.takes_chunks_as_equal = fold.folding != nullptr;
+  if (!fold.folding) fold.messages = messages_of(*job.plan, kLeastPieces);
   return fold;
 }
 

@@ -71,6 +71,7 @@ struct Fold {
   std::unique_ptr<Folding> folding;    ///< null: every rank is simulated
   ImpliedWires implied;                ///< that need not be simulated
   bool takes_chunks_as_equal = false;  ///< only where ranks would be too many otherwise
+  double messages = 0;                 ///< to be simulated one by one, about; 0: nobody counted
   bool repeats = false;                ///< pieces that repeat are counted
 };
 Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options);
