@@ -57,6 +57,7 @@ void World::on_flow_left(Tag tag) {
 void World::on_flow_arrived(Tag tag) {
   const auto index = static_cast<Index>(tag & kIndexMask);
   if (static_cast<Kind>(tag >> 56) == Kind::remote) slice_done(index);
+  if (static_cast<Kind>(tag >> 56) == Kind::switched) switched(index);
   if (static_cast<Kind>(tag >> 56) == Kind::wire) arrived(static_cast<Index>((tag >> kIndexBits) & kIndexMask));
 }
 
@@ -80,6 +81,7 @@ void World::fetch_op(Index index) const {
 void World::on_soon(Tag tag, Event event, int distance) {
   const auto kind = static_cast<Kind>(tag >> 56);
   const auto low = static_cast<Index>(tag & kIndexMask);
+  if (kind == Kind::switched) return;
   if (event == Event::left || kind == Kind::issued || kind == Kind::worked || kind == Kind::sent) {
     if (distance == 0) fetch_strand(low);
     if (distance == 1) __builtin_prefetch(&ranks_[at(strands_[low].rank)]);
@@ -249,11 +251,7 @@ void World::issued(Index index) {
 void World::work_locally(Index index) {
   Strand& s = strands_[index];
   const Op& op = *s.bound.op;
-  if (op.kind == OpKind::switch_reduce || op.kind == OpKind::switch_multicast) {
-    failure_ = fail(ErrorCode::unsupported, "{} of rank {} is not simulated: choose an algorithm that does not compute in switches",
-                    schedule::name_of(op.kind), s.rank);
-    return;
-  }
+  if (schedule::is_switched(op.kind)) return issue_switched(index);
   if (op.kind == OpKind::signal) {
     emit_signal(index);
     return slice_done(index);

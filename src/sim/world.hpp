@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <schedule/cursor.hpp>
 #include <sim/engine.hpp>
 #include <sim/interpret.hpp>
@@ -65,6 +66,23 @@ struct Channel {
 };
 static_assert(sizeof(Channel) <= 64);
 
+/// A group of ranks for which switches compute: what its ops cross, and who stands at the next of them.
+struct Meeting {
+  struct Member {
+    std::vector<std::uint32_t> up;  // engine resources
+    std::vector<std::uint32_t> down;
+  };
+  std::vector<Member> members;  // ascending
+  std::vector<std::uint32_t> cables_up;
+  std::vector<std::uint32_t> cables_down;
+  std::vector<std::uint32_t> limits;  // of switches that serve few trees at a time
+  double efficiency = 1;
+  double bottleneck = 0;  // bytes a nanosecond
+  double hop = 0;
+  std::vector<Index> come;  // strands
+  std::size_t issued = 0;   // of them
+};
+
 struct Strand {
   std::int32_t rank = 0;  // number
   std::int32_t number = 0;
@@ -117,7 +135,7 @@ class World final : Engine::Listener {
   Result<Outcome> run();
 
  private:
-  enum class Kind : std::uint8_t { begin, issued, worked, sent, arrived, credit, announce, signal, wire, pass, remote, mark };
+  enum class Kind : std::uint8_t { begin, issued, worked, sent, arrived, credit, announce, signal, wire, pass, remote, switched, mark };
   // A kind, and one or two indices.
   static constexpr int kIndexBits = 28;
   static constexpr std::uint64_t kIndexMask = (std::uint64_t{1} << kIndexBits) - 1;
@@ -132,6 +150,7 @@ class World final : Engine::Listener {
     bool can_receive(int, int) { return world.can_receive(strand); }
     std::int64_t signals(int event) const;
     std::int64_t signals_from(int peer, int event) const;
+    bool have_come(const schedule::BoundOp&) { return world.have_come(strand); }
   };
 
   void on_timer(Tag tag) override;
@@ -216,6 +235,16 @@ class World final : Engine::Listener {
   Way read_side(const Channel& c) const { return wire_of(c).last((c.wires + 1) / 2); }
   std::uint32_t engine_resource(topology::ResourceId id);
 
+  // switch_ops.cpp: what switches compute
+  std::span<const schedule::Source> group_of(const Strand& s) const;
+  Index meeting_of(const Strand& s);
+  Status lay_meeting(const Strand& s, Meeting& meeting);
+  bool have_come(Index strand);
+  void issue_switched(Index strand);
+  void start_switched(Index meeting);
+  void switched(Index meeting);
+  int missing_member(const Strand& s);
+
   // repeat.cpp: pieces that repeat
   void piece_done(Index strand);
   void look_back();
@@ -245,12 +274,15 @@ class World final : Engine::Listener {
   LargeVector<Channel> channels_;
   FlatMap channel_of_;
   std::deque<ChannelKind> kinds_;
-  FlatMap kind_of_;  // the last of a hash of its terms
+  FlatMap kind_of_;                  // the last of a hash of its terms
   LargeVector<std::uint32_t> ways_;  // engine resources of the whole way of each channel
   LargeVector<double> way_counts_;   // folded: how many channels of the class cross each; else empty
   topology::Route route_;
-  std::vector<std::uint32_t> resource_of_;                                  // by id: the engine's number; kNobody: not yet
-  std::unordered_map<std::uint64_t, topology::ResourceId> class_resource_;  // folded: the first of each class
+  std::vector<Meeting> meetings_;
+  std::map<std::tuple<std::int32_t, std::int32_t, std::size_t, int>, Index> meeting_of_;  // lowest and highest number, how many, channel
+  std::unordered_map<std::uint32_t, std::uint32_t> switch_limit_;                         // by switch: engine resource
+  std::vector<std::uint32_t> resource_of_;                                                // by id: the engine's number; kNobody: not yet
+  std::unordered_map<std::uint64_t, topology::ResourceId> class_resource_;                // folded: the first of each class
   std::vector<std::pair<topology::ResourceId, std::uint32_t>> used_;
   std::vector<std::uint32_t> pattern_;  // per rank: what it sends in all, where the protocol caps it; kNobody: not yet
   struct RemoteSignal {

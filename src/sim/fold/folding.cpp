@@ -21,6 +21,12 @@ bool may_fold(std::span<const Job> jobs, const InterpretOptions& o) {
          o.late_ranks.empty() && o.jitter.share <= 0;
 }
 
+/// Whoever meets at a switch is not part of what makes two states the same.
+bool has_switched_ops(const tuning::Plan& plan) {
+  const std::vector<schedule::Op> ops = schedule::program_for(plan.schedule, 0).ops;
+  return std::any_of(ops.begin(), ops.end(), [](const schedule::Op& op) { return schedule::is_switched(op.kind); });
+}
+
 void find_folding(const Unfolded& whole, Fold& fold) {
   fold.folding = fold_by_machine(whole);
   if (fold.folding) return;
@@ -57,7 +63,9 @@ void Folding::set_classes(std::vector<std::int32_t> class_of) {
 Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options) {
   Fold fold;
   const Job& job = jobs.front();
-  if (job.environment->is_host) return fold;
+  // What a switch computes crosses wires in other ways than messages do.
+  const auto is_switched = [](const Job& each) { return has_switched_ops(*each.plan); };
+  if (job.environment->is_host || std::any_of(jobs.begin(), jobs.end(), is_switched)) return fold;
   fold.implied = ImpliedWires(jobs, resources, options.perturbation);
   if (!may_fold(jobs, options)) return fold;
   fold.repeats = true;
