@@ -7,6 +7,7 @@
 #include <cli/sim_words.hpp>
 #include <memory>
 #include <sim/call_report.hpp>
+#include <sim/fault_words.hpp>
 #include <sim/pictures.hpp>
 #include <sim/report.hpp>
 
@@ -40,6 +41,15 @@ std::function<void(std::uint64_t, double)> progress_on_stderr() {
 
 Status say(const SimWords& words, const std::string& text) { return words.json == "-" ? Status() : write_output("-", text); }
 
+Result<std::vector<sim::MessageAsked>> messages_of(const SimWords& words) {
+  std::vector<sim::MessageAsked> messages;
+  for (const std::string& text : words.messages) {
+    PEAL_ASSIGN(const sim::MessageAsked asked, sim::parse_message(text));
+    messages.push_back(asked);
+  }
+  return messages;
+}
+
 /// What is written of the largest call beside its row.
 Result<std::vector<sim::Detail>> tell_of_call(const SimWords& words, const sim::Scene& scene, const sim::Study& last) {
   std::vector<sim::Detail> details;
@@ -50,6 +60,11 @@ Result<std::vector<sim::Detail>> tell_of_call(const SimWords& words, const sim::
   if (words.critical_path) {
     PEAL_TRY(say(words, "\n" + sim::path_text(last.outcome)));
     details.push_back({"critical_path", sim::path_json(last.outcome)});
+  }
+  if (!words.messages.empty()) {
+    PEAL_ASSIGN(const std::vector<sim::MessageAsked> asked, messages_of(words));
+    PEAL_TRY(say(words, "\n" + sim::messages_text(last.outcome, asked)));
+    details.push_back({"messages", sim::messages_json(last.outcome)});
   }
   if (!words.trace.empty()) PEAL_TRY(last.outcome.trace.write(words.trace));
   if (!words.svg.empty()) PEAL_TRY(write_output(words.svg, timeline_of(words.question, scene, last)));
@@ -85,11 +100,11 @@ namespace {
 
 /// What takes a schedule apart has nothing to look at in a formula.
 Status refuse_details(const SimWords& words) {
-  const bool is_asked = words.utilisation || words.critical_path || !words.trace.empty() || !words.svg.empty();
+  const bool is_asked = words.utilisation || words.critical_path || !words.messages.empty() || !words.trace.empty() || !words.svg.empty();
   if (!is_asked) return {};
   return fail(ErrorCode::invalid_argument,
-              "--library {} has a formula for the time and no schedule to look into; leave out --utilisation, --critical-path, --trace and "
-              "--svg, or leave out --library",
+              "--library {} has a formula for the time and no schedule to look into; leave out --utilisation, --critical-path, --message, "
+              "--trace and --svg, or leave out --library",
               words.question.whose);
 }
 
@@ -121,6 +136,7 @@ Result<int> simulate_table(const SimWords& words) {
   PEAL_ASSIGN(const int runs, runs_of(words.faults));
   options.folds = !words.is_unfolded;
   options.progress = progress_on_stderr();
+  PEAL_ASSIGN(options.messages, messages_of(words));
   PEAL_ASSIGN(const std::vector<sim::Beside> beside, beside_of(words.faults));
   if (options.failure) {
     options.keeps_trace = !words.trace.empty() || !words.svg.empty();
@@ -168,6 +184,10 @@ void add_sim(CLI::App& app, Action& action) {
   command->add_option("-f", words->factor, "Factor from one size to the next")->capture_default_str();
   command->add_flag("--utilisation", words->utilisation, "What crossed each link in the largest call, and the bottleneck");
   command->add_flag("--critical-path", words->critical_path, "What the last rank of the largest call waited for");
+  command
+      ->add_option("--message", words->messages,
+                   "FROM:TO[:N]: when the first message of the largest call from one rank to another, or that after N, began and arrived")
+      ->allow_extra_args(false);
   command->add_flag("--unfolded", words->is_unfolded, "Simulate every rank and every piece, also where they behave alike");
   add_fault_options(*command, words->faults);
   command

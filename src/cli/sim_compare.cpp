@@ -214,9 +214,9 @@ std::string plot_of(const SimWords& words, const std::vector<Variant>& variants)
 }  // namespace
 
 Result<int> compare(const SimWords& words) {
-  if (words.utilisation || words.critical_path || !words.trace.empty() || !words.faults.failure.empty())
+  if (words.utilisation || words.critical_path || !words.messages.empty() || !words.trace.empty() || !words.faults.failure.empty())
     return fail(ErrorCode::invalid_argument,
-                "--compare shows times of several calls; ask for --utilisation, --critical-path, --trace or "
+                "--compare shows times of several calls; ask for --utilisation, --critical-path, --message, --trace or "
                 "--fail-rank of one of them alone");
   PEAL_ASSIGN(const std::vector<Bytes> sizes, sizes_of(words));
   std::vector<Variant> variants(1);

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <bit>
+#include <sim/refine.hpp>
 
 #include "world.hpp"
 
@@ -12,7 +14,7 @@ bool World::can_send(Index strand) {
   const Strand& s = strands_[strand];
   const int slots = plan_of(s).slots;
   Channel& c = channels_[s.out];
-  const bool is_possible = slots == 0 ? c.announced > c.sent : c.sent < c.credited + slots;
+  const bool is_possible = slots == 0 ? c.announced != c.sent : c.sent - c.credited < static_cast<std::uint32_t>(slots);
   if (!is_possible) c.waiting_sender = strand;
   return is_possible;
 }
@@ -21,19 +23,19 @@ bool World::can_receive(Index strand) {
   const Strand& s = strands_[strand];
   const Index id = s.in;
   Channel& c = channels_[id];
-  if (c.arrived > c.received) return true;
+  if (c.arrived != c.received) return true;
   c.waiting_receiver = strand;
   if (plan_of(s).slots == 0 && c.posted == c.received) {
     ++c.posted;
     path_.push(PathRecorder::Line::announces, id, path_.begin(s.bound.op->kind, s.rank, c.from, engine_.now()));
-    engine_.after(c.cost.hop, tag(Kind::announce, id));
+    engine_.after(cost_of(c).hop, tag(Kind::announce, id));
   }
   return false;
 }
 
 bool World::is_message_there(const Strand& s, const schedule::BoundOp& bound) {
   const Channel& c = channels_[channel(number_of(s, bound.peer), s.rank, bound.op->channel)];
-  return c.arrived > c.received;
+  return c.arrived != c.received;
 }
 
 void World::wake(Index& waiting) {
@@ -51,7 +53,8 @@ void World::wake_waiting(std::int32_t rank) {
 
 void World::arrived(Index id) {
   ++channels_[id].arrived;
-  messages_ += channels_[id].members;
+  if (const std::uint32_t log = channels_[id].log; log != MessageLog::kNone) message_log_.log(log).arrived.push(engine_.now());
+  messages_ += kinds_[channels_[id].kind].terms.members;
   path_.happened(path_.pop(PathRecorder::Line::messages, id), PathRecorder::Why::message);
   wake(channels_[id].waiting_receiver);
 }
@@ -76,7 +79,7 @@ void World::emit_signal(Index index) {
   const std::int32_t to = number_of(s, s.bound.peer);
   const Index way = channel(s.rank, to, s.bound.op->channel);
   remote_signals_.push_back({s.rank - ranks_[at(s.rank)].job->first, to, s.bound.op->event, s.step});
-  engine_.after(channels_[way].cost.hop, tag(Kind::signal, remote_signals_.size() - 1));
+  engine_.after(cost_of(channels_[way]).hop, tag(Kind::signal, remote_signals_.size() - 1));
 }
 
 void World::remote_signal(std::uint64_t index) {
@@ -86,20 +89,36 @@ void World::remote_signal(std::uint64_t index) {
   wake_waiting(signal.to);
 }
 
+Folding::Kin World::kin_of(int from, int to, int number) const {
+  if (fold_.folding) return fold_.folding->channel(from, to, number);
+  return {((static_cast<std::uint64_t>(from) * ranks_.size() + static_cast<std::uint64_t>(to)) << 8) | static_cast<std::uint64_t>(number), 1};
+}
+
 Index World::channel(int from, int to, int number) {
-  const std::uint64_t key =
-      ((static_cast<std::uint64_t>(from) * ranks_.size() + static_cast<std::uint64_t>(to)) << 8) | static_cast<std::uint64_t>(number);
-  const Folding* folding = fold_.folding.get();
-  const Folding::Kin kin = folding != nullptr ? folding->channel(from, to, number) : Folding::Kin{key, 1};
-  const auto [it, is_new] = channel_of_.try_emplace(kin.name, static_cast<Index>(channels_.size()));
-  if (is_new) {
+  const Folding::Kin kin = kin_of(from, to, number);
+  const FlatMap::Place place = channel_of_.try_emplace(kin.name, static_cast<Index>(channels_.size()));
+  if (place.is_new) {
     Channel& c = channels_.emplace_back();
     c.from = from;
     c.to = to;
-    c.members = kin.members;
-    lay_way(c);
+    if (!message_log_.is_empty()) c.log = message_log_.log_of(kin.name);
+    lay_way(c, kin.members);
   }
-  return it->second;
+  return *place.number;
+}
+
+std::uint32_t World::kind_of(const ChannelKind::Terms& terms) {
+  std::uint64_t hash = hash_with(static_cast<std::uint64_t>(terms.level), std::bit_cast<std::uint64_t>(terms.latency));
+  hash = hash_with(hash, std::bit_cast<std::uint64_t>(terms.bottleneck));
+  hash = hash_with(hash, std::bit_cast<std::uint64_t>(terms.members));
+  const FlatMap::Place known = kind_of_.try_emplace(hash, 0);
+  if (known.is_new || !(kinds_[*known.number].terms == terms)) {
+    *known.number = static_cast<std::uint32_t>(kinds_.size());
+    const Job& job = *terms.job->job;
+    kinds_.push_back({terms, tuning::message_cost(*job.environment, terms.job->offer->constants[terms.level], job.plan->protocol, terms.level,
+                                                  {terms.latency}, Bandwidth{terms.bottleneck}, terms.is_on_one_core)});
+  }
+  return *known.number;
 }
 
 std::uint32_t World::engine_resource(topology::ResourceId id) {
@@ -114,57 +133,54 @@ std::uint32_t World::engine_resource(topology::ResourceId id) {
 }
 
 /// Folded: one resource of each class, crossed by as many channels of the class as cross any of them.
-void World::cross(Channel& c, topology::ResourceId id) {
-  if (!fold_.folding) {
-    if (!fold_.implied.contains(id)) c.wire.push_back(engine_resource(id));
-    return;
-  }
+void World::cross(Channel& c, topology::ResourceId id, double members) {
+  if (fold_.implied.contains(id)) return;
+  if (!fold_.folding) return ways_.push_back(engine_resource(id));
   const Folding::Kin kin = fold_.folding->resource(id);
   const auto [known, is_new] = class_resource_.try_emplace(kin.name, id);
   const std::uint32_t number = engine_resource(known->second);
-  const auto place = std::find(c.wire.begin(), c.wire.end(), number);
-  if (place == c.wire.end()) {
-    c.wire.push_back(number);
-    c.counts.push_back(c.members / kin.members);
+  const auto begin = ways_.begin() + static_cast<std::ptrdiff_t>(c.first_wire);
+  const auto place = std::find(begin, ways_.end(), number);
+  if (place == ways_.end()) {
+    ways_.push_back(number);
+    way_counts_.push_back(members / kin.members);
   } else {
-    c.counts[static_cast<std::size_t>(place - c.wire.begin())] += c.members / kin.members;
+    way_counts_[c.first_wire + static_cast<std::size_t>(place - begin)] += members / kin.members;
   }
 }
 
 /// Finds the way of a channel, what it costs and which resources its messages cross. Folded: the channel is then one between the first
 /// ranks of their classes.
-void World::lay_way(Channel& c) {
+void World::lay_way(Channel& c, double members) {
   const JobState& job = *ranks_[at(c.from)].job;
   const tuning::Environment& environment = *job.job->environment;
   const int from = c.from - job.first;
   const int to = c.to - job.first;
   const int level = environment.level_of(from, to);
-  const topology::Route route =
-      resources_.route(device_of(c.from), device_of(c.to), tuning::via_of(job.job->wires, environment.is_host, level == 0));
-  if (!is_host_ && !route.resources.empty()) slow_outlet(c.from, route.resources.front());
+  resources_.route(device_of(c.from), device_of(c.to), tuning::via_of(job.job->wires, environment.is_host, level == 0), route_);
+  if (!is_host_ && !route_.resources.empty()) slow_outlet(c.from, route_.resources.front());
   const tuning::Level& known = environment.level[level];
-  const bool is_wire_known = route.exists() && !route.scope.empty();
-  Bandwidth bottleneck = is_wire_known ? route.bottleneck : known.bottleneck;
-  for (topology::ResourceId id : route.resources)
-    if (scale_.contains(id)) bottleneck = std::min(bottleneck, Bandwidth::gigabytes(capacity_of(id)));
-  c.cost = tuning::message_cost(environment, job.offer->constants[level], job.job->plan->protocol, level,
-                                is_wire_known ? route.latency : known.latency, bottleneck, environment.are_on_one_core(from, to));
-  for (topology::ResourceId id : route.resources) cross(c, id);
+  const bool is_wire_known = route_.exists() && !route_.scope.empty();
+  Bandwidth bottleneck = is_wire_known ? route_.bottleneck : known.bottleneck;
+  if (!scale_.empty())
+    for (topology::ResourceId id : route_.resources)
+      if (scale_.contains(id)) bottleneck = std::min(bottleneck, Bandwidth::gigabytes(capacity_of(id)));
+  const Nanoseconds latency = is_wire_known ? route_.latency : known.latency;
+  c.kind = kind_of({&job, level, environment.are_on_one_core(from, to), latency.value, bottleneck.value, members});
+  const tuning::MessageCost& cost = cost_of(c);
+  c.first_wire = ways_.size();
+  for (topology::ResourceId id : route_.resources) cross(c, id, members);
   if (fold_.folding) {
     c.from = job.first + fold_.folding->representative(from);
     c.to = job.first + fold_.folding->representative(to);
   }
-  if (c.cost.is_memory) {
-    // One pass of the sender's core into memory, one of the receiver's out of it; the middle of the way is crossed by both.
-    const std::size_t half = (c.wire.size() + 1) / 2;
-    c.write_side.assign(c.wire.begin(), c.wire.begin() + static_cast<std::ptrdiff_t>(half));
-    c.read_side.assign(c.wire.end() - static_cast<std::ptrdiff_t>(half), c.wire.end());
-  } else if (c.cost.pattern_cap > 0) {
+  if (!cost.is_memory && cost.pattern_cap > 0) {
     std::uint32_t& pattern = pattern_[at(c.from)];
-    if (pattern == kNobody) pattern = engine_.add_resource(c.cost.pattern_cap / c.cost.efficiency);
-    c.wire.push_back(pattern);
-    if (fold_.folding) c.counts.push_back(1);
+    if (pattern == kNobody) pattern = engine_.add_resource(cost.pattern_cap / cost.efficiency);
+    ways_.push_back(pattern);
+    if (fold_.folding) way_counts_.push_back(1);
   }
+  c.wires = static_cast<std::uint32_t>(ways_.size() - c.first_wire);
 }
 
 }  // namespace peal::sim

@@ -93,6 +93,19 @@ Result<Beside> parse_beside(std::string_view text) {
   return beside;
 }
 
+Result<MessageAsked> parse_message(std::string_view text) {
+  const std::size_t first = text.find(':');
+  const std::size_t second = first == std::string_view::npos ? first : text.find(':', first + 1);
+  const std::optional<int> from = rank_in(text.substr(0, first));
+  const std::optional<int> to = rank_in(first == std::string_view::npos ? "" : text.substr(first + 1, second - first - 1));
+  const std::optional<std::uint64_t> number =
+      second == std::string_view::npos ? std::uint64_t{0} : number_in<std::uint64_t>(text.substr(second + 1));
+  if (!from || !to || !number || *from == *to)
+    return fail(ErrorCode::invalid_argument,
+                "\"{}\" names no message; give FROM:TO, two ranks, or FROM:TO:N for one after N others, such as 3:4:17", text);
+  return MessageAsked{*from, *to, *number};
+}
+
 Result<RankFailure> parse_failure(std::string_view text) {
   const std::size_t at = text.find('@');
   const std::optional<int> rank = rank_in(text.substr(0, at));

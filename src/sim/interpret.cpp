@@ -32,7 +32,7 @@ std::int64_t World::View::signals_from(int peer, int event) const {
 }
 
 void World::on_timer(Tag tag) {
-  const auto index = static_cast<Index>(tag & 0xffffffffU);
+  const auto index = static_cast<Index>(tag & kIndexMask);
   switch (static_cast<Kind>(tag >> 56)) {
     case Kind::begin: path_.happened(kNobody, PathRecorder::Why::start); return consider(index);
     case Kind::issued: return issued(index);
@@ -48,17 +48,56 @@ void World::on_timer(Tag tag) {
 }
 
 void World::on_flow_left(Tag tag) {
-  const auto index = static_cast<Index>(tag & 0xffffffffU);
+  const auto index = static_cast<Index>(tag & kIndexMask);
   if (static_cast<Kind>(tag >> 56) == Kind::pass) worked(index);
   // A GPU is done with a message when its last byte has left; the flow names the strand.
   if (static_cast<Kind>(tag >> 56) == Kind::wire && !is_host_) slice_done(index);
 }
 
 void World::on_flow_arrived(Tag tag) {
-  const auto index = static_cast<Index>(tag & 0xffffffffU);
+  const auto index = static_cast<Index>(tag & kIndexMask);
   if (static_cast<Kind>(tag >> 56) == Kind::remote) slice_done(index);
   if (static_cast<Kind>(tag >> 56) == Kind::switched) switched(index);
-  if (static_cast<Kind>(tag >> 56) == Kind::wire) arrived(static_cast<Index>((tag >> 32) & 0xffffffU));
+  if (static_cast<Kind>(tag >> 56) == Kind::wire) arrived(static_cast<Index>((tag >> kIndexBits) & kIndexMask));
+}
+
+void World::fetch_strand(Index index) const {
+  const auto* lines = reinterpret_cast<const char*>(&strands_[index]);
+  for (std::size_t at = 0; at < sizeof(Strand); at += 64) __builtin_prefetch(lines + at, 1);
+}
+
+/// Of a strand that is at hand: its op, the one after it, and their channels.
+void World::fetch_op(Index index) const {
+  const Strand& s = strands_[index];
+  const RankState& rank = ranks_[at(s.rank)];
+  const std::uint32_t position = s.cursor.position();
+  __builtin_prefetch(rank.program.ops.data() + position);
+  __builtin_prefetch(rank.program.ops.data() + position + 1);
+  __builtin_prefetch(rank.channels.data() + position, 1);
+  if (s.in != kNobody) __builtin_prefetch(&channels_[s.in], 1);
+  if (s.out != kNobody) __builtin_prefetch(&channels_[s.out], 1);
+}
+
+void World::on_soon(Tag tag, Event event, int distance) {
+  const auto kind = static_cast<Kind>(tag >> 56);
+  const auto low = static_cast<Index>(tag & kIndexMask);
+  if (kind == Kind::switched) return;
+  if (event == Event::left || kind == Kind::issued || kind == Kind::worked || kind == Kind::sent) {
+    if (distance == 0) fetch_strand(low);
+    if (distance == 1) __builtin_prefetch(&ranks_[at(strands_[low].rank)]);
+    if (distance == 2) fetch_op(low);
+    return;
+  }
+  if (kind != Kind::wire && kind != Kind::credit && kind != Kind::arrived) return;
+  const Channel& c = channels_[kind == Kind::wire ? static_cast<Index>((tag >> kIndexBits) & kIndexMask) : low];
+  if (distance == 0) return __builtin_prefetch(&c, 1);
+  const Index waiting = kind == Kind::credit ? c.waiting_sender : c.waiting_receiver;
+  if (waiting == kNobody) return;
+  if (distance == 1) {
+    __builtin_prefetch(&ranks_[at(kind == Kind::credit ? c.from : c.to)]);
+    fetch_strand(waiting);
+  }
+  if (distance == 2) fetch_op(waiting);
 }
 
 /// One after another, so that a long chain of ops that take no time does not nest.
@@ -163,10 +202,14 @@ void World::begin(Index index) {
   }
   const auto most = static_cast<double>(plan.message_bytes);
   s.bytes = s.slices == 1 ? s.whole : std::min(most, s.whole - static_cast<double>(s.slice) * most);
-  if (s.out != kNobody) ++channels_[s.out].sent;
+  if (s.out != kNobody) {
+    Channel& out = channels_[s.out];
+    ++out.sent;
+    if (out.log != MessageLog::kNone) message_log_.log(out.log).began.push(engine_.now());
+  }
   double per_op = is_message(op.kind) ? 0 : ranks_[at(s.rank)].job->local.per_op;
-  if (s.in != kNobody) per_op = channels_[s.in].cost.per_op;
-  if (s.out != kNobody) per_op = std::max(per_op, channels_[s.out].cost.per_op);
+  if (s.in != kNobody) per_op = cost_of(channels_[s.in]).per_op;
+  if (s.out != kNobody) per_op = std::max(per_op, cost_of(channels_[s.out]).per_op);
   s.stretch = stretch(s);
   per_op *= s.stretch;
   const int peer = s.out != kNobody ? channels_[s.out].to : s.bound.peer >= 0 ? number_of(s, s.bound.peer) : -1;
@@ -185,22 +228,24 @@ void World::issued(Index index) {
   if (auto* step = path_.step(s.step)) step->issued = engine_.now();
   if (!is_message(op.kind)) return work_locally(index);
   double work = 0;
-  const std::vector<std::uint32_t>* side = nullptr;
+  Way side;
   if (s.in != kNobody) {
     const Channel& in = channels_[s.in];
-    work = tuning::receive_work(cost_to(s, in.cost), op.kind, plan.flags_of(op), s.bytes);
-    if (in.cost.is_memory) side = in.cost.is_read_in_place ? &in.wire : &in.read_side;
+    const tuning::MessageCost& cost = cost_of(in);
+    work = tuning::receive_work(cost_to(s, cost), op.kind, plan.flags_of(op), s.bytes);
+    if (cost.is_memory) side = cost.is_read_in_place ? wire_of(in) : read_side(in);
   }
-  if (s.out != kNobody && channels_[s.out].cost.is_memory) {
+  if (s.out != kNobody && cost_of(channels_[s.out]).is_memory) {
     const Channel& out = channels_[s.out];
+    const tuning::MessageCost& cost = cost_of(out);
     const schedule::SameSends same = plan.is_one_message_an_op() ? s.cursor.same_sends(ranks_[at(s.rank)].program) : schedule::SameSends{};
-    work += tuning::send_work(cost_to(s, out.cost), same, plan.sent_of(op, s.bytes), s.has_copied);
-    if (side == nullptr) side = out.cost.is_written_in_place ? &out.wire : &out.write_side;
+    work += tuning::send_work(cost_to(s, cost), same, plan.sent_of(op, s.bytes), s.has_copied);
+    if (s.in == kNobody || !cost_of(channels_[s.in]).is_memory) side = cost.is_written_in_place ? wire_of(out) : write_side(out);
   }
   if (auto* step = path_.step(s.step)) step->work_alone = work;
   if (work <= 0) return worked(index);
-  if (side == nullptr || side->empty()) return engine_.after(work, tag(Kind::worked, index));
-  engine_.start({.bytes = s.bytes, .resources = *side, .rate_cap = s.bytes / work, .wants_arrival = false, .tag = tag(Kind::pass, index)});
+  if (side.empty()) return engine_.after(work, tag(Kind::worked, index));
+  engine_.start({.bytes = s.bytes, .resources = side, .rate_cap = s.bytes / work, .wants_arrival = false, .tag = tag(Kind::pass, index)});
 }
 
 void World::work_locally(Index index) {
@@ -229,10 +274,10 @@ void World::work_locally(Index index) {
   if (auto* step = path_.step(s.step)) {
     step->worked = engine_.now();
     step->is_on_wire = true;
-    step->wire_alone = std::max(work, tuning::time_at(remote_bytes, c.cost.wire_rate)) + c.cost.hop;
+    step->wire_alone = std::max(work, tuning::time_at(remote_bytes, cost_of(c).wire_rate)) + cost_of(c).hop;
   }
   const double cap = work > 0 ? remote_bytes / work : FairShare::kUnbounded;
-  engine_.start({.bytes = remote_bytes, .resources = c.wire, .latency = c.cost.hop, .rate_cap = cap, .tag = tag(Kind::remote, index)});
+  engine_.start({.bytes = remote_bytes, .resources = wire_of(c), .latency = cost_of(c).hop, .rate_cap = cap, .tag = tag(Kind::remote, index)});
 }
 
 void World::worked(Index index) {
@@ -240,31 +285,32 @@ void World::worked(Index index) {
   if (is_dead(s.rank)) return release_core(index);
   if (s.out == kNobody) return slice_done(index);
   Channel& out = channels_[s.out];
-  const double hop = out.cost.hop * s.stretch;
+  const tuning::MessageCost& cost = cost_of(out);
+  const double hop = cost.hop * s.stretch;
   path_.push(PathRecorder::Line::messages, s.out, s.step);
   auto* step = path_.step(s.step);
   if (step != nullptr) step->hop = hop;
-  if (out.cost.is_memory) {
+  if (cost.is_memory) {
     engine_.after(hop, tag(Kind::arrived, s.out));
     return slice_done(index);
   }
   const double bytes = plan_of(s).sent_of(*s.bound.op, s.bytes);
-  const double copying = tuning::send_work(cost_to(s, out.cost), bytes);
-  double cap = copying > 0 ? bytes / copying / out.cost.efficiency : FairShare::kUnbounded;
+  const double copying = tuning::send_work(cost_to(s, cost), bytes);
+  double cap = copying > 0 ? bytes / copying / cost.efficiency : FairShare::kUnbounded;
   // A slow GPU's wires are slow already (slow_outlet); what is left of the stretch is noise.
   const double noise = is_host_ ? s.stretch : s.stretch / slowness(s.rank);
-  if (!is_host_ && noise != 1 && out.cost.wire_rate > 0) cap = std::min(cap, out.cost.wire_rate / out.cost.efficiency / noise);
+  if (!is_host_ && noise != 1 && cost.wire_rate > 0) cap = std::min(cap, cost.wire_rate / cost.efficiency / noise);
   if (step != nullptr) {
     step->worked = engine_.now();
     step->is_on_wire = true;
-    step->wire_alone = noise * std::max(copying, tuning::wire_time(out.cost, bytes));
+    step->wire_alone = noise * std::max(copying, tuning::wire_time(cost, bytes));
   }
-  engine_.start({.bytes = bytes / out.cost.efficiency,
-                 .resources = out.wire,
+  engine_.start({.bytes = bytes / cost.efficiency,
+                 .resources = wire_of(out),
                  .latency = hop,
                  .rate_cap = cap,
-                 .tag = tag(Kind::wire, (static_cast<std::uint64_t>(s.out) << 32) | index),
-                 .counts = out.counts});
+                 .tag = tag(Kind::wire, s.out, index),
+                 .counts = counts_of(out)});
   if (!is_host_) return;  // until the last byte has left
   if (copying > 0) return engine_.after(copying, tag(Kind::sent, index));
   slice_done(index);
@@ -280,7 +326,7 @@ void World::slice_done(Index index) {
   if (s.in != kNobody) {
     ++channels_[s.in].received;
     path_.push(PathRecorder::Line::credits, s.in, s.step);
-    engine_.after(channels_[s.in].cost.hop, tag(Kind::credit, s.in));
+    engine_.after(cost_of(channels_[s.in]).hop, tag(Kind::credit, s.in));
   }
   if (++s.slice >= s.slices) op_done(index);
   // First the strand itself: its rank keeps the core while it can go on.

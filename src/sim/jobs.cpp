@@ -19,7 +19,18 @@ World::World(std::span<const Job> jobs, const topology::Resources& resources, co
   pattern_.assign(ranks_.size(), kNobody);
   if (fold_.takes_chunks_as_equal) outcome_.chunk_spread = jobs_.front().sizes->spread();
   may_repeat_ = fold_.repeats && jobs.front().plan->pieces.count > 1;
+  ask_for_messages();
   for (std::int32_t r = 0; r < static_cast<std::int32_t>(ranks_.size()); ++r) launch(r);
+}
+
+/// Of every channel that two ranks may have.
+void World::ask_for_messages() {
+  for (const MessageAsked& asked : options_.messages) {
+    const JobState& job = *ranks_[static_cast<std::size_t>(asked.from)].job;
+    if (ranks_[static_cast<std::size_t>(asked.to)].job != &job) continue;
+    const int channels = schedule::program_for(job.job->plan->schedule, asked.from - job.first).channels;
+    for (int number = 0; number < channels; ++number) message_log_.ask(asked, number, kin_of(asked.from, asked.to, number).name);
+  }
 }
 
 /// A rank's strands begin when it has launched.
@@ -126,6 +137,10 @@ Status check(const InterpretOptions& options, int ranks) {
   }
   for (const auto& [rank, delay] : options.late_ranks) PEAL_TRY(check_rank(rank, "be late"));
   if (options.failure) PEAL_TRY(check_rank(options.failure->rank, "fail"));
+  for (const MessageAsked& asked : options.messages) {
+    PEAL_TRY(check_rank(asked.from, "send a message"));
+    PEAL_TRY(check_rank(asked.to, "receive a message"));
+  }
   return {};
 }
 
@@ -139,7 +154,16 @@ Result<Outcome> interpret(std::span<const Job> jobs, const topology::Resources& 
     ranks += job.environment->ranks;
   }
   PEAL_TRY(check(options, ranks));
-  return World(jobs, resources, options, fold_of(jobs, resources, options)).run();
+  Fold fold = fold_of(jobs, resources, options);
+  // Each message is an event at least.
+  if (fold.messages > static_cast<double>(options.most_events)) {
+    const bool is_perturbed = !options.perturbation.scaled_resources.empty() || !options.perturbation.slow_ranks.empty();
+    return fail(ErrorCode::unsupported,
+                "{:.1g} messages are too many to simulate one by one, and {} ranks do not fold{}: ask for fewer ranks, or another algorithm",
+                fold.messages, ranks,
+                is_perturbed ? ", because each meets the slow wire or rank at another step" : ", because no two of them do the same");
+  }
+  return World(jobs, resources, options, std::move(fold)).run();
 }
 
 Result<Outcome> interpret(const tuning::Plan& plan, const topology::Resources& resources, std::span<const int> device_of_rank,

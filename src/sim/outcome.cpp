@@ -41,9 +41,11 @@ Result<Outcome> World::run() {
     tell_who_waits();
   else
     PEAL_TRY(check_finished());
+  if (getenv("DBG")) fprintf(stderr, "events %g messages %g repeated %d pieces %d slots %d channels %zu strands %zu\n", (double)engine_.events(), messages_, outcome_.repeated_pieces, jobs_.front().job->plan->pieces.count, jobs_.front().job->plan->slots, channels_.size(), strands_.size());
   gather_times();
   outcome_.messages = static_cast<std::uint64_t>(messages_ + 0.5);
   if (options_.keeps_path) gather_path();
+  outcome_.messages_asked = message_log_.answers();
   outcome_.events = engine_.events();
   outcome_.resources = uses(outcome_.time.value);
   if (options_.keeps_trace)
@@ -87,18 +89,17 @@ void World::gather_path() {
 }
 
 std::vector<ResourceUse> World::uses(double time) const {
-  std::vector<std::pair<topology::ResourceId, std::uint32_t>> crossed;
-  for (const auto& [id, other] : fold_.implied)
-    if (!resource_of_.empty() && resource_of_[other] != kNobody) crossed.emplace_back(id, resource_of_[other]);
-  std::sort(crossed.begin(), crossed.end());
-  crossed.insert(crossed.begin(), used_.begin(), used_.end());
+  std::vector<std::pair<topology::ResourceId, std::uint32_t>> crossed = used_;
+  std::vector<topology::ResourceId> room;
+  for (const auto& [id, number] : used_)
+    for (const topology::ResourceId follower : fold_.implied.followers(id, room)) crossed.emplace_back(follower, number);
   std::vector<ResourceUse> uses;
   for (const auto& [id, number] : crossed) {
     const double bytes = engine_.bytes_over(number);
     if (bytes <= 0) continue;
     const Bandwidth capacity = Bandwidth::gigabytes(capacity_of(id));
     uses.push_back({resources_.name(id), bytes, capacity, capacity.value > 0 && time > 0 ? bytes / (capacity.gigabytes() * time) : 0});
-    if (fold_.folding) uses.back().alike = fold_.folding->resource(id).members;
+    if (fold_.folding) uses.back().alike = fold_.folding->resource(fold_.implied.leader(id)).members;
   }
   std::stable_sort(uses.begin(), uses.end(), [](const ResourceUse& a, const ResourceUse& b) { return a.utilisation > b.utilisation; });
   return uses;

@@ -90,8 +90,10 @@ void World::repeat(const StateMark& now, const StateMark& then) {
   const std::int32_t most_pieces = *std::max_element(pieces.begin(), pieces.end());
   if (most_pieces == 0 || times < kLeastTimes || !signals_keep_up(pieces)) return;
   const double period = now.time - then.time;
+  if (getenv("DBG")) fprintf(stderr, "repeat at %g events %g: %d times %d pieces, beat at piece %d\n", now.time, (double)engine_.events(), times, most_pieces, now.strands[beat_].piece);
   const double delay = period * times;
   std::vector<double> bytes(engine_.bytes_over().size(), 0);
+  const std::vector<Channel> logged = logged_channels();
   for (std::size_t i = 0; i < strands_.size(); ++i) {
     Strand& s = strands_[i];
     if (pieces[i] > 0) count_pieces(s, static_cast<double>(times) * pieces[i], bytes);
@@ -100,9 +102,30 @@ void World::repeat(const StateMark& now, const StateMark& then) {
     s.began += delay;
     s.since += delay;
   }
+  skip_messages(logged, times, period);
   outcome_.repeated_pieces += times * most_pieces;
   engine_.delay_all(delay, bytes);
   history_.clear();
+}
+
+/// By the number of the log.
+std::vector<Channel> World::logged_channels() const {
+  std::vector<Channel> logged(message_log_.logs());
+  if (!message_log_.is_empty())
+    for (const Channel& c : channels_)
+      if (c.log != MessageLog::kNone) logged[c.log] = c;
+  return logged;
+}
+
+void World::skip_messages(const std::vector<Channel>& before, std::int32_t times, double period) {
+  const std::vector<Channel> after = logged_channels();
+  for (std::uint32_t i = 0; i < after.size(); ++i) {
+    const std::uint32_t count = after[i].sent - before[i].sent;
+    if (count == 0) continue;
+    const std::uint64_t each = count / static_cast<std::uint32_t>(times);
+    message_log_.log(i).began.skip(count, each, period);
+    message_log_.log(i).arrived.skip(count, each, period);
+  }
 }
 
 /// No strand ends more pieces than those that it waits for, unless these have ended all of theirs.
@@ -128,6 +151,7 @@ bool World::signals_keep_up(std::span<const std::int32_t> pieces) const {
 void World::count_pieces(const Strand& s, double pieces, std::vector<double>& bytes) {
   RankState& rank = ranks_[static_cast<std::size_t>(s.rank)];
   const auto whole = static_cast<std::int64_t>(pieces);
+  const auto messages = static_cast<std::uint32_t>(whole);
   schedule::StrandCursor walk(rank.program, static_cast<std::size_t>(s.number), 1);
   for (; !walk.done(); walk.advance(rank.program)) {
     const schedule::BoundOp bound = walk.current(rank.program);
@@ -135,10 +159,12 @@ void World::count_pieces(const Strand& s, double pieces, std::vector<double>& by
     if (!schedule::sends(bound.op->kind)) continue;
     const std::int32_t peer = bound.op->kind == schedule::OpKind::send ? bound.peer : bound.peer2;
     Channel& c = channels_[channel(s.rank, number_of(s, peer), bound.op->channel)];
-    for (std::int64_t* count : {&c.sent, &c.arrived, &c.received, &c.credited, &c.posted, &c.announced}) *count += whole;
-    messages_ += c.members * pieces;
-    const double sent = plan_of(s).sent_of(*bound.op, rank.job->sizes->bytes_of(bound)) / c.cost.efficiency * pieces;
-    for (std::size_t i = 0; i < c.wire.size(); ++i) bytes[c.wire[i]] += sent * (c.counts.empty() ? 1 : c.counts[i]);
+    for (std::uint32_t* count : {&c.sent, &c.arrived, &c.received, &c.credited, &c.posted, &c.announced}) *count += messages;
+    messages_ += kinds_[c.kind].terms.members * pieces;
+    const double sent = plan_of(s).sent_of(*bound.op, rank.job->sizes->bytes_of(bound)) / cost_of(c).efficiency * pieces;
+    const Way wire = wire_of(c);
+    const std::span<const double> counts = counts_of(c);
+    for (std::size_t i = 0; i < wire.size(); ++i) bytes[wire[i]] += sent * (counts.empty() ? 1 : counts[i]);
   }
 }
 

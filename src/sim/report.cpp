@@ -84,6 +84,8 @@ std::string folded_text(std::span<const Row> rows) {
     spread = std::max(spread, folded.chunk_spread);
   }
   std::string text;
+  if (std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.is_in_place_same; }))
+    text += "# In place          : the same ops as out of place where both times are equal, simulated once\n";
   if (least < ranks)
     text += fmt::format("# Folded            : {}{} of {} ranks simulated, the others behave like one of them\n",
                         least < most ? fmt::format("{} to ", least) : "", most, ranks);
@@ -191,6 +193,7 @@ std::string to_json(const Table& table, std::span<const Row> rows, std::span<con
                             {"predicted_us", r.predicted_us},
                             {"out_of_place", to_tree(r.out_of_place)},
                             {"in_place", to_tree(r.in_place)},
+                            {"in_place_is_same", r.is_in_place_same},
                             {"bottleneck", r.bottleneck},
                             {"evidence", r.evidence},
                             {"utilisation", r.utilisation},

@@ -4,6 +4,8 @@
 #include <map>
 #include <sim/simulate.hpp>
 
+#include "same_work.hpp"
+
 namespace peal::sim {
 
 namespace {
@@ -70,6 +72,11 @@ Result<Prepared> prepare(std::span<const GroupView> groups, tuning::Wires wires,
   for (std::size_t g = 0; g < groups.size(); ++g)
     ready.jobs.push_back({&ready.plans[ready.choice_of[g]], groups[g].devices, groups[g].environment, wires, start.value});
   return ready;
+}
+
+bool is_same_work(const Prepared& a, const Prepared& b) {
+  return a.choice_of == b.choice_of && std::equal(a.plans.begin(), a.plans.end(), b.plans.begin(), b.plans.end(),
+                                                  [](const tuning::Plan& x, const tuning::Plan& y) { return sim::is_same_work(x, y); });
 }
 
 /// What runs beside the call in question.
@@ -217,6 +224,11 @@ Result<Study> study(const Scene& scene, const tuning::Question& question, const 
   if (works_in_place(question.call.collective) && !options.failure) {
     asked.call.is_in_place = true;
     PEAL_ASSIGN(const Prepared inside, prepare(groups, scene.options.wires, asked));
+    study.row.is_in_place_same = is_same_work(outside, inside);
+    if (study.row.is_in_place_same) {
+      study.row.in_place = study.row.out_of_place;
+      return study;
+    }
     InterpretOptions quiet = options;
     quiet.keeps_log = quiet.keeps_path = quiet.keeps_trace = false;
     PEAL_ASSIGN(Runs in, run(scene, jobs_of(inside, company), groups.size(), quiet, runs));

@@ -15,7 +15,9 @@
 #include <unordered_set>
 
 #include "critical_path.hpp"
+#include "flat_map.hpp"
 #include "fold/folding.hpp"
+#include "message_log.hpp"
 #include "message_sizes.hpp"
 #include "repeat.hpp"
 
@@ -30,24 +32,39 @@ struct JobState {
   std::optional<MessageSizes> sizes;
 };
 
+/// What channels have in common: what a message costs, and what that is worked out of.
+struct ChannelKind {
+  struct Terms {
+    const JobState* job = nullptr;
+    int level = 0;
+    bool is_on_one_core = false;
+    double latency = 0;     // nanoseconds
+    double bottleneck = 0;  // bytes a second
+    double members = 1;  // of its class, where ranks are folded
+    bool operator==(const Terms&) const = default;
+  };
+  Terms terms;
+  tuning::MessageCost cost;
+};
+
+/// One cache line: there may be millions. Counts of messages may wrap round, only what lies between two of them is asked for.
 struct Channel {
   std::int32_t from = 0;  // numbers
   std::int32_t to = 0;
-  tuning::MessageCost cost;
-  double members = 1;                     // of its class, where ranks are folded
-  std::vector<std::uint32_t> wire;        // engine resources of the whole way
-  std::vector<double> counts;             // folded: how many channels of the class cross each; else empty
-  std::vector<std::uint32_t> write_side;  // memory: what the sender's pass crosses
-  std::vector<std::uint32_t> read_side;   // memory: what the receiver's pass crosses
-  std::int64_t sent = 0;                  // messages begun
-  std::int64_t arrived = 0;
-  std::int64_t received = 0;
-  std::int64_t credited = 0;   // received, and the sender knows
-  std::int64_t posted = 0;     // rendezvous: receives announced
-  std::int64_t announced = 0;  // ... and the sender knows
+  std::uint32_t kind = 0;
+  std::uint32_t wires = 0;     // of its way
+  std::size_t first_wire = 0;  // in ways_
+  std::uint32_t sent = 0;      // messages begun
+  std::uint32_t arrived = 0;
+  std::uint32_t received = 0;
+  std::uint32_t credited = 0;   // received, and the sender knows
+  std::uint32_t posted = 0;     // rendezvous: receives announced
+  std::uint32_t announced = 0;  // ... and the sender knows
   Index waiting_sender = kNobody;
   Index waiting_receiver = kNobody;
+  std::uint32_t log = MessageLog::kNone;  // where somebody asks for its messages
 };
+static_assert(sizeof(Channel) <= 64);
 
 /// A group of ranks for which switches compute: what its ops cross, and who stands at the next of them.
 struct Meeting {
@@ -70,22 +87,22 @@ struct Strand {
   std::int32_t rank = 0;  // number
   std::int32_t number = 0;
   schedule::StrandCursor cursor;
-  schedule::BoundOp bound;
-  double whole = 0;  // bytes of the op
-  double bytes = 0;  // of this slice
-  std::int64_t slices = 0;
-  bool has_copied = false;  // what a row of sends of the same bytes takes to several ranks
-  std::int64_t slice = 0;   // 0 and not begun: the op is looked at afresh
-  double began = 0;
-  double turn = 0;     // what it waits for its core to come round to it
-  double stretch = 1;  // what this slice takes longer than it should (perturb.cpp)
-  double since = 0;    // when its last op ended
-  std::uint64_t draws = 0;
   Index in = kNobody;  // channels of the op at hand
   Index out = kNobody;
-  Index step = kNobody;  // of this slice, for the critical path
   bool is_at_work = false;
-  bool is_bound = false;  // `bound`, `in` and `out` are those of the op at hand
+  bool is_bound = false;    // `bound`, `in` and `out` are those of the op at hand
+  bool has_copied = false;  // what a row of sends of the same bytes takes to several ranks
+  Index step = kNobody;     // of this slice, for the critical path
+  schedule::BoundOp bound;
+  std::int64_t slices = 0;
+  std::int64_t slice = 0;  // 0 and not begun: the op is looked at afresh
+  double whole = 0;        // bytes of the op
+  double bytes = 0;        // of this slice
+  double began = 0;
+  double since = 0;    // when its last op ended
+  double stretch = 1;  // what this slice takes longer than it should (perturb.cpp)
+  double turn = 0;     // what it waits for its core to come round to it
+  std::uint64_t draws = 0;
 };
 
 /// Channels of an op whose peers do not move.
@@ -96,8 +113,8 @@ struct OpChannels {
 
 struct RankState {
   const JobState* job = nullptr;
-  schedule::Program program;         // folded: empty but for the first of a class
   std::vector<OpChannels> channels;  // by op
+  schedule::Program program;         // folded: empty but for the first of a class
   Index first_strand = 0;
   std::vector<std::int64_t> signals;
   std::unordered_map<std::uint64_t, std::int64_t> signals_from;
@@ -119,7 +136,11 @@ class World final : Engine::Listener {
 
  private:
   enum class Kind : std::uint8_t { begin, issued, worked, sent, arrived, credit, announce, signal, wire, pass, remote, switched, mark };
+  // A kind, and one or two indices.
+  static constexpr int kIndexBits = 28;
+  static constexpr std::uint64_t kIndexMask = (std::uint64_t{1} << kIndexBits) - 1;
   static Tag tag(Kind kind, std::uint64_t index) { return (static_cast<std::uint64_t>(kind) << 56) | index; }
+  static Tag tag(Kind kind, Index second, Index index) { return tag(kind, (static_cast<std::uint64_t>(second) << kIndexBits) | index); }
 
   // What schedule::may_start asks; a "no" leaves the strand's name where the answer will change.
   struct View {
@@ -135,6 +156,9 @@ class World final : Engine::Listener {
   void on_timer(Tag tag) override;
   void on_flow_left(Tag tag) override;
   void on_flow_arrived(Tag tag) override;
+  void on_soon(Tag tag, Event event, int distance) override;
+  void fetch_strand(Index strand) const;
+  void fetch_op(Index strand) const;
 
   // jobs.cpp: what runs where
   void add_job(const Job& job);
@@ -195,8 +219,20 @@ class World final : Engine::Listener {
   void wake_waiting(std::int32_t rank);
   bool is_message_there(const Strand& s, const schedule::BoundOp& bound);
   Index channel(int from, int to, int number);
-  void lay_way(Channel& channel);
-  void cross(Channel& channel, topology::ResourceId id);
+  Folding::Kin kin_of(int from, int to, int number) const;
+  void ask_for_messages();
+  void lay_way(Channel& channel, double members);
+  void cross(Channel& channel, topology::ResourceId id, double members);
+  std::uint32_t kind_of(const ChannelKind::Terms& terms);
+  const tuning::MessageCost& cost_of(const Channel& c) const { return kinds_[c.kind].cost; }
+  using Way = std::span<const std::uint32_t>;
+  Way wire_of(const Channel& c) const { return {ways_.data() + c.first_wire, c.wires}; }
+  std::span<const double> counts_of(const Channel& c) const {
+    return fold_.folding ? std::span(way_counts_.data() + c.first_wire, c.wires) : std::span<const double>();
+  }
+  // Memory: one pass of the sender's core into it, one of the receiver's out of it; the middle of the way is crossed by both.
+  Way write_side(const Channel& c) const { return wire_of(c).first((c.wires + 1) / 2); }
+  Way read_side(const Channel& c) const { return wire_of(c).last((c.wires + 1) / 2); }
   std::uint32_t engine_resource(topology::ResourceId id);
 
   // switch_ops.cpp: what switches compute
@@ -215,6 +251,8 @@ class World final : Engine::Listener {
   StateMark mark();
   void repeat(const StateMark& now, const StateMark& then);
   bool signals_keep_up(std::span<const std::int32_t> pieces) const;
+  void skip_messages(const std::vector<Channel>& before, std::int32_t times, double period);
+  std::vector<Channel> logged_channels() const;
   void count_pieces(const Strand& strand, double pieces, std::vector<double>& bytes);
 
   const topology::Resources& resources_;
@@ -230,11 +268,16 @@ class World final : Engine::Listener {
   std::unordered_set<topology::ResourceId> slow_outlets_;
   tuning::MessageCost slowed_;
   PathRecorder path_;
-  std::vector<RankState> ranks_;
-  std::vector<Strand> strands_;
+  LargeVector<RankState> ranks_;
+  LargeVector<Strand> strands_;
   std::vector<Core> cores_;
-  std::vector<Channel> channels_;
-  std::unordered_map<std::uint64_t, Index> channel_of_;
+  LargeVector<Channel> channels_;
+  FlatMap channel_of_;
+  std::deque<ChannelKind> kinds_;
+  FlatMap kind_of_;                  // the last of a hash of its terms
+  LargeVector<std::uint32_t> ways_;  // engine resources of the whole way of each channel
+  LargeVector<double> way_counts_;   // folded: how many channels of the class cross each; else empty
+  topology::Route route_;
   std::vector<Meeting> meetings_;
   std::map<std::tuple<std::int32_t, std::int32_t, std::size_t, int>, Index> meeting_of_;  // lowest and highest number, how many, channel
   std::unordered_map<std::uint32_t, std::uint32_t> switch_limit_;                         // by switch: engine resource
@@ -253,6 +296,7 @@ class World final : Engine::Listener {
   Index beat_ = 0;
   StateHistory history_;
   double messages_ = 0;
+  MessageLog message_log_;
   std::deque<Index> to_consider_;
   bool is_considering_ = false;
   Status failure_;

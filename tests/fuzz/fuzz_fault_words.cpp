@@ -13,6 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (straggler->rank < 0 || !(straggler->factor > 0) || !(straggler->delay >= 0)) std::abort();
   if (const auto failure = peal::sim::parse_failure(text))
     if (failure->rank < 0 || !(failure->time >= 0)) std::abort();
+  if (const auto message = peal::sim::parse_message(text))
+    if (message->from < 0 || message->to < 0 || message->from == message->to) std::abort();
   if (const auto beside = peal::sim::parse_beside(text))
     if (beside->group_ranks < 0 || beside->stride < 0 || !(beside->start.value >= 0)) std::abort();
   return 0;

@@ -237,6 +237,8 @@ TEST(FaultWords, SayWhatTheyMean) {
   EXPECT_EQ(beside->stride, 8);
   EXPECT_EQ(beside->start.value, 100e3);
   EXPECT_EQ(parse_beside("all_reduce:8/4")->group_ranks, 4);
+  EXPECT_EQ(*parse_message("3:4"), (MessageAsked{3, 4, 0}));
+  EXPECT_EQ(*parse_message("3:4:17"), (MessageAsked{3, 4, 17}));
 }
 
 TEST(FaultWords, ThatMeanNothingAreRefused) {
@@ -248,6 +250,7 @@ TEST(FaultWords, ThatMeanNothingAreRefused) {
   for (const char* text : {"", "3", "@40us", "3@", "3@40", "x@40us"}) EXPECT_FALSE(parse_failure(text)) << text;
   for (const char* text : {"", "all_reduce", "all_reduce:", "all_reduce:8/", "all_reduce:8%0", "all_reduce:8@4", "reduce:8/4%2", ":8"})
     EXPECT_FALSE(parse_beside(text)) << text;
+  for (const char* text : {"", ":", "3", "3:", ":4", "3:3", "3:4:", "3:4:-1", "-1:4", "3:4:5:6"}) EXPECT_FALSE(parse_message(text)) << text;
 }
 
 TEST(Faults, OfRanksThatAreNotThereAreRefused) {

@@ -16,6 +16,10 @@ struct Both {
 Result<Both> both(const Scene& scene, const tuning::Plan& plan, const Perturbation& perturbation = {}) {
   InterpretOptions options;
   options.perturbation = perturbation;
+  const int n = scene.environment.ranks;
+  for (const std::uint64_t number : {0, 3, 40, 200})
+    for (const auto& [from, to] : {std::pair{0, 1}, {1, 0}, {n - 1, 0}, {n / 2 + 1, n / 2 + 2}, {0, n / 2}, {n / 2, 0}})
+      if (from != to && to < n) options.messages.push_back({from, to, number});
   PEAL_ASSIGN(Outcome folded, interpret(plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires, options));
   options.folds = false;
   PEAL_ASSIGN(Outcome whole, interpret(plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires, options));
@@ -28,6 +32,15 @@ void expect_same(const Both& both, const std::string& what) {
   for (std::size_t r = 0; r < both.whole.rank_done.size(); ++r)
     ASSERT_NEAR(both.folded.rank_done[r], both.whole.rank_done[r], 1e-9 * both.whole.rank_done[r]) << what << ", rank " << r;
   EXPECT_EQ(both.folded.messages, both.whole.messages) << what;
+  ASSERT_EQ(both.folded.messages_asked.size(), both.whole.messages_asked.size()) << what;
+  for (std::size_t i = 0; i < both.whole.messages_asked.size(); ++i) {
+    const MessageTimes& a = both.folded.messages_asked[i];
+    const MessageTimes& b = both.whole.messages_asked[i];
+    EXPECT_EQ(a.asked, b.asked) << what;
+    EXPECT_EQ(std::pair(a.channel, a.count), std::pair(b.channel, b.count)) << what;
+    ASSERT_NEAR(a.began, b.began, 1e-9 * both.whole.time.value) << what << ", message " << a.asked.number << " of " << a.asked.from;
+    ASSERT_NEAR(a.arrived, b.arrived, 1e-9 * both.whole.time.value) << what << ", message " << a.asked.number << " of " << a.asked.from;
+  }
   double folded = 0;
   double whole = 0;
   for (const ResourceUse& use : both.folded.resources) folded += use.alike * use.bytes;
@@ -139,6 +152,10 @@ TEST(Fold, LongCallsAreContinuedFromPiecesThatRepeat) {
       ASSERT_TRUE(done) << done.error().message;
       EXPECT_GT(done->folded.repeated_pieces, plan->pieces.count / 4) << algorithm;
       EXPECT_LT(done->folded.events, done->whole.events * 3 / 4) << algorithm;
+      EXPECT_GE(std::count_if(done->whole.messages_asked.begin(), done->whole.messages_asked.end(),
+                              [](const MessageTimes& times) { return times.asked.number == 200 && times.began > 0; }),
+                2)
+          << algorithm;
       expect_same(*done, algorithm);
     }
   }
@@ -158,6 +175,19 @@ TEST(Fold, StaysRightWithOneSlowWireOrOneSlowRank) {
       expect_same(*done, algorithm);
     }
   }
+}
+
+// Everybody to everybody, one of them slow: nobody behaves like anybody else, and that many messages are not begun.
+TEST(Fold, WhatIsTooMuchToSimulateIsSaidAtOnce) {
+  const Scene scene = scene_of("dgx-h100", 2'800, "ideal");
+  const auto plan = plan_of(scene, **schedule::find_algorithm(Collective::all_to_all, "all_pairs"), 64 << 20);
+  ASSERT_TRUE(plan);
+  InterpretOptions options;
+  options.perturbation.slow_ranks = {{13, 2.0}};
+  options.most_events = 100'000'000;
+  const auto refused = interpret(*plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires, options);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("5e+08 messages are too many"), std::string::npos) << refused.error().message;
 }
 
 // Parts of two lengths pass every rank of a ring at other times.

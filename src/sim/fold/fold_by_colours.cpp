@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "flat_map.hpp"
 #include "folding.hpp"
 #include "program_shape.hpp"
 
@@ -16,6 +17,9 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 // for the sender and one for the receiver each, from kFirstChannel on.
 enum Label : std::uint32_t { kWay, kFirstChannel };
 
+/// Channels that some ranks name may be that many times as many as there are, before it is not worth while to count them.
+constexpr double kFarTooMany = 4;
+
 constexpr std::uint64_t kRankColour = 1;
 constexpr std::uint64_t kChannelColour = 2;
 constexpr std::uint64_t kResourceColour = 3;
@@ -24,13 +28,14 @@ using Vertex = ColouredGraph::Vertex;
 
 class ByColours final : public Folding {
  public:
-  ByColours(const Unfolded& whole, std::size_t most_channels) : whole_(whole), most_channels_(most_channels) {
+  ByColours(const Unfolded& whole, std::size_t most_channels) : whole_(whole), most_channels_(most_channels), vertex_of_resource_(whole.resources.count(), FlatMap::kNone) {
     for (const auto& [id, factor] : whole.perturbation.scaled_resources) capacity_scale_.emplace(id, factor);
     for (const auto& [rank, factor] : whole.perturbation.slow_ranks) slowness_.emplace(rank, factor);
   }
 
-  bool fold(ImpliedResources& implied) {
+  bool fold() {
     const std::int32_t n = whole_.environment.ranks;
+    if (named_channels() > kFarTooMany * static_cast<double>(most_channels_)) return false;
     // Ranks have the lowest vertices, so that classes of ranks are numbered first.
     for (std::int32_t r = 0; r < n; ++r) graph_.add(kRankColour);
     for (std::int32_t r = 0; r < n; ++r) {
@@ -38,8 +43,9 @@ class ByColours final : public Folding {
       if (!can_be_folded(program) || !look_through(program)) return false;
       graph_.set_colour(static_cast<Vertex>(r), shape_);
     }
-    find_implied(implied);
-    class_of_vertex_ = graph_.equitable_classes();
+    // One class a rank costs what it saves.
+    class_of_vertex_ = graph_.equitable_classes(at(n), at(n) / 2);
+    if (class_of_vertex_.empty()) return false;
     graph_ = {};
     members_.assign(class_of_vertex_.size(), 0);
     for (const std::uint32_t c : class_of_vertex_) ++members_[c];
@@ -50,11 +56,30 @@ class ByColours final : public Folding {
   }
 
   Kin channel(std::int32_t from, std::int32_t to, std::int32_t number) const override {
-    return kin(vertex_of_channel_.at(key(from, to, number)));
+    const Vertex vertex = vertex_of_channel_.find(key(from, to, number));
+    return vertex == FlatMap::kNone ? Kin{kNoName, 0} : kin(vertex);
   }
-  Kin resource(topology::ResourceId id) const override { return kin(vertex_of_resource_.at(id)); }
+  Kin resource(topology::ResourceId id) const override { return kin(vertex_of_resource_[id]); }
 
  private:
+  /// About, as some ranks name them; those that several ops name count several times.
+  double named_channels() const {
+    constexpr std::int32_t kLookedAt = 16;
+    const std::int32_t n = whole_.environment.ranks;
+    double named = 0;
+    std::int32_t looked_at = 0;
+    for (std::int32_t r = 0; r < n; r += std::max(1, n / kLookedAt), ++looked_at) {
+      const schedule::Program program = schedule::program_for(whole_.plan.schedule, r);
+      std::vector<std::int32_t> times{1};
+      for (const schedule::Op& op : program.ops) {
+        if (op.kind == schedule::OpKind::loop) times.push_back(op.operand);
+        if (op.kind == schedule::OpKind::end_loop) times.pop_back();
+        if (schedule::sends(op.kind)) named += op.peer_step != 0 ? times.back() : 1;
+      }
+    }
+    return named / looked_at * n;
+  }
+
   std::uint64_t key(std::int32_t from, std::int32_t to, std::int32_t number) const {
     return ((static_cast<std::uint64_t>(from) * at(whole_.environment.ranks) + static_cast<std::uint64_t>(to)) << 8) |
            static_cast<std::uint64_t>(number);
@@ -105,8 +130,8 @@ class ByColours final : public Folding {
   }
 
   Vertex channel_vertex(std::int32_t from, std::int32_t to, std::int32_t number) {
-    const auto [it, is_new] = vertex_of_channel_.try_emplace(key(from, to, number), 0);
-    if (!is_new) return it->second;
+    const FlatMap::Place place = vertex_of_channel_.try_emplace(key(from, to, number), 0);
+    if (!place.is_new) return *place.number;
     const tuning::Environment& e = whole_.environment;
     const int level = e.level_of(from, to);
     whole_.resources.route(whole_.device_of_rank[at(from)], whole_.device_of_rank[at(to)],
@@ -114,33 +139,13 @@ class ByColours final : public Folding {
     std::uint64_t colour = hash_with(kChannelColour, static_cast<std::uint64_t>(number) << 8 | static_cast<std::uint64_t>(level));
     colour = hash_with(colour, std::bit_cast<std::uint64_t>(route_.latency.value));
     colour = hash_with(colour, std::bit_cast<std::uint64_t>(route_.bottleneck.value));
-    const Vertex vertex = it->second = graph_.add(colour);
+    const Vertex vertex = *place.number = graph_.add(colour);
     slow_outlet(from);
-    for (const topology::ResourceId id : route_.resources) {
-      graph_.join(vertex, resource_vertex(id), kWay, kWay);
-      crossed_by_[id] += hash_with(kWay, vertex);
-    }
+    for (const topology::ResourceId id : route_.resources)
+      if (!whole_.implied.contains(id)) graph_.join(vertex, resource_vertex(id), kWay, kWay);
     return vertex;
   }
 
-  // Of resources that the same channels cross, the narrowest is left, of equal ones that of the lowest number.
-  void find_implied(ImpliedResources& implied) {
-    std::vector<topology::ResourceId> ids;
-    for (const auto& [id, channels] : crossed_by_) ids.push_back(id);
-    std::sort(ids.begin(), ids.end());
-    std::unordered_map<std::uint64_t, topology::ResourceId> narrowest;
-    for (const topology::ResourceId id : ids) {
-      topology::ResourceId& first = narrowest.try_emplace(crossed_by_[id], id).first->second;
-      if (is_narrower(id, first)) first = id;
-    }
-    for (const topology::ResourceId id : ids)
-      if (const topology::ResourceId first = narrowest[crossed_by_[id]]; first != id) implied.emplace(id, first);
-  }
-  bool is_narrower(topology::ResourceId a, topology::ResourceId b) const {
-    const double x = capacity_of(a);
-    const double y = capacity_of(b);
-    return x > 0 && (x < y || y <= 0);
-  }
   double capacity_of(topology::ResourceId id) const {
     const auto scaled = capacity_scale_.find(id);
     return whole_.resources.capacity(id).value * (scaled == capacity_scale_.end() ? 1 : scaled->second);
@@ -155,9 +160,10 @@ class ByColours final : public Folding {
   }
 
   Vertex resource_vertex(topology::ResourceId id) {
-    const auto [it, is_new] = vertex_of_resource_.try_emplace(id, 0);
-    if (!is_new) return it->second;
-    return it->second = graph_.add(hash_with(kResourceColour, std::bit_cast<std::uint64_t>(capacity_of(id))));
+    Vertex& vertex = vertex_of_resource_[id];
+    if (vertex != FlatMap::kNone) return vertex;
+    const std::uint64_t colour = hash_with(kResourceColour, std::bit_cast<std::uint64_t>(capacity_of(id)));
+    return vertex = graph_.add(hash_with(colour, whole_.implied.count_followers(id)));
   }
 
   const Unfolded whole_;  // while folding
@@ -166,9 +172,8 @@ class ByColours final : public Folding {
   std::unordered_map<std::int32_t, double> slowness_;
   std::unordered_set<topology::ResourceId> slow_outlets_;
   ColouredGraph graph_;
-  std::unordered_map<std::uint64_t, Vertex> vertex_of_channel_;
-  std::unordered_map<topology::ResourceId, Vertex> vertex_of_resource_;
-  std::unordered_map<topology::ResourceId, std::uint64_t> crossed_by_;  // sum of hashes of its channels
+  FlatMap vertex_of_channel_;
+  LargeVector<Vertex> vertex_of_resource_;  // by id; FlatMap::kNone: none crosses it
   std::vector<std::uint32_t> class_of_vertex_;
   std::vector<std::uint32_t> members_;
   // Of the rank at hand.
@@ -180,9 +185,9 @@ class ByColours final : public Folding {
 
 }  // namespace
 
-std::unique_ptr<Folding> fold_by_colours(const Unfolded& whole, std::size_t most_channels, ImpliedResources& implied) {
+std::unique_ptr<Folding> fold_by_colours(const Unfolded& whole, std::size_t most_channels) {
   auto folding = std::make_unique<ByColours>(whole, most_channels);
-  if (!folding->fold(implied)) return nullptr;
+  if (!folding->fold()) return nullptr;
   return folding;
 }
 

@@ -1,6 +1,7 @@
 #include "folding.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace peal::sim {
 
@@ -11,6 +12,8 @@ constexpr std::size_t kMostChannelsOfARank = 64;
 constexpr std::size_t kMostChannels = 200'000;
 /// Messages that one core simulates in a few minutes.
 constexpr double kMostMessages = 4e8;
+/// That are simulated before pieces can repeat themselves.
+constexpr std::int32_t kLeastPieces = 4;
 
 /// Of which nothing single is asked, and in which nothing happens to single ranks.
 bool may_fold(std::span<const Job> jobs, const InterpretOptions& o) {
@@ -28,14 +31,11 @@ void find_folding(const Unfolded& whole, Fold& fold) {
   fold.folding = fold_by_machine(whole);
   if (fold.folding) return;
   const std::size_t most = std::max(kMostChannels, kMostChannelsOfARank * static_cast<std::size_t>(whole.environment.ranks));
-  fold.folding = fold_by_colours(whole, most, fold.implied);
-  // One class a rank costs what it saves.
-  if (fold.folding && 2 * fold.folding->classes() > whole.environment.ranks) fold.folding = nullptr;
-  if (fold.folding) fold.implied.clear();
+  fold.folding = fold_by_colours(whole, most);
 }
 
 /// Messages of the whole, as far as some ranks tell.
-double messages_of(const tuning::Plan& plan) {
+double messages_of(const tuning::Plan& plan, std::int32_t most_pieces = std::numeric_limits<std::int32_t>::max()) {
   constexpr std::int32_t kLookedAt = 16;
   const std::int32_t n = plan.schedule.request.ranks;
   double messages = 0;
@@ -49,7 +49,7 @@ double messages_of(const tuning::Plan& plan) {
       if (schedule::sends(op.kind)) messages += times.back();
     }
   }
-  return messages / looked_at * n * plan.pieces.count;
+  return messages / looked_at * n * std::min(plan.pieces.count, most_pieces);
 }
 
 }  // namespace
@@ -62,19 +62,23 @@ void Folding::set_classes(std::vector<std::int32_t> class_of) {
 
 Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options) {
   Fold fold;
-  if (!may_fold(jobs, options)) return fold;
   const Job& job = jobs.front();
-  if (job.environment->is_host || has_switched_ops(*job.plan)) return fold;
+  // What a switch computes crosses wires in other ways than messages do.
+  const auto is_switched = [](const Job& each) { return has_switched_ops(*each.plan); };
+  if (job.environment->is_host || std::any_of(jobs.begin(), jobs.end(), is_switched)) return fold;
+  fold.implied = ImpliedWires(jobs, resources, options.perturbation);
+  if (!may_fold(jobs, options)) return fold;
   fold.repeats = true;
   const MessageSizes sizes(*job.plan);
   const auto whole = [&](const MessageSizes& as) {
-    return Unfolded{*job.plan, resources, job.device_of_rank, *job.environment, job.wires, options.perturbation, as};
+    return Unfolded{*job.plan, resources, job.device_of_rank, *job.environment, job.wires, options.perturbation, as, fold.implied};
   };
   find_folding(whole(sizes), fold);
-  if (fold.folding || sizes.are_equal() || messages_of(*job.plan) < kMostMessages) return fold;
+  if (fold.folding || messages_of(*job.plan) < kMostMessages) return fold;
   const MessageSizes equal(*job.plan, true);
-  find_folding(whole(equal), fold);
+  if (!sizes.are_equal()) find_folding(whole(equal), fold);
   fold.takes_chunks_as_equal = fold.folding != nullptr;
+  if (!fold.folding) fold.messages = messages_of(*job.plan, kLeastPieces);
   return fold;
 }
 

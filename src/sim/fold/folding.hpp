@@ -12,14 +12,15 @@
 #include <memory>
 #include <sim/interpret.hpp>
 #include <span>
-#include <unordered_map>
 
+#include "implied_wires.hpp"
 #include "message_sizes.hpp"
 
 namespace peal::sim {
 
 class Folding {
  public:
+  static constexpr std::uint64_t kNoName = ~std::uint64_t{0};
   /// A class that something belongs to: a name that no other class has, and its members.
   struct Kin {
     std::uint64_t name = 0;
@@ -32,7 +33,7 @@ class Folding {
   std::int32_t representative(std::int32_t rank) const {
     return representatives_[static_cast<std::size_t>(class_of_[static_cast<std::size_t>(rank)])];
   }
-  /// Of the channel `number` from one rank to another; either is a representative.
+  /// Of the channel `number` from one rank to another; kNoName where there is none, as far as is known.
   virtual Kin channel(std::int32_t from, std::int32_t to, std::int32_t number) const = 0;
   virtual Kin resource(topology::ResourceId id) const = 0;
 
@@ -54,24 +55,23 @@ struct Unfolded {
   tuning::Wires wires;
   const Perturbation& perturbation;
   const MessageSizes& sizes;
+  const ImpliedWires& implied;
 };
 
 /// Ranks on machines that are all alike on a fabric that treats them alike, with programs that differ only by where they stand: rank r and
 /// r + (ranks of a machine) are of one class. O(ranks), also where everybody talks to everybody. Null where it is not so.
 std::unique_ptr<Folding> fold_by_machine(const Unfolded& whole);
 
-/// Resources that are crossed by the very channels that cross another of no higher capacity, and that other: they never limit.
-using ImpliedResources = std::unordered_map<topology::ResourceId, topology::ResourceId>;
-
 /// The coarsest folding there is, by refinement of colours over all channels. O((ranks + channels) log ranks). Null where programs do what
-/// it does not look into, or name more than `most_channels`; else `implied` is set.
-std::unique_ptr<Folding> fold_by_colours(const Unfolded& whole, std::size_t most_channels, ImpliedResources& implied);
+/// it does not look into, or name more than `most_channels`, and where more than half of the ranks would be classes of their own.
+std::unique_ptr<Folding> fold_by_colours(const Unfolded& whole, std::size_t most_channels);
 
 /// How an interpretation is made smaller.
 struct Fold {
   std::unique_ptr<Folding> folding;    ///< null: every rank is simulated
-  ImpliedResources implied;            ///< where every rank is simulated: resources that need not be
+  ImpliedWires implied;                ///< that need not be simulated
   bool takes_chunks_as_equal = false;  ///< only where ranks would be too many otherwise
+  double messages = 0;                 ///< to be simulated one by one, about; 0: nobody counted
   bool repeats = false;                ///< pieces that repeat are counted
 };
 Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options);

@@ -23,8 +23,11 @@ class Refinement {
     is_dirty_.assign(graph.size(), true);
   }
 
-  std::vector<std::uint32_t> run() {
-    while (!dirty_.empty()) round();
+  std::vector<std::uint32_t> run(std::size_t few, std::size_t most) {
+    while (!dirty_.empty()) {
+      if (few > most && classes_of(few) > most) return {};
+      round();
+    }
     std::vector<std::uint32_t> numbered(members_.size(), ~0U);
     std::uint32_t next = 0;
     for (Class& c : class_of_) {
@@ -41,6 +44,17 @@ class Refinement {
     Vertex vertex;
     bool operator<(const Seen& o) const { return of != o.of ? of < o.of : view != o.view ? view < o.view : vertex < o.vertex; }
   };
+
+  std::size_t classes_of(std::size_t few) const {
+    std::vector<bool> is_seen(members_.size());
+    std::size_t seen = 0;
+    for (std::size_t v = 0; v < few; ++v)
+      if (!is_seen[class_of_[v]]) {
+        is_seen[class_of_[v]] = true;
+        ++seen;
+      }
+    return seen;
+  }
 
   void lay_out_edges() {
     for (const auto& end : graph_.ends_) ++first_[end.from + 1];
@@ -151,6 +165,8 @@ class Refinement {
   std::vector<Vertex> changed_;
 };
 
-std::vector<std::uint32_t> ColouredGraph::equitable_classes() const { return Refinement(*this).run(); }
+std::vector<std::uint32_t> ColouredGraph::equitable_classes(std::size_t few, std::size_t most) const {
+  return Refinement(*this).run(few, most);
+}
 
 }  // namespace peal::sim

@@ -13,6 +13,7 @@ struct SimWords {
   std::uint64_t factor = 2;
   bool utilisation = false, critical_path = false, is_unfolded = false;
   std::vector<std::string> compare;
+  std::vector<std::string> messages;
 };
 
 /// What one call of `peal sim` needs: the question, whose behaviour, and the (smallest) size.

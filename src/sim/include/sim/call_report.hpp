@@ -17,6 +17,11 @@ std::string path_text(const Outcome& outcome);
 /// {"rank","time_us","shares_us":{..},"legs":[{"op","ranks","steps","start_us","end_us","shares_us"}]}
 std::string path_json(const Outcome& outcome);
 
+/// When the messages that were asked for began and arrived.
+std::string messages_text(const Outcome& outcome, std::span<const MessageAsked> asked);
+/// [{"from","to","channel","number","count","began_us","arrived_us"}]; a time is null where there is none.
+std::string messages_json(const Outcome& outcome);
+
 /// Who waits for whom after a rank has failed, from when on, and when they would know.
 std::string failure_text(const Outcome& outcome, const RankFailure& failure);
 /// {"rank","time_us","stuck":[{"rank","since_us","waits_for","op"}],"finished":N}

@@ -25,6 +25,9 @@ class Engine {
     virtual void on_timer(Tag tag) = 0;
     virtual void on_flow_left(Tag tag) = 0;     ///< the last byte has left: the source and the resources are free
     virtual void on_flow_arrived(Tag tag) = 0;  ///< `latency` after that
+    /// An event that comes soon, told once at each distance, the furthest (0) first: a chance to fetch what it will need.
+    enum class Event : std::uint8_t { timer, left, arrived };
+    virtual void on_soon(Tag, Event, int /*distance*/) {}
   };
 
   struct Flow {
@@ -58,7 +61,7 @@ class Engine {
   std::span<const double> bytes_over() const { return bytes_over_; }
 
  private:
-  enum class Kind : std::uint8_t { timer, left, arrived };
+  using Kind = Listener::Event;
   struct What {
     Tag tag = 0;
     std::uint32_t flow = 0;     // left: slot in flows_
@@ -77,6 +80,7 @@ class Engine {
   };
 
   void share_again();
+  void look_ahead(Listener& listener) const;
   void finish_flow(const What& what, Listener& listener);
 
   double now_ = 0;
@@ -84,7 +88,7 @@ class Engine {
   bool is_changed_ = false;
   EventQueue<What> queue_;
   FairShare share_;
-  std::vector<FlowState> flows_;  // index: the solver's variable
+  LargeVector<FlowState> flows_;  // index: the solver's variable
   std::vector<double> bytes_over_;
 };
 

@@ -9,7 +9,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <sim/large_pages.hpp>
 
 namespace peal::sim {
 
@@ -45,7 +45,7 @@ class EventQueue {
   }
 
   void pop() {
-    const std::int32_t number = heap_.front().lane;
+    const std::int32_t number = last_lane_ = heap_.front().lane;
     if (number != kNoLane) {
       Lane& lane = lanes_[static_cast<std::size_t>(number)];
       if (lane.count > 0) {
@@ -57,6 +57,13 @@ class EventQueue {
     heap_.front() = heap_.back();
     heap_.pop_back();
     if (!heap_.empty()) sift_down();
+  }
+
+  /// Of the lane of the event popped last, what comes after `ahead` others; null where nothing is known to.
+  const Payload* upcoming(std::size_t ahead) const {
+    if (last_lane_ == kNoLane) return nullptr;
+    const Lane& lane = lanes_[static_cast<std::size_t>(last_lane_)];
+    return ahead < lane.count ? &lane.ring[(lane.first + ahead) & (lane.ring.size() - 1)].payload : nullptr;
   }
 
   /// Everything happens so much later.
@@ -74,7 +81,7 @@ class EventQueue {
   struct Lane {
     double delay = 0;
     bool is_used = false;  // its head stands in the heap
-    std::vector<Event> ring;
+    LargeVector<Event> ring;
     std::size_t first = 0;
     std::size_t count = 0;
 
@@ -89,7 +96,7 @@ class EventQueue {
       return event;
     }
     void grow() {
-      std::vector<Event> larger(ring.empty() ? 16 : 2 * ring.size());
+      LargeVector<Event> larger(ring.empty() ? 16 : 2 * ring.size());
       for (std::size_t i = 0; i < count; ++i) larger[i] = ring[(first + i) & (ring.size() - 1)];
       ring.swap(larger);
       first = 0;
@@ -126,7 +133,8 @@ class EventQueue {
   }
 
   std::uint64_t order_ = 0;
-  std::vector<Event> heap_;
+  std::int32_t last_lane_ = kNoLane;
+  LargeVector<Event> heap_;
   std::array<Lane, std::size_t{1} << kLaneBits> lanes_;
 };
 

@@ -1,4 +1,4 @@
-// Faults, and calls beside a call, as people type them. Every wrong word fails with what can be typed instead.
+// Faults, calls beside a call, and messages that are asked for, as people type them. Every wrong word fails with what can be typed instead.
 #pragma once
 
 #include <sim/simulate.hpp>
@@ -28,6 +28,9 @@ Result<Straggler> parse_straggler(std::string_view text);
 /// "all_to_all:64M", "all_reduce:64M/8" (neighbours in groups of 8), "all_reduce:64M%8" (ranks equal modulo 8 make a group), and any of
 /// them with "@100us", when it starts. Elements are f32, the root is 0.
 Result<Beside> parse_beside(std::string_view text);
+
+/// "3:4" (the first message from rank 3 to rank 4), "3:4:17" (that after 17 others)
+Result<MessageAsked> parse_message(std::string_view text);
 
 /// "3@40us"
 Result<RankFailure> parse_failure(std::string_view text);

@@ -35,6 +35,15 @@ struct RankFailure {
   double time = 0;
 };
 
+/// A message of which the times are wanted: one of those that a rank sends to another, counted from 0 on each of their channels. Ranks of
+/// one job, counted through all of them.
+struct MessageAsked {
+  int from = 0;
+  int to = 0;
+  std::uint64_t number = 0;
+  bool operator==(const MessageAsked&) const = default;
+};
+
 struct InterpretOptions {
   bool keeps_trace = false;  ///< a trace event for every op
   bool keeps_log = false;    ///< a completion for every op
@@ -49,6 +58,7 @@ struct InterpretOptions {
   std::vector<std::pair<int, double>> late_ranks = {};  ///< nanoseconds after the others; several for one rank add up
   Jitter jitter = {};
   std::optional<RankFailure> failure = {};
+  std::vector<MessageAsked> messages = {};  ///< may be asked for in folded runs too
 };
 
 /// An op that has ended; the log is in the order in which ops ended.
@@ -102,6 +112,15 @@ struct StuckRank {
   std::string op;      ///< where it stands
 };
 
+/// What became of a message that was asked for, on one channel.
+struct MessageTimes {
+  MessageAsked asked;
+  int channel = 0;
+  std::uint64_t count = 0;  ///< messages on that channel in all
+  double began = -1;        ///< nanoseconds: when the sender took it up; below 0: there is no such message
+  double arrived = -1;      ///< when its receiver could see the whole of it; below 0: never
+};
+
 struct Outcome {
   Nanoseconds time;                    ///< until the last rank is done; of a call that never ends, until the last op
   std::vector<Nanoseconds> job_times;  ///< from a job's start until its last rank is done
@@ -119,6 +138,7 @@ struct Outcome {
   std::uint64_t messages = 0;
   Trace trace;
   std::vector<Completion> log;
+  std::vector<MessageTimes> messages_asked;  ///< one for every channel between the two ranks that carried something
   /// The busiest resource, or null when only software was waited for.
   const ResourceUse* bottleneck() const { return resources.empty() ? nullptr : resources.data(); }
 };

@@ -25,8 +25,9 @@ class ColouredGraph {
   }
   std::size_t size() const { return colours_.size(); }
 
-  /// Class of each vertex, numbered from 0 by lowest vertex.
-  std::vector<std::uint32_t> equitable_classes() const;
+  /// Class of each vertex, numbered from 0 by lowest vertex. Empty as soon as it is known that the first `few` vertices have more than
+  /// `most` classes.
+  std::vector<std::uint32_t> equitable_classes(std::size_t few = 0, std::size_t most = 0) const;
 
  private:
   friend class Refinement;

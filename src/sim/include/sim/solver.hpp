@@ -10,6 +10,8 @@
 
 #include <cstdint>
 #include <limits>
+#include <sim/large_pages.hpp>
+#include <sim/short_list.hpp>
 #include <span>
 #include <vector>
 
@@ -37,7 +39,7 @@ class FairShare {
     double count;
   };
   /// What a variable in use crosses.
-  std::span<const Link> links(Variable variable) const { return variables_[variable].links; }
+  std::span<const Link> links(Variable variable) const { return {variables_[variable].links.begin(), variables_[variable].links.size()}; }
 
   /// Makes rates right again. O(v k log v) for the v variables of the touched components, each in k constraints.
   void solve();
@@ -46,11 +48,21 @@ class FairShare {
   /// Variables whose rate the last solve() set anew (their value may be what it was): those that are alone in the order in which they
   /// were added, then the others in ascending order.
   std::span<const Variable> touched() const { return component_; }
+  /// Has the memory that remove_variable() needs fetched; fetch_links() a while after fetch().
+  void fetch(Variable variable) const {
+    const auto* lines = reinterpret_cast<const char*>(&variables_[variable]);
+    __builtin_prefetch(lines, 1);
+    __builtin_prefetch(lines + 64, 1);
+  }
+  void fetch_links(Variable variable) const {
+    for (const Link& link : variables_[variable].links) __builtin_prefetch(&constraints_[link.constraint], 1);
+  }
   std::size_t variables_in_use() const { return variables_.size() - free_.size(); }
 
  private:
-  struct VariableState {
-    std::vector<Link> links;
+  // Both fill whole cache lines.
+  struct alignas(64) VariableState {
+    ShortList<Link, 4> links;
     double bound = kUnbounded;
     double weight = 1;
     double rate = 0;
@@ -63,14 +75,15 @@ class FairShare {
     Variable variable;
     std::uint32_t index;  // of this constraint in the variable's list
   };
-  struct ConstraintState {
+  struct alignas(64) ConstraintState {
     double capacity = 0;
     double left = 0;    // while solving
     double weight = 0;  // of variables not yet fixed, while solving
-    std::vector<Use> users;
     std::uint32_t visited = 0;
     std::uint32_t version = 0;
+    ShortList<Use, 3> users;
   };
+  static_assert(sizeof(VariableState) == 128 && sizeof(ConstraintState) == 64);
   struct Full {
     double level;
     Constraint constraint;
@@ -87,8 +100,8 @@ class FairShare {
   void push_full(const Full& full);
   void pop_full();
 
-  std::vector<VariableState> variables_;
-  std::vector<ConstraintState> constraints_;
+  LargeVector<VariableState> variables_;
+  LargeVector<ConstraintState> constraints_;
   std::vector<Variable> free_;
   std::vector<Constraint> dirty_constraints_;
   std::vector<Variable> dirty_variables_;
