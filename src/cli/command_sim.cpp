@@ -7,6 +7,7 @@
 #include <cli/sim_words.hpp>
 #include <memory>
 #include <sim/call_report.hpp>
+#include <sim/line_cost.hpp>
 #include <sim/pictures.hpp>
 #include <sim/report.hpp>
 
@@ -118,6 +119,7 @@ Result<int> simulate_table(const SimWords& words) {
   PEAL_ASSIGN(const sim::Scene scene, scene_of(words.question));
   PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));
   PEAL_ASSIGN(sim::InterpretOptions options, interpret_options(words.faults, scene));
+  PEAL_ASSIGN(options.congestion, sim::parse_congestion(words.question.congestion, scene.resources->cluster()));
   PEAL_ASSIGN(const int runs, runs_of(words.faults));
   options.folds = !words.is_unfolded;
   options.progress = progress_on_stderr();
@@ -140,7 +142,12 @@ Result<int> simulate_table(const SimWords& words) {
     PEAL_TRY(say(words, sim::row_text(last.row) + sim::notes_text(last.row)));
   }
   PEAL_TRY(say(words, sim::footer_text(rows)));
-  PEAL_ASSIGN(const std::vector<sim::Detail> details, tell_of_call(words, scene, last));
+  PEAL_ASSIGN(std::vector<sim::Detail> details, tell_of_call(words, scene, last));
+  if (options.congestion.control != sim::FlowControl::fair) {
+    PEAL_ASSIGN(const sim::LineCost cost, sim::cost_of_lines(scene, question, options, beside, last));
+    PEAL_TRY(say(words, sim::line_cost_text(cost)));
+    details.push_back({"network", sim::line_cost_json(cost)});
+  }
   if (!words.json.empty()) PEAL_TRY(write_output(words.json, sim::to_json(table, rows, details) + "\n"));
   return 0;
 }
@@ -149,11 +156,13 @@ Result<int> simulate_table(const SimWords& words) {
 
 void add_sim(CLI::App& app, Action& action) {
   auto words = std::make_shared<SimWords>();
-  CLI::App* command = app.add_subcommand("sim",
-                                         "Simulate a collective on a machine that need not be there, in the columns of nccl-tests.\n"
-                                         "Example: peal sim all_reduce --machine dgx-h100 --nodes 4 -b 1M -e 1G -f 4\n"
-                                         "Others:  peal sim all_reduce --machine dgx-h100 --library nccl -b 8 -e 16G -f 8\n"
-                                         "         peal sim all_reduce --machine dgx-a100 --compare library=nccl,peal --svg busbw.svg");
+  CLI::App* command =
+      app.add_subcommand("sim",
+                         "Simulate a collective on a machine that need not be there, in the columns of nccl-tests.\n"
+                         "Example: peal sim all_reduce --machine dgx-h100 --nodes 4 -b 1M -e 1G -f 4\n"
+                         "Others:  peal sim all_reduce --machine dgx-h100 --library nccl -b 8 -e 16G -f 8\n"
+                         "         peal sim all_reduce --machine dgx-a100 --compare library=nccl,peal --svg busbw.svg\n"
+                         "         peal sim all_to_all --machine gcp-a3-ultra --nodes 4 --compare congestion=fair,pfc,dcqcn");
   add_question_options(*command, words->question);
   command
       ->add_option("--library", words->question.whose,
@@ -162,6 +171,10 @@ void add_sim(CLI::App& app, Action& action) {
   command->add_option("-b", words->first, "Smallest size (8, 64K, 1M)")->capture_default_str();
   command->add_option("-e", words->last, "Largest size")->capture_default_str();
   command->add_option("-f", words->factor, "Factor from one size to the next")->capture_default_str();
+  command
+      ->add_option("--congestion", words->question.congestion,
+                   "What holds senders back at a port that is full: fair, credits, pfc, dcqcn, dcqcn:paper; auto: dcqcn on RoCE, else fair")
+      ->capture_default_str();
   command->add_flag("--utilisation", words->utilisation, "What crossed each link in the largest call, and the bottleneck");
   command->add_flag("--critical-path", words->critical_path, "What the last rank of the largest call waited for");
   command->add_flag("--unfolded", words->is_unfolded, "Simulate every rank and every piece, also where they behave alike");

@@ -107,7 +107,7 @@ std::uint32_t World::engine_resource(topology::ResourceId id) {
   std::uint32_t& number = resource_of_[id];
   if (number == kNobody) {
     const double capacity = capacity_of(id);
-    number = engine_.add_resource(capacity > 0 ? capacity : FairShare::kUnbounded);
+    number = engine_.add_resource(capacity > 0 ? capacity : FairShare::kUnbounded, lines_.contains(id));
     used_.emplace_back(id, number);
   }
   return number;
@@ -149,11 +149,14 @@ void World::lay_way(Channel& c) {
     if (scale_.contains(id)) bottleneck = std::min(bottleneck, Bandwidth::gigabytes(capacity_of(id)));
   c.cost = tuning::message_cost(environment, job.offer->constants[level], job.job->plan->protocol, level,
                                 is_wire_known ? route.latency : known.latency, bottleneck, environment.are_on_one_core(from, to));
+  c.framing = framing(c, route);
+  if (route.path_class == topology::PathClass::net) lay_lines(c);
   for (topology::ResourceId id : route.resources) cross(c, id);
   if (fold_.folding) {
     c.from = job.first + fold_.folding->representative(from);
     c.to = job.first + fold_.folding->representative(to);
   }
+  if (!is_host_ && route.scope == "tcp") lay_sockets(c);
   if (c.cost.is_memory) {
     // One pass of the sender's core into memory, one of the receiver's out of it; the middle of the way is crossed by both.
     const std::size_t half = (c.wire.size() + 1) / 2;
@@ -162,8 +165,7 @@ void World::lay_way(Channel& c) {
   } else if (c.cost.pattern_cap > 0) {
     std::uint32_t& pattern = pattern_[at(c.from)];
     if (pattern == kNobody) pattern = engine_.add_resource(c.cost.pattern_cap / c.cost.efficiency);
-    c.wire.push_back(pattern);
-    if (fold_.folding) c.counts.push_back(1);
+    add_to_way(c, pattern, true);
   }
 }
 

@@ -260,14 +260,15 @@ void World::worked(Index index) {
   if (step != nullptr) {
     step->worked = engine_.now();
     step->is_on_wire = true;
-    step->wire_alone = noise * std::max(copying, tuning::wire_time(out.cost, bytes));
+    step->wire_alone = noise * std::max(copying, tuning::wire_time(out.cost, out.framing.counted(bytes)));
   }
-  engine_.start({.bytes = bytes / out.cost.efficiency,
+  engine_.start({.bytes = on_wire(out, bytes),
                  .resources = out.wire,
                  .latency = hop,
                  .rate_cap = cap,
                  .tag = tag(Kind::wire, (static_cast<std::uint64_t>(s.out) << 32) | index),
-                 .counts = out.counts});
+                 .counts = out.counts,
+                 .holds_up_for = holds_up_for(out)});
   if (!is_host_) return;  // until the last byte has left
   if (copying > 0) return engine_.after(copying, tag(Kind::sent, index));
   slice_done(index);

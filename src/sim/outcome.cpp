@@ -100,6 +100,7 @@ std::vector<ResourceUse> World::uses(double time) const {
     uses.push_back({resources_.name(id), bytes, capacity, capacity.value > 0 && time > 0 ? bytes / (capacity.gigabytes() * time) : 0});
     if (fold_.folding) uses.back().alike = fold_.folding->resource(id).members;
   }
+  add_socket_uses(uses, time);
   std::stable_sort(uses.begin(), uses.end(), [](const ResourceUse& a, const ResourceUse& b) { return a.utilisation > b.utilisation; });
   return uses;
 }

@@ -52,7 +52,7 @@ StateMark StateHistory::reuse() {
 /// The first strand that has not ended keeps the beat. Marks are taken a moment later, when all that happens at the same instant has:
 /// strands that are in step go one after the other, in an order that rounding decides.
 void World::piece_done(Index index) {
-  if (index != beat_) return;
+  if (index != beat_ || is_learning()) return;
   if (!strands_[beat_].cursor.done())
     return engine_.after(std::max(kMoment, std::exp2(std::ceil(std::log2(engine_.now() * kSameInstant)))), tag(Kind::mark, 0));
   while (beat_ < strands_.size() && strands_[beat_].cursor.done()) ++beat_;
@@ -137,7 +137,7 @@ void World::count_pieces(const Strand& s, double pieces, std::vector<double>& by
     Channel& c = channels_[channel(s.rank, number_of(s, peer), bound.op->channel)];
     for (std::int64_t* count : {&c.sent, &c.arrived, &c.received, &c.credited, &c.posted, &c.announced}) *count += whole;
     messages_ += c.members * pieces;
-    const double sent = plan_of(s).sent_of(*bound.op, rank.job->sizes->bytes_of(bound)) / c.cost.efficiency * pieces;
+    const double sent = on_wire(c, plan_of(s).sent_of(*bound.op, rank.job->sizes->bytes_of(bound))) * pieces;
     for (std::size_t i = 0; i < c.wire.size(); ++i) bytes[c.wire[i]] += sent * (c.counts.empty() ? 1 : c.counts[i]);
   }
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <schedule/cursor.hpp>
 #include <sim/engine.hpp>
 #include <sim/interpret.hpp>
@@ -16,6 +17,7 @@
 #include "critical_path.hpp"
 #include "fold/folding.hpp"
 #include "message_sizes.hpp"
+#include "network/framing.hpp"
 #include "repeat.hpp"
 
 namespace peal::sim {
@@ -33,6 +35,8 @@ struct Channel {
   std::int32_t from = 0;  // numbers
   std::int32_t to = 0;
   tuning::MessageCost cost;
+  Framing framing;
+  double since = -1;                      // when its first message began to leave; -1: none has
   double members = 1;                     // of its class, where ranks are folded
   std::vector<std::uint32_t> wire;        // engine resources of the whole way
   std::vector<double> counts;             // folded: how many channels of the class cross each; else empty
@@ -179,6 +183,17 @@ class World final : Engine::Listener {
   void lay_way(Channel& channel);
   void cross(Channel& channel, topology::ResourceId id);
   std::uint32_t engine_resource(topology::ResourceId id);
+  double on_wire(const Channel& channel, double bytes) const { return channel.framing.counted(bytes) / channel.cost.efficiency; }
+
+  // network/lines.cpp: lines in front of ports, and cores that run TCP
+  void make_lines();
+  void lay_lines(const Channel& channel);
+  double holds_up_for(Channel& channel);
+  bool is_learning() const { return engine_.now() < learnt_; }
+  void lay_sockets(Channel& channel);
+  void add_to_way(Channel& channel, std::uint32_t resource, bool is_first) const;
+  const Framing& framing(const Channel& channel, const topology::Route& route);
+  void add_socket_uses(std::vector<ResourceUse>& uses, double time) const;
 
   // repeat.cpp: pieces that repeat
   void piece_done(Index strand);
@@ -209,6 +224,15 @@ class World final : Engine::Listener {
   std::vector<std::uint32_t> resource_of_;                                  // by id: the engine's number; kNobody: not yet
   std::unordered_map<std::uint64_t, topology::ResourceId> class_resource_;  // folded: the first of each class
   std::vector<std::pair<topology::ResourceId, std::uint32_t>> used_;
+  std::unordered_set<topology::ResourceId> lines_;  // ports and cables of the network, where flows stand in line
+  double learnt_ = 0;                               // no channel is as young as that its sender holds up others
+  std::map<std::pair<std::string_view, topology::LinkKind>, Framing> framings_;
+  struct Sockets {  // a rank's core that sends, and one that receives; kNobody: not yet
+    std::uint32_t out = kNobody;
+    std::uint32_t in = kNobody;
+    double alike = 1;
+  };
+  std::vector<Sockets> sockets_;        // by rank, where GPUs use TCP
   std::vector<std::uint32_t> pattern_;  // per rank: what it sends in all, where the protocol caps it; kNobody: not yet
   struct RemoteSignal {
     std::int32_t from;  // rank in its job

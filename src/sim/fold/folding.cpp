@@ -28,6 +28,18 @@ void find_folding(const Unfolded& whole, Fold& fold) {
   if (fold.folding) fold.implied.clear();
 }
 
+/// Where who stands behind whom counts, or which end of a way is whose.
+bool needs_order(const Job& job, const InterpretOptions& options) {
+  return options.congestion.control != FlowControl::fair || job.environment->level[1].scope == "tcp";
+}
+
+/// No class of resources is crossed twice on one way, as both ends' memory would be.
+bool ways_keep_their_order(const topology::Resources& resources) {
+  const topology::Graph& machine = resources.cluster().machine();
+  return std::none_of(machine.links().begin(), machine.links().end(), [](const topology::Link& link) { return link.is_shared; }) &&
+         std::none_of(machine.devices().begin(), machine.devices().end(), [](const topology::Device& d) { return d.capacity.value > 0; });
+}
+
 /// Messages of the whole, as far as some ranks tell.
 double messages_of(const tuning::Plan& plan) {
   constexpr std::int32_t kLookedAt = 16;
@@ -64,6 +76,10 @@ Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, co
   const auto whole = [&](const MessageSizes& as) {
     return Unfolded{*job.plan, resources, job.device_of_rank, *job.environment, job.wires, options.perturbation, as};
   };
+  if (needs_order(job, options)) {
+    if (ways_keep_their_order(resources)) fold.folding = fold_by_machine(whole(sizes));
+    return fold;
+  }
   find_folding(whole(sizes), fold);
   if (fold.folding || sizes.are_equal() || messages_of(*job.plan) < kMostMessages) return fold;
   const MessageSizes equal(*job.plan, true);

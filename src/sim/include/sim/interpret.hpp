@@ -11,6 +11,7 @@
 #include <base/trace.hpp>
 #include <functional>
 #include <optional>
+#include <sim/congestion.hpp>
 #include <tuning/plan.hpp>
 
 namespace peal::sim {
@@ -49,6 +50,7 @@ struct InterpretOptions {
   std::vector<std::pair<int, double>> late_ranks = {};  ///< nanoseconds after the others; several for one rank add up
   Jitter jitter = {};
   std::optional<RankFailure> failure = {};
+  Congestion congestion = {};  ///< what happens in front of the network's ports, beside max-min sharing
 };
 
 /// An op that has ended; the log is in the order in which ops ended.
@@ -115,6 +117,8 @@ struct Outcome {
   /// Above 0: parts of a buffer were taken as equally long, because else too many ranks would differ; the longest is longer than the mean
   /// by this share of it.
   double chunk_spread = 0;
+  double most_in_line = 0;   ///< flows in front of one full port of the network, at most
+  double longest_queue = 0;  ///< bytes that stood there, at most
   std::uint64_t events = 0;
   std::uint64_t messages = 0;
   Trace trace;

@@ -1,0 +1,123 @@
+// Lines in front of the ports of the network, and cores that run TCP for GPUs.
+#include <algorithm>
+#include <cmath>
+#include <topology/library_constants.hpp>
+
+#include "../world.hpp"
+
+namespace peal::sim {
+
+namespace {
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+/// NIC by which a device reaches other machines, in the cluster's numbering, or -1.
+int nic_of(const topology::Resources& resources, int device) {
+  const topology::Cluster& cluster = resources.cluster();
+  const int nic = resources.nic_of(cluster.local_of(device));
+  return nic < 0 ? -1 : cluster.copy_of(device) * cluster.devices_per_node() + nic;
+}
+
+/// GB/s that the cores of a rank's sockets carry.
+Result<double> socket_rate(std::string_view cycles_a_byte) {
+  PEAL_ASSIGN(const topology::LibraryConstants all, topology::LibraryConstants::of_networks());
+  PEAL_ASSIGN(const int clock, all.find("tcp.clock"));
+  PEAL_ASSIGN(const int cores, all.find("tcp.cores"));
+  PEAL_ASSIGN(const int cycles, all.find(cycles_a_byte));
+  return all.value(cores) * all.value(clock) / all.value(cycles);
+}
+
+}  // namespace
+
+void World::make_lines() {
+  const Congestion& congestion = options_.congestion;
+  if (congestion.control == FlowControl::fair) return;
+  engine_.set_queue_law([this, &congestion, known = std::map<std::pair<double, double>, double>()](double flows, double capacity) mutable {
+    const auto [queue, is_new] = known.try_emplace({flows, capacity}, 0);
+    if (is_new) queue->second = congestion.queue(flows, capacity);
+    outcome_.most_in_line = std::max(outcome_.most_in_line, flows);
+    outcome_.longest_queue = std::max(outcome_.longest_queue, queue->second);
+    return queue->second;
+  });
+}
+
+/// What lies between the NICs is passed in order.
+void World::lay_lines(const Channel& c) {
+  if (options_.congestion.control == FlowControl::fair) return;
+  const int from = nic_of(resources_, device_of(c.from));
+  const int to = nic_of(resources_, device_of(c.to));
+  if (from < 0 || to < 0) return;
+  const topology::Route between = resources_.route(from, to);
+  lines_.insert(between.resources.begin(), between.resources.end());
+}
+
+/// A sender holds up others until it has been told how fast it may send. How many share its port is not known before they have begun, and
+/// in a folded simulation not in their order: as if all ranks sent to one.
+double World::holds_up_for(Channel& c) {
+  if (options_.congestion.control == FlowControl::fair) return 0;
+  const double learns = options_.congestion.holds_up_for(ranks_[at(c.from)].job->job->environment->ranks);
+  if (c.since < 0) {
+    c.since = engine_.now();
+    if (std::isfinite(learns)) learnt_ = std::max(learnt_, c.since + learns);
+  }
+  return std::max(0.0, c.since + learns - engine_.now());
+}
+
+void World::add_to_way(Channel& c, std::uint32_t resource, bool is_first) const {
+  c.wire.insert(is_first ? c.wire.begin() : c.wire.end(), resource);
+  if (fold_.folding) c.counts.insert(is_first ? c.counts.begin() : c.counts.end(), 1);
+}
+
+/// All streams of a rank go through its cores.
+void World::lay_sockets(Channel& c) {
+  if (sockets_.empty()) sockets_.resize(ranks_.size());
+  Sockets& sender = sockets_[at(c.from)];
+  Sockets& receiver = sockets_[at(c.to)];
+  for (const auto& [core, cycles] : {std::pair{&sender.out, "tcp.send"}, std::pair{&receiver.in, "tcp.receive"}}) {
+    if (*core != kNobody) continue;
+    const Result<double> rate = socket_rate(cycles);
+    if (!rate) {
+      failure_ = tl::unexpected(rate.error());
+      return;
+    }
+    *core = engine_.add_resource(*rate / c.cost.efficiency);
+  }
+  sender.alike = receiver.alike = c.members;
+  add_to_way(c, sender.out, true);
+  add_to_way(c, receiver.in, false);
+}
+
+void World::add_socket_uses(std::vector<ResourceUse>& uses, double time) const {
+  for (std::size_t r = 0; r < sockets_.size(); ++r) {
+    for (const auto& [core, cycles, what] :
+         {std::tuple{sockets_[r].out, "tcp.send", "sends"}, std::tuple{sockets_[r].in, "tcp.receive", "receives"}}) {
+      const double bytes = core == kNobody ? 0 : engine_.bytes_over(core);
+      const Result<double> rate = socket_rate(cycles);
+      if (bytes <= 0 || !rate) continue;
+      const double efficiency = ranks_[r].job->offer->constants[1].efficiency;
+      const Bandwidth capacity = Bandwidth::gigabytes(*rate / efficiency);
+      uses.push_back({fmt::format("core that {} for rank {} (tcp)", what, r), bytes, capacity, bytes / (capacity.gigabytes() * time)});
+      if (fold_.folding) uses.back().alike = sockets_[r].alike;
+    }
+  }
+}
+
+const Framing& World::framing(const Channel& c, const topology::Route& route) {
+  static const Framing none;
+  if (c.cost.is_memory || route.scope.empty()) return none;
+  topology::LinkKind kind = topology::LinkKind::nvlink;
+  if (route.path_class == topology::PathClass::net) {
+    const int nic = nic_of(resources_, device_of(c.from));
+    kind = nic < 0 ? topology::LinkKind::ethernet : resources_.cluster().device(nic).port->kind;
+  }
+  const auto [known, is_new] = framings_.try_emplace({route.scope, kind});
+  if (!is_new) return known->second;
+  const Result<Framing> found = framing_of(route.scope, kind);
+  if (found)
+    known->second = *found;
+  else
+    failure_ = tl::unexpected(found.error());
+  return known->second;
+}
+
+}  // namespace peal::sim
