@@ -119,7 +119,7 @@ Result<int> simulate_table(const SimWords& words) {
   PEAL_ASSIGN(const sim::Scene scene, scene_of(words.question));
   PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));
   PEAL_ASSIGN(sim::InterpretOptions options, interpret_options(words.faults, scene));
-  PEAL_ASSIGN(options.congestion, sim::parse_congestion(words.question.congestion, scene.resources->cluster()));
+  PEAL_TRY(set_network(words.question, scene, options));
   PEAL_ASSIGN(const int runs, runs_of(words.faults));
   options.folds = !words.is_unfolded;
   options.progress = progress_on_stderr();
@@ -174,6 +174,8 @@ void add_sim(CLI::App& app, Action& action) {
   command
       ->add_option("--congestion", words->question.congestion,
                    "What holds senders back at a port that is full: fair, credits, pfc, dcqcn, dcqcn:paper; auto: dcqcn on RoCE, else fair")
+      ->capture_default_str();
+  command->add_option("--gpudirect", words->question.gpudirect, "on: NICs reach the memory of GPUs; off: messages pass through host memory")
       ->capture_default_str();
   command->add_flag("--utilisation", words->utilisation, "What crossed each link in the largest call, and the bottleneck");
   command->add_flag("--critical-path", words->critical_path, "What the last rank of the largest call waited for");

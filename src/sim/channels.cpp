@@ -116,7 +116,7 @@ std::uint32_t World::engine_resource(topology::ResourceId id) {
 /// Folded: one resource of each class, crossed by as many channels of the class as cross any of them.
 void World::cross(Channel& c, topology::ResourceId id) {
   if (!fold_.folding) {
-    if (!fold_.implied.contains(id)) c.wire.push_back(engine_resource(id));
+    if (!fold_.implied.contains(id)) add_to_way(c, engine_resource(id), false);
     return;
   }
   const Folding::Kin kin = fold_.folding->resource(id);
@@ -139,8 +139,9 @@ void World::lay_way(Channel& c) {
   const int from = c.from - job.first;
   const int to = c.to - job.first;
   const int level = environment.level_of(from, to);
-  const topology::Route route =
+  topology::Route route =
       resources_.route(device_of(c.from), device_of(c.to), tuning::via_of(job.job->wires, environment.is_host, level == 0));
+  if (options_.is_staged && !is_host_) stage(route, device_of(c.from), device_of(c.to));
   if (!is_host_ && !route.resources.empty()) slow_outlet(c.from, route.resources.front());
   const tuning::Level& known = environment.level[level];
   const bool is_wire_known = route.exists() && !route.scope.empty();

@@ -193,6 +193,7 @@ class World final : Engine::Listener {
   void lay_sockets(Channel& channel);
   void add_to_way(Channel& channel, std::uint32_t resource, bool is_first) const;
   const Framing& framing(const Channel& channel, const topology::Route& route);
+  void stage(topology::Route& route, int from, int to) const;
   void add_socket_uses(std::vector<ResourceUse>& uses, double time) const;
 
   // repeat.cpp: pieces that repeat

@@ -28,9 +28,9 @@ void find_folding(const Unfolded& whole, Fold& fold) {
   if (fold.folding) fold.implied.clear();
 }
 
-/// Where who stands behind whom counts, or which end of a way is whose.
+/// Where ways are not those that colours are refined over, or who stands behind whom counts.
 bool needs_order(const Job& job, const InterpretOptions& options) {
-  return options.congestion.control != FlowControl::fair || job.environment->level[1].scope == "tcp";
+  return options.congestion.control != FlowControl::fair || options.is_staged || job.environment->level[1].scope == "tcp";
 }
 
 /// No class of resources is crossed twice on one way, as both ends' memory would be.

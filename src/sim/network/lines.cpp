@@ -63,12 +63,19 @@ double World::holds_up_for(Channel& c) {
   return std::max(0.0, c.since + learns - engine_.now());
 }
 
+/// What is crossed twice (memory that is written and read) counts twice.
 void World::add_to_way(Channel& c, std::uint32_t resource, bool is_first) const {
+  const auto known = std::find(c.wire.begin(), c.wire.end(), resource);
+  if (known != c.wire.end()) {
+    if (c.counts.empty()) c.counts.assign(c.wire.size(), 1);
+    ++c.counts[static_cast<std::size_t>(known - c.wire.begin())];
+    return;
+  }
   c.wire.insert(is_first ? c.wire.begin() : c.wire.end(), resource);
-  if (fold_.folding) c.counts.insert(is_first ? c.counts.begin() : c.counts.end(), 1);
+  if (fold_.folding || !c.counts.empty()) c.counts.insert(is_first ? c.counts.begin() : c.counts.end(), 1);
 }
 
-/// All streams of a rank go through its cores.
+/// All streams of a rank go through its cores, which copy between sockets and the memory that the GPU reads.
 void World::lay_sockets(Channel& c) {
   if (sockets_.empty()) sockets_.resize(ranks_.size());
   Sockets& sender = sockets_[at(c.from)];
@@ -83,6 +90,7 @@ void World::lay_sockets(Channel& c) {
     *core = engine_.add_resource(*rate / c.cost.efficiency);
   }
   sender.alike = receiver.alike = c.members;
+  c.cost.copy = 0;  // which is what the receiving core does
   add_to_way(c, sender.out, true);
   add_to_way(c, receiver.in, false);
 }

@@ -50,6 +50,7 @@ struct InterpretOptions {
   std::vector<std::pair<int, double>> late_ranks = {};  ///< nanoseconds after the others; several for one rank add up
   Jitter jitter = {};
   std::optional<RankFailure> failure = {};
+  bool is_staged = false;      ///< GPUs' messages to other machines lie in host memory on their way, at both ends: no GPUDirect RDMA
   Congestion congestion = {};  ///< what happens in front of the network's ports, beside max-min sharing
 };
 
