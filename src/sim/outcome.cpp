@@ -45,6 +45,7 @@ Result<Outcome> World::run() {
   outcome_.messages = static_cast<std::uint64_t>(messages_ + 0.5);
   if (options_.keeps_path) gather_path();
   outcome_.events = engine_.events();
+  find_circle();
   outcome_.resources = uses(outcome_.time.value);
   if (options_.keeps_trace)
     for (std::size_t r = 0; r < ranks_.size(); ++r)

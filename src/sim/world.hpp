@@ -8,6 +8,7 @@
 #include <map>
 #include <schedule/cursor.hpp>
 #include <sim/engine.hpp>
+#include <sim/framing.hpp>
 #include <sim/interpret.hpp>
 #include <tuning/core_turns.hpp>
 #include <tuning/message_cost.hpp>
@@ -17,7 +18,6 @@
 #include "critical_path.hpp"
 #include "fold/folding.hpp"
 #include "message_sizes.hpp"
-#include "network/framing.hpp"
 #include "repeat.hpp"
 
 namespace peal::sim {
@@ -185,7 +185,7 @@ class World final : Engine::Listener {
   std::uint32_t engine_resource(topology::ResourceId id);
   double on_wire(const Channel& channel, double bytes) const { return channel.framing.counted(bytes) / channel.cost.efficiency; }
 
-  // network/lines.cpp: lines in front of ports, and cores that run TCP
+  // lines.cpp, staging.cpp, circle.cpp: lines in front of ports, cores that run TCP, host memory on the way
   void make_lines();
   void lay_lines(const Channel& channel);
   double holds_up_for(Channel& channel);
@@ -194,6 +194,7 @@ class World final : Engine::Listener {
   void add_to_way(Channel& channel, std::uint32_t resource, bool is_first) const;
   const Framing& framing(const Channel& channel, const topology::Route& route);
   void stage(topology::Route& route, int from, int to) const;
+  void find_circle();
   void add_socket_uses(std::vector<ResourceUse>& uses, double time) const;
 
   // repeat.cpp: pieces that repeat

@@ -1,6 +1,8 @@
 // Lines in front of ports: who is held up, where DCQCN settles, what it costs a call. Against published figures where there are any.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
 #include <sim/line_cost.hpp>
 #include <sim/simulate.hpp>
 #include <sim/solver.hpp>
@@ -68,6 +70,48 @@ TEST(Lines, OnlyWhatLiesBeforeTheSlowPlaceIsBackedUp) {
   const auto free = other.add_variable(Ids{line});
   other.solve();
   EXPECT_DOUBLE_EQ(other.rate(free), 9);
+}
+
+// Nobody passes a line faster than one who is stopped behind it, and whoever does not hold up others leaves max-min rates as they are.
+TEST(Lines, RandomNetworksKeepTheirOrder) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 200; ++round) {
+    FairShare plain, lines, passing;
+    std::vector<double> capacity;
+    for (std::uint32_t c = 0; c < 8; ++c) {
+      capacity.push_back(1 + static_cast<double>(random() % 9));
+      plain.add_constraint(capacity.back());
+      lines.add_constraint(capacity.back(), true);
+      passing.add_constraint(capacity.back(), true);
+    }
+    std::vector<Ids> ways;
+    for (int f = 0; f < 12; ++f) {
+      // Ways go upwards, as in a tree of switches: no circles.
+      Ids way;
+      for (std::uint32_t c = 0; c < 8; ++c)
+        if (random() % 3 == 0) way.push_back(c);
+      if (way.empty()) way.push_back(static_cast<std::uint32_t>(random() % 8));
+      ways.push_back(way);
+      plain.add_variable(way);
+      lines.add_variable(way);
+      passing.add_variable(way, FairShare::kUnbounded, 1, {}, false);
+    }
+    for (FairShare* share : {&plain, &lines, &passing}) share->solve();
+    for (std::uint32_t f = 0; f < ways.size(); ++f) {
+      EXPECT_NEAR(passing.rate(f), plain.rate(f), 1e-9 * plain.rate(f)) << "round " << round;
+      const auto stop = std::find(ways[f].begin(), ways[f].end(), lines.stopped_by(f));
+      ASSERT_NE(stop, ways[f].end()) << "round " << round;
+      for (auto line = ways[f].begin(); line != stop; ++line)
+        for (std::uint32_t other = 0; other < ways.size(); ++other)
+          if (std::find(ways[other].begin(), ways[other].end(), *line) != ways[other].end()) {
+            EXPECT_LE(lines.rate(other), lines.rate(f) * (1 + 1e-9)) << "round " << round;
+          }
+    }
+    std::vector<double> used(8, 0);
+    for (std::uint32_t f = 0; f < ways.size(); ++f)
+      for (const auto c : ways[f]) used[c] += lines.rate(f);
+    for (std::uint32_t c = 0; c < 8; ++c) EXPECT_LE(used[c], capacity[c] * (1 + 1e-9));
+  }
 }
 
 // Zhu et al., SIGCOMM 2015, section 2.2, "victim flow": H11 to H14 and VS hang on T1, which has two ways up of 40 Gb/s; H11 to H14 send to
@@ -211,6 +255,18 @@ TEST(Congestion, FoldedCallsGiveTheSameTimes) {
       }
     }
   }
+}
+
+// Routes round a ring of six depend on each other all the way round; up and down a tree they never do.
+TEST(Congestion, PausesThatCanWaitForEverAreSaid) {
+  const Study ring = study_of(scene_of("gcp-a3-ultra", 6, "torus,dims=6"), Collective::all_to_all, 1 << 20, "pfc");
+  EXPECT_GE(ring.outcome.circle.size(), 3u);
+  const Study tree = study_of(scene_of("gcp-a3-ultra", 4, "fat-tree,levels=2,radix=32"), Collective::all_to_all, 1 << 20, "pfc");
+  EXPECT_TRUE(tree.outcome.circle.empty());
+  LineCost cost;
+  cost.congestion.control = FlowControl::pfc;
+  cost.circle = ring.outcome.circle;
+  EXPECT_NE(line_cost_text(cost).find("can wait for one another for ever"), std::string::npos);
 }
 
 TEST(Congestion, SaysWhichModelAppliedAndWhatItCost) {

@@ -4,13 +4,12 @@
 
 #include <cmath>
 #include <map>
+#include <sim/framing.hpp>
 #include <sim/link.hpp>
 #include <sim/simulate.hpp>
 #include <sim/solver.hpp>
 #include <topology/library_constants.hpp>
 #include <topology/machine.hpp>
-
-#include "../../src/sim/network/framing.hpp"
 
 namespace peal::sim {
 namespace {
@@ -212,6 +211,44 @@ TEST(Framing, BoundsTheRatesInUse) {
   EXPECT_GT(looked_at, 5);
   EXPECT_NEAR(topology::constants_for("tcp", "staged")->efficiency, frame("tcp").share(1448), 0.005);
   EXPECT_NEAR(topology::constants_for("iwarp", "staged")->efficiency, frame("iwarp").share(1428), 0.005);
+}
+
+/// What is said of a cluster file, or of a scene on it.
+std::string refusal_of(const std::string& text, int ranks = 0) {
+  auto cluster = topology::read_cluster_text(text, "bad.yaml");
+  if (!cluster) return cluster.error().message;
+  const auto scene = make_scene(*std::move(cluster), ranks);
+  return scene ? "nothing" : scene.error().message;
+}
+
+TEST(BadCluster, GetsOneSentence) {
+  const std::string gpus = "devices:\n  - {id: \"gpu[0-3]\", kind: gpu}\n";
+  const std::string node = "nodes: 2\ndevices:\n  - {id: gpu0, kind: gpu}\n";
+  const std::string nic = "  - {id: nic0, kind: nic, rail: 0, port: {kind: ethernet, GBps: 12.5}}\n";
+  const std::string wire = "links:\n  - {a: gpu0, b: nic0, kind: pcie, GBps: 16}\n";
+  const struct {
+    std::string text;
+    int ranks;
+    std::string says;
+  } cases[] = {
+      {gpus + "links:\n  - {a: gpu0, b: gpu1, kind: nvlink, GBps: 20}\n  - {a: gpu2, b: gpu3, kind: nvlink, GBps: 20}\n", 0,
+       "ranks 0 (gpu0) and 2 (gpu2) have no way to each other"},
+      {node, 0, "the machine has no NIC for it: give one a `port:` and a `rail:`"},
+      {node + nic, 0, "ranks 0 (n0/gpu0) and 1 (n1/gpu0) have no way to each other"},
+      {gpus + "links:\n  - {a: gpu0, b: gpu1, kind: nvlink, GBps: 0}\n", 0, "bad.yaml:4: 'GBps' is '0'"},
+      {gpus + "links:\n  - {a: gpu0, b: gpu1, kind: nvlink, GBps: 20, usable_GBps: 0}\n", 0, "bad.yaml:4: 'usable_GBps' is '0'"},
+      {node + "  - {id: nic0, kind: nic, rail: 0, port: {kind: ethernet, GBps: 0}}\n", 0, "bad.yaml:4: 'GBps' is '0'"},
+      {node + nic + wire + "fabric: {kind: fat-tree, radix: 8, link_GBps: 0}\n", 0, "bad.yaml:7: 'link_GBps' is '0'"},
+      {gpus + "links:\n  - {a: gpu0, b: gpu0, kind: nvlink, GBps: 20}\n", 0, "joins 'gpu0' to itself: name two devices"},
+      {gpus + "links:\n  - {a: \"gpu[0-3]\", b: \"gpu[0-3]\", kind: nvlink, GBps: 20, join: mesh}\n", 5,
+       "5 ranks, but the cluster has 4 GPUs: type --ranks 4 or more --nodes"},
+      {node + nic + wire + "fabric: {kind: fat-tree, levels: 1, radix: 1}\n", 0, "ports"},
+  };
+  for (const auto& bad : cases) {
+    const std::string said = refusal_of(bad.text, bad.ranks);
+    EXPECT_NE(said.find(bad.says), std::string::npos) << bad.text << said;
+    EXPECT_EQ(said.find('\n'), std::string::npos) << said;
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "framing.hpp"
+#include <sim/framing.hpp>
 
 #include <algorithm>
 #include <cmath>

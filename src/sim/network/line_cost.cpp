@@ -30,6 +30,7 @@ Result<LineCost> cost_of_lines(const Scene& scene, const tuning::Question& quest
   cost.time_us = study.row.out_of_place->p50_us;
   cost.most_in_line = study.outcome.most_in_line;
   cost.longest_queue = study.outcome.longest_queue;
+  cost.circle = study.outcome.circle;
   InterpretOptions other = options;
   other.keeps_log = other.keeps_path = other.keeps_trace = false;
   const auto with = [&](FlowControl control) -> Result<double> {
@@ -55,6 +56,9 @@ std::string line_cost_text(const LineCost& cost) {
   if (has_law(cost))
     text += fmt::format("#   not simulated: that the rates of {:.0f} senders become equal, which takes {:.3g} ms at the latest\n",
                         cost.most_in_line, 1e-6 * converges_within(cost.congestion.dcqcn, cost.most_in_line, cost.port));
+  if (!cost.circle.empty())
+    text += fmt::format("#   pauses of this fabric can wait for one another for ever ({} > {}): it needs virtual lanes, or other routes\n",
+                        fmt::join(cost.circle, " > "), cost.circle.front());
   return text;
 }
 
@@ -66,6 +70,7 @@ std::string line_cost_json(const LineCost& cost) {
                          {"queue_bytes", cost.longest_queue}};
   if (cost.pfc_us > 0) tree["pfc_us"] = cost.pfc_us;
   if (has_law(cost)) tree["converges_us"] = 1e-3 * converges_within(cost.congestion.dcqcn, cost.most_in_line, cost.port);
+  if (!cost.circle.empty()) tree["circle"] = cost.circle;
   return tree.dump();
 }
 

@@ -118,8 +118,9 @@ struct Outcome {
   /// Above 0: parts of a buffer were taken as equally long, because else too many ranks would differ; the longest is longer than the mean
   /// by this share of it.
   double chunk_spread = 0;
-  double most_in_line = 0;   ///< flows in front of one full port of the network, at most
-  double longest_queue = 0;  ///< bytes that stood there, at most
+  double most_in_line = 0;          ///< flows in front of one full port of the network, at most
+  std::vector<std::string> circle;  ///< ports of the network that can wait for one another for ever, as this call's ways lead; mostly none
+  double longest_queue = 0;         ///< bytes that stood there, at most
   std::uint64_t events = 0;
   std::uint64_t messages = 0;
   Trace trace;

@@ -13,6 +13,7 @@ struct LineCost {
   double pfc_us = 0;   ///< dcqcn: with pause frames alone, as before rates are cut; else 0
   double most_in_line = 0;
   double longest_queue = 0;
+  std::vector<std::string> circle = {};
 };
 
 /// Simulates the call of `study`, out of place, once more without lines, and where DCQCN applies once with pause frames alone.

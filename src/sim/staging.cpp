@@ -1,7 +1,7 @@
 // Messages of GPUs that pass through host memory because the NIC does not reach theirs.
 #include <algorithm>
 
-#include "../world.hpp"
+#include "world.hpp"
 
 namespace peal::sim {
 

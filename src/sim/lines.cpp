@@ -3,7 +3,7 @@
 #include <cmath>
 #include <topology/library_constants.hpp>
 
-#include "../world.hpp"
+#include "world.hpp"
 
 namespace peal::sim {
 
