@@ -260,7 +260,7 @@ void World::worked(Index index) {
   if (step != nullptr) {
     step->worked = engine_.now();
     step->is_on_wire = true;
-    step->wire_alone = noise * std::max(copying, tuning::wire_time(out.cost, out.framing.counted(bytes)));
+    step->wire_alone = noise * std::max(copying, tuning::wire_time(out.cost, out.framing->counted(bytes)));
   }
   engine_.start({.bytes = on_wire(out, bytes),
                  .resources = out.wire,

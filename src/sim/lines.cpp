@@ -110,22 +110,20 @@ void World::add_socket_uses(std::vector<ResourceUse>& uses, double time) const {
   }
 }
 
-const Framing& World::framing(const Channel& c, const topology::Route& route) {
+const Framing* World::framing(const Channel& c, const topology::Route& route) {
   static const Framing none;
-  if (c.cost.is_memory || route.scope.empty()) return none;
+  if (c.cost.is_memory || route.scope.empty()) return &none;
+  for (const auto& [scope, known] : framings_)
+    if (scope == route.scope.data()) return known.get();
   topology::LinkKind kind = topology::LinkKind::nvlink;
   if (route.path_class == topology::PathClass::net) {
     const int nic = nic_of(resources_, device_of(c.from));
     kind = nic < 0 ? topology::LinkKind::ethernet : resources_.cluster().device(nic).port->kind;
   }
-  const auto [known, is_new] = framings_.try_emplace({route.scope, kind});
-  if (!is_new) return known->second;
   const Result<Framing> found = framing_of(route.scope, kind);
-  if (found)
-    known->second = *found;
-  else
-    failure_ = tl::unexpected(found.error());
-  return known->second;
+  if (!found) failure_ = tl::unexpected(found.error());
+  framings_.emplace_back(route.scope.data(), std::make_unique<Framing>(found ? *found : none));
+  return framings_.back().second.get();
 }
 
 }  // namespace peal::sim

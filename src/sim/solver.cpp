@@ -152,7 +152,7 @@ void FairShare::fix_where_it_stops(Variable id, double level) {
     v.stopped_by = v.links[i].constraint;
     v.held = v.holds_up ? i : 0;
   }
-  v.level = level;
+  v.limit = level;
   fix(id, level * v.weight);
 }
 
@@ -178,7 +178,7 @@ void FairShare::hold(Constraint line, double level) {
     if (!v.is_fixed) {
       fix_where_it_stops(use.variable, level);
       if (v.stopped_by == kNowhere) v.stopped_by = line;
-    } else if (v.level < level * (1 - kSameLevel) || v.held >= use.index) {
+    } else if (v.limit < level * (1 - kSameLevel) || v.held >= use.index) {
       continue;
     }
     v.held = std::max(v.held, use.index);

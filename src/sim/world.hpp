@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <schedule/cursor.hpp>
 #include <sim/engine.hpp>
 #include <sim/framing.hpp>
@@ -35,7 +36,7 @@ struct Channel {
   std::int32_t from = 0;  // numbers
   std::int32_t to = 0;
   tuning::MessageCost cost;
-  Framing framing;
+  const Framing* framing = nullptr;
   double since = -1;                      // when its first message began to leave; -1: none has
   double members = 1;                     // of its class, where ranks are folded
   std::vector<std::uint32_t> wire;        // engine resources of the whole way
@@ -183,7 +184,7 @@ class World final : Engine::Listener {
   void lay_way(Channel& channel);
   void cross(Channel& channel, topology::ResourceId id);
   std::uint32_t engine_resource(topology::ResourceId id);
-  double on_wire(const Channel& channel, double bytes) const { return channel.framing.counted(bytes) / channel.cost.efficiency; }
+  double on_wire(const Channel& channel, double bytes) const { return channel.framing->counted(bytes) / channel.cost.efficiency; }
 
   // lines.cpp, staging.cpp, circle.cpp: lines in front of ports, cores that run TCP, host memory on the way
   void make_lines();
@@ -192,7 +193,7 @@ class World final : Engine::Listener {
   bool is_learning() const { return engine_.now() < learnt_; }
   void lay_sockets(Channel& channel);
   void add_to_way(Channel& channel, std::uint32_t resource, bool is_first) const;
-  const Framing& framing(const Channel& channel, const topology::Route& route);
+  const Framing* framing(const Channel& channel, const topology::Route& route);
   void stage(topology::Route& route, int from, int to) const;
   void find_circle();
   void add_socket_uses(std::vector<ResourceUse>& uses, double time) const;
@@ -226,9 +227,9 @@ class World final : Engine::Listener {
   std::vector<std::uint32_t> resource_of_;                                  // by id: the engine's number; kNobody: not yet
   std::unordered_map<std::uint64_t, topology::ResourceId> class_resource_;  // folded: the first of each class
   std::vector<std::pair<topology::ResourceId, std::uint32_t>> used_;
-  std::unordered_set<topology::ResourceId> lines_;  // ports and cables of the network, where flows stand in line
-  double learnt_ = 0;                               // no channel is as young as that its sender holds up others
-  std::map<std::pair<std::string_view, topology::LinkKind>, Framing> framings_;
+  std::unordered_set<topology::ResourceId> lines_;                          // ports and cables of the network, where flows stand in line
+  double learnt_ = 0;                                                       // no channel is as young as that its sender holds up others
+  std::vector<std::pair<const char*, std::unique_ptr<Framing>>> framings_;  // by where a route's scope lies: a string of its link or NIC
   struct Sockets {  // a rank's core that sends, and one that receives; kNobody: not yet
     std::uint32_t out = kNobody;
     std::uint32_t in = kNobody;

@@ -70,8 +70,8 @@ class FairShare {
     double bound = kUnbounded;
     double weight = 1;
     double rate = 0;
-    double limit = 0;  // while solving: the level at which its bound, or a constraint that nobody else uses, stops it
-    double level = 0;  // at which it was fixed
+    double limit =
+        0;  // while solving: the level at which its bound, or a constraint that nobody else uses, stops it; then that of its rate
     Constraint stopped_by = kNowhere;
     std::uint32_t held = 0;  // while solving: before this place of `links` its lines are backed up
     std::uint32_t visited = 0;
