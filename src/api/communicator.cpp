@@ -215,7 +215,7 @@ void Communicator::send(const void* data, std::size_t count, DataType type, int 
   if (impl_->group_depth > 0)
     impl_->group.push_back(transfer);
   else
-    require(core.run_group({transfer}));
+    require(core.run_group({&transfer, 1}));
 }
 
 void Communicator::receive(void* data, std::size_t count, DataType type, int from) {
@@ -224,7 +224,7 @@ void Communicator::receive(void* data, std::size_t count, DataType type, int fro
   if (impl_->group_depth > 0)
     impl_->group.push_back(transfer);
   else
-    require(core.run_group({transfer}));
+    require(core.run_group({&transfer, 1}));
 }
 
 void Communicator::group_start() {
@@ -233,25 +233,40 @@ void Communicator::group_start() {
 }
 
 namespace {
-// Groups nest as NCCL's do: the outermost end starts everything. Empty: an inner end.
-std::vector<comm::PairTransfer> close_group(Communicator::Impl& impl) {
-  if (impl.group_depth == 0) throw Error(ErrorCode::invalid_argument, "group_end without group_start");
-  if (--impl.group_depth > 0) return {};
-  return std::exchange(impl.group, {});
-}
+// The transfers of the outermost group, which stand in the handle until this ends, so that the next group has their room; none at an inner
+// end. Groups nest as NCCL's do: the outermost end starts everything.
+class ClosedGroup {
+ public:
+  explicit ClosedGroup(Communicator::Impl& impl) : impl_(impl) {
+    if (impl.group_depth == 0) throw Error(ErrorCode::invalid_argument, "group_end without group_start");
+    --impl.group_depth;
+  }
+  ClosedGroup(const ClosedGroup&) = delete;
+  ClosedGroup& operator=(const ClosedGroup&) = delete;
+  ~ClosedGroup() {
+    if (impl_.group_depth == 0) impl_.group.clear();
+  }
+  std::span<const comm::PairTransfer> transfers() const {
+    return impl_.group_depth == 0 ? std::span<const comm::PairTransfer>(impl_.group) : std::span<const comm::PairTransfer>();
+  }
+
+ private:
+  Communicator::Impl& impl_;
+};
 }  // namespace
 
 void Communicator::group_end() {
   comm::Core& core = core_of(impl_);
-  const auto group = close_group(*impl_);
-  if (!group.empty()) require(core.run_group(group));
+  const ClosedGroup group(*impl_);
+  if (const auto transfers = group.transfers(); !transfers.empty()) require(core.run_group(transfers));
 }
 
 Work Communicator::group_end_async() {
   comm::Core& core = core_of(impl_);
-  const auto group = close_group(*impl_);
-  if (group.empty()) return Work();
-  return Work(std::make_shared<Work::Impl>(Work::Impl{impl_->core, value_or_throw(core.start_group(group))}));
+  const ClosedGroup group(*impl_);
+  const auto transfers = group.transfers();
+  if (transfers.empty()) return Work();
+  return Work(std::make_shared<Work::Impl>(Work::Impl{impl_->core, value_or_throw(core.start_group(transfers))}));
 }
 
 namespace {

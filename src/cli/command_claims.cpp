@@ -1,20 +1,56 @@
-// peal claims: what people say about machines and links, held against the catalogue.
+// peal claims: what people say about machines, links and collectives, held against the catalogue and the simulator.
+#include <cli/claim_words.hpp>
 #include <CLI/CLI.hpp>
 #include <cli/commands.hpp>
+#include <cli/library_words.hpp>
+#include <cli/sim_words.hpp>
 #include <memory>
-#include <topology/claims.hpp>
 
 namespace peal::cli {
+
+namespace {
+
+Result<sim::Row> row_of_claim(const SimWords& words) {
+  PEAL_ASSIGN(const Bytes size, parse_bytes(words.first));
+  if (words.question.whose != "peal") {
+    PEAL_ASSIGN(LibraryScene scene, library_scene_of(words.question));
+    scene.call.bytes = size;
+    return sim::simulate(scene.model, scene.call);
+  }
+  PEAL_ASSIGN(const sim::Scene scene, scene_of(words.question));
+  PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));
+  question.call.bytes = size;
+  return sim::simulate_call(scene, question);
+}
+
+}  // namespace
+
+Result<topology::ClaimAnswer> simulate_claim(const std::string& sentence) {
+  CLI::App app;
+  SimWords words;
+  add_sim_question(app, words);
+  try {
+    app.parse(sentence);
+  } catch (const CLI::ParseError& error) {
+    return fail(ErrorCode::invalid_argument, "peal sim {}: {}", sentence, error.what());
+  }
+  // A page that is the same everywhere says nothing about the host that it is written on.
+  if (words.question.cluster.machine.empty())
+    return fail(ErrorCode::invalid_argument, "peal sim {}: name a machine of the catalogue with --machine", sentence);
+  PEAL_ASSIGN(const sim::Row row, row_of_claim(words));
+  return topology::ClaimAnswer{row.out_of_place->time_us, row.out_of_place->busbw, row.evidence};
+}
 
 void add_claims(CLI::App& app, Action& action) {
   auto json = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("claims",
-                                         "Hold widespread claims about interconnects against the catalogue, as a page in Markdown.\n"
+                                         "Hold widespread claims about interconnects and collectives against the catalogue and the\n"
+                                         "simulator, as a page in Markdown.\n"
                                          "Example: peal claims > docs/claims.md");
   command->add_option("--json", *json, "Write claims, figures and verdicts as JSON to a file, or - for standard output");
   command->callback([json, &action] {
     action = [json]() -> Result<int> {
-      PEAL_ASSIGN(const std::vector<topology::Claim> claims, topology::load_claims());
+      PEAL_ASSIGN(const std::vector<topology::Claim> claims, topology::load_claims(simulate_claim));
       if (!json->empty()) PEAL_TRY(write_output(*json, topology::claims_json(claims) + "\n"));
       if (*json != "-") PEAL_TRY(write_output("-", topology::claims_page(claims)));
       return 0;

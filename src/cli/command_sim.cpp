@@ -154,6 +154,15 @@ Result<int> simulate_table(const SimWords& words) {
 
 }  // namespace
 
+void add_sim_question(CLI::App& command, SimWords& words) {
+  add_question_options(command, words.question);
+  command
+      .add_option("--library", words.question.whose,
+                  "Whose behaviour: peal (its schedules, simulated), nccl, rccl or hccl (formulas, with their error)")
+      ->capture_default_str();
+  command.add_option("-b", words.first, "Smallest size (8, 64K, 1M)")->capture_default_str();
+}
+
 void add_sim(CLI::App& app, Action& action) {
   auto words = std::make_shared<SimWords>();
   CLI::App* command =
@@ -163,12 +172,7 @@ void add_sim(CLI::App& app, Action& action) {
                          "Others:  peal sim all_reduce --machine dgx-h100 --library nccl -b 8 -e 16G -f 8\n"
                          "         peal sim all_reduce --machine dgx-a100 --compare library=nccl,peal --svg busbw.svg\n"
                          "         peal sim all_to_all --machine gcp-a3-ultra --nodes 4 --compare congestion=fair,pfc,dcqcn");
-  add_question_options(*command, words->question);
-  command
-      ->add_option("--library", words->question.whose,
-                   "Whose behaviour: peal (its schedules, simulated), nccl, rccl or hccl (formulas, with their error)")
-      ->capture_default_str();
-  command->add_option("-b", words->first, "Smallest size (8, 64K, 1M)")->capture_default_str();
+  add_sim_question(*command, *words);
   command->add_option("-e", words->last, "Largest size")->capture_default_str();
   command->add_option("-f", words->factor, "Factor from one size to the next")->capture_default_str();
   command

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <reduce/copy.hpp>
 #include <schedule/registry.hpp>
+#include <span>
 
 namespace peal::comm {
 
@@ -199,7 +200,7 @@ Result<std::shared_ptr<WorkState>> Core::start(const Call& call) {
   return enqueue(std::move(pending));
 }
 
-Status Core::check_group(const std::vector<PairTransfer>& transfers) const {
+Status Core::check_group(std::span<const PairTransfer> transfers) const {
   for (const PairTransfer& t : transfers) {
     if (t.peer < 0 || t.peer >= size())
       return fail(ErrorCode::invalid_argument, "{}: rank {} is not a rank of a communicator of {}; give 0 to {}",
@@ -212,7 +213,7 @@ Status Core::check_group(const std::vector<PairTransfer>& transfers) const {
 }
 
 // What a rank sends to itself is copied at once.
-Status Core::copy_own(const std::vector<PairTransfer>& transfers) const {
+Status Core::copy_own(std::span<const PairTransfer> transfers) const {
   std::vector<const PairTransfer*> sends, receives;
   for (const PairTransfer& t : transfers)
     if (t.peer == rank_) (t.is_send ? sends : receives).push_back(&t);
@@ -229,7 +230,7 @@ Status Core::copy_own(const std::vector<PairTransfer>& transfers) const {
 }
 
 // True where the group's plan is for these transfers.
-bool Core::serves(const Group& group, const std::vector<PairTransfer>& transfers) const {
+bool Core::serves(const Group& group, std::span<const PairTransfer> transfers) const {
   if (group.made == nullptr) return false;
   std::size_t sends = 0, receives = 0;
   for (const PairTransfer& t : transfers) {
@@ -241,10 +242,22 @@ bool Core::serves(const Group& group, const std::vector<PairTransfer>& transfers
   return sends == group.sends.size() && receives == group.receives.size();
 }
 
+// True where these transfers differ from the last ones in nothing but their buffers, which are taken over: nothing else is to be looked at.
+bool Core::repeats(Pending& pending, std::span<const PairTransfer> transfers) {
+  const std::vector<Group::Last>& last = pending.group.last;
+  if (last.empty() || transfers.size() != last.size()) return false;
+  for (std::size_t i = 0; i < last.size(); ++i) {
+    const PairTransfer& t = transfers[i];
+    const void* const data = t.is_send ? t.send : t.receive;
+    if (t.peer != last[i].peer || t.count != last[i].count || t.type != last[i].type || t.is_send != last[i].is_send) return false;
+    if (data == nullptr && t.count > 0) return false;
+    pending.operands.user[last[i].buffer].data = static_cast<std::byte*>(const_cast<void*>(data));
+  }
+  return true;
+}
+
 // The one that serves these transfers, else one whose plan is to be replaced: a new one, or the one that was used longest ago.
-Core::KnownGroup Core::group_for(const std::vector<PairTransfer>& transfers) {
-  if (!groups_.empty() && serves(groups_.front()->group, transfers)) [[likely]]
-    return {*groups_.front(), true};
+Core::KnownGroup Core::group_for(std::span<const PairTransfer> transfers) {
   const auto found = std::find_if(groups_.begin(), groups_.end(), [&](const auto& known) { return serves(known->group, transfers); });
   const bool is_known = found != groups_.end();
   if (!is_known && groups_.size() < kKnownGroups) groups_.push_back(std::make_unique<Pending>());
@@ -253,20 +266,31 @@ Core::KnownGroup Core::group_for(const std::vector<PairTransfer>& transfers) {
   return {*groups_.front(), is_known};
 }
 
+// Sends stand before receives, each in the order of the call; what this rank sends itself has been copied.
+void Core::place_group(std::span<const PairTransfer> transfers, Pending& pending) const {
+  std::vector<executor::UserBuffer>& user = pending.operands.user;
+  std::vector<Group::Last>& last = pending.group.last;
+  user.clear();
+  last.resize(transfers.size());
+  for (const bool is_send : {true, false}) {
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      const PairTransfer& t = transfers[i];
+      if (t.is_send != is_send || t.peer == rank_) continue;
+      last[i] = {t.count, static_cast<std::uint32_t>(user.size()), t.peer, t.type, t.is_send};
+      user.push_back(
+          {static_cast<std::byte*>(is_send ? const_cast<void*>(t.send) : t.receive), t.count, t.count * size_of(t.type), t.type});
+    }
+  }
+  if (user.size() < transfers.size()) last.clear();  // copies to itself are made at each call
+}
+
 // Transfers with others become a program of their own.
-Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& pending, bool is_known) {
+Status Core::prepare_group(std::span<const PairTransfer> transfers, Pending& pending, bool is_known) {
   if (board_.is_set()) return fault();
   PEAL_TRY(check_group(transfers));
   PEAL_TRY(copy_own(transfers));
   Group& group = pending.group;
-  pending.operands.user.clear();
-  for (const bool is_send : {true, false}) {
-    for (const PairTransfer& t : transfers) {
-      if (t.is_send != is_send || t.peer == rank_) continue;
-      const std::uint64_t bytes = t.count * size_of(t.type);
-      pending.operands.user.push_back({static_cast<std::byte*>(is_send ? const_cast<void*>(t.send) : t.receive), t.count, bytes, t.type});
-    }
-  }
+  place_group(transfers, pending);
   if (!is_known) {
     group.sends.clear();
     group.receives.clear();
@@ -296,11 +320,13 @@ Status Core::prepare_group(const std::vector<PairTransfer>& transfers, Pending& 
   return {};
 }
 
-Status Core::run_group(const std::vector<PairTransfer>& transfers) {
+Status Core::run_group(std::span<const PairTransfer> transfers) {
   if (!is_queued_) {
-    const auto [pending, is_known] = group_for(transfers);
-    PEAL_TRY(prepare_group(transfers, pending, is_known));
-    Status status = run_prepared(pending);
+    if (groups_.empty() || !repeats(*groups_.front(), transfers)) {
+      const auto [pending, is_known] = group_for(transfers);
+      PEAL_TRY(prepare_group(transfers, pending, is_known));
+    }
+    Status status = run_prepared(*groups_.front());
     last_plan_ = nullptr;  // a later group may replace this one's plan
     return status;
   }
@@ -310,7 +336,7 @@ Status Core::run_group(const std::vector<PairTransfer>& transfers) {
   return {};
 }
 
-Result<std::shared_ptr<WorkState>> Core::start_group(const std::vector<PairTransfer>& transfers) {
+Result<std::shared_ptr<WorkState>> Core::start_group(std::span<const PairTransfer> transfers) {
   Pending pending;
   PEAL_TRY(prepare_group(transfers, pending, false));
   return enqueue(std::move(pending));

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <schedule/builder.hpp>
 
 namespace peal::schedule {
@@ -56,6 +57,22 @@ Op& StrandBuilder::reduce(Ref dst, std::span<const Source> sources, bool canonic
   return op;
 }
 
+Op& StrandBuilder::switch_reduce(SwitchGroup group, Ref dst, Ref src, std::int32_t from) {
+  Op& op = add(OpKind::switch_reduce);
+  op.dst = dst;
+  op.src = src;
+  op.operand = from;
+  op.more = group.first;
+  op.more_count = group.count;
+  return op;
+}
+
+Op& StrandBuilder::switch_multicast(SwitchGroup group, Ref dst, Ref src) {
+  Op& op = switch_reduce(group, dst, src);
+  op.kind = OpKind::switch_multicast;
+  return op;
+}
+
 Op& StrandBuilder::signal(std::int32_t event) {
   Op& op = add(OpKind::signal);
   op.event = static_cast<std::uint16_t>(event);
@@ -92,6 +109,14 @@ void StrandBuilder::drop_steps(std::size_t first) {
     op.src.step[1] = op.dst.step[1] = 0;
     if (op.kind == OpKind::loop) ++depth;
   }
+}
+
+SwitchGroup RankBuilder::switch_group(std::span<const std::int32_t> members) {
+  const SwitchGroup group{static_cast<std::uint32_t>(schedule_.sources.size()), static_cast<std::uint16_t>(members.size())};
+  for (const std::int32_t member : members) schedule_.sources.push_back({Ref{}, member});
+  std::sort(schedule_.sources.begin() + group.first, schedule_.sources.end(),
+            [](const Source& a, const Source& b) { return a.peer < b.peer; });
+  return group;
 }
 
 StrandBuilder RankBuilder::strand(std::string name) {

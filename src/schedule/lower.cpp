@@ -156,7 +156,7 @@ Program lower(const RankSchedule& strands, std::int32_t rank, std::int32_t ranks
     program.strand_begin.push_back(static_cast<std::uint32_t>(program.ops.size()));
   }
   for (const Op& op : program.ops) {
-    if (!sends(op.kind) && !receives(op.kind)) continue;
+    if (!sends(op.kind) && !receives(op.kind) && !is_switched(op.kind)) continue;
     program.chunks_a_message = std::max<std::int32_t>(program.chunks_a_message, std::max(op.src.count, op.dst.count));
     program.channels = std::max<std::int32_t>(program.channels, op.channel + 1);
   }

@@ -57,6 +57,16 @@ std::string flags_of(const Op& op) {
   return text;
 }
 
+// Named by its first and last member: groups may be long.
+std::string switch_text(const Op& op, const std::string& dst, const std::string& src, std::span<const Source> members) {
+  std::string text = op.dst.count > 0 ? dst : "nothing";
+  text += op.kind == OpKind::switch_reduce ? " = sum of " : " = ";
+  text += op.src.count > 0 ? src : "what others bring";
+  if (op.kind == OpKind::switch_reduce && op.dst.count > 0 && op.dst.count < op.src.count) text += fmt::format(", from {} on", op.operand);
+  if (!members.empty()) text += fmt::format(" of {} ranks, {} to {}", members.size(), members.front().peer, members.back().peer);
+  return text;
+}
+
 std::string body_of(const Op& op, std::span<const Source> sources) {
   const std::string dst = text_of(op.dst, op.modulus);
   const std::string src = text_of(op.src, op.modulus);
@@ -89,7 +99,7 @@ std::string body_of(const Op& op, std::span<const Source> sources) {
     }
     case OpKind::loop: return fmt::format("{} times", op.operand);
     case OpKind::switch_reduce:
-    case OpKind::switch_multicast: return fmt::format("{} = {}", dst, src);
+    case OpKind::switch_multicast: return switch_text(op, dst, src, sources.subspan(op.more, op.more_count));
     case OpKind::end_loop: return "";
   }
   return "";

@@ -40,7 +40,11 @@ std::string operand_fault(const Op& op, const Program& program) {
     for (std::uint32_t k = 0; k < op.more_count; ++k) fits = fits && program.sources[op.more + k].ref.count == op.dst.count;
     if (!fits) return "reads and writes different numbers of chunks";
   }
-  if (op.kind == OpKind::switch_reduce || op.kind == OpKind::switch_multicast) return "needs a switch, which the verifier cannot prove";
+  if (is_switched(op.kind)) {
+    if (static_cast<std::size_t>(op.more) + op.more_count > program.sources.size()) return "names a group that does not exist";
+    const bool takes_too_much = op.operand < 0 || op.operand + static_cast<std::int64_t>(op.dst.count) > op.src.count;
+    if (op.kind == OpKind::switch_reduce && (op.src.count == 0 || takes_too_much)) return "takes chunks of the sum that it does not bring";
+  }
   if (op.modulus < 0) return "has a negative modulus";
   if (op.kind == OpKind::wait && op.event >= program.event_quota.size()) return "waits for an event that the program does not have";
   return {};

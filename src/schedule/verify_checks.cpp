@@ -43,6 +43,8 @@ std::string Walk::blocked_why(const StrandState& strand, const BoundOp& bound) {
     return fmt::format("waits for ever: {} of {} signals come", state.count(op.peer < 0 ? -1 : bound.peer, op.event),
                        bound.threshold(program));
   }
+  if (is_switched(op.kind))
+    return fmt::format("waits for ever: rank {} of its group does not come to it", missing_member(strand.rank, bound));
   const Readiness state{*this, strand.rank};
   if (receives(op.kind) && !strand.is_sending && !state.can_receive(bound.peer, op.channel))
     return fmt::format("waits for ever: no message from rank {} comes", bound.peer);

@@ -15,6 +15,8 @@ void Walk::execute(StrandId id, const BoundOp& bound) {
     case OpKind::recv_reduce_send: return do_receive(id, bound);
     case OpKind::copy: return do_copy(id, bound);
     case OpKind::reduce: return do_reduce(id, bound);
+    case OpKind::switch_reduce:
+    case OpKind::switch_multicast: return do_switch(id, bound);
     case OpKind::signal: return do_signal(id, bound);
     case OpKind::wait: return do_wait(id, bound);
     default: return report_at(id, bound, "is not something that the verifier can prove");

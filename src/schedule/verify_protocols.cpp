@@ -29,6 +29,7 @@ bool is_right_on_few(const Algorithm& algorithm, const Request& request, const V
       few.root = root;
       few.peer = (root + 1) % ranks;
       few.placement = {};
+      few.placement.switches = request.placement.switches;
       for (std::int32_t r = 0; r < ranks && !request.placement.group.empty(); ++r) few.placement.group.push_back(r / 2);
       if (!request.placement.rings.empty()) {
         std::vector<std::int32_t> there(static_cast<std::size_t>(ranks));

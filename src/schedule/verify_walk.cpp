@@ -105,6 +105,7 @@ bool Walk::is_well_bound(StrandId id, const BoundOp& bound) {
   if (receives(op.kind) && wrong_peer(bound.peer)) return false;
   if (sends(op.kind) && wrong_peer(op.kind == OpKind::send ? bound.peer : bound.peer2)) return false;
   if ((op.kind == OpKind::signal || op.kind == OpKind::wait) && op.peer >= 0 && wrong_peer(bound.peer)) return false;
+  if (is_switched(op.kind) && !is_good_group(id, bound)) return false;
   const bool is_remote = (op.flags & (kRemoteSrc | kRemoteDst)) != 0 && op.kind == OpKind::copy;
   if (is_remote && wrong_peer(bound.peer)) return false;
   const std::int32_t src_rank = is_remote && (op.flags & kRemoteSrc) != 0 ? bound.peer : strand.rank;

@@ -5,6 +5,8 @@
 #include <map>
 #include <schedule/cursor.hpp>
 #include <schedule/verify.hpp>
+#include <span>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -94,6 +96,7 @@ class Walk {
     bool can_receive(std::int32_t peer, std::uint8_t number) const { return !walk.channel(peer, rank, number).queue.empty(); }
     std::int64_t signals(std::uint16_t event) const { return count(-1, event); }
     std::int64_t signals_from(std::int32_t peer, std::uint16_t event) const { return count(peer, event); }
+    bool have_come(const BoundOp& bound) const { return walk.missing_member(rank, bound) < 0; }
     std::int64_t count(std::int32_t from, std::uint16_t event) const {
       const auto at = walk.events_.find(event_key(rank, from, event));
       return at == walk.events_.end() ? 0 : static_cast<std::int64_t>(at->second.signals.size());
@@ -134,6 +137,22 @@ class Walk {
   void do_copy(StrandId id, const BoundOp& bound);
   void do_reduce(StrandId id, const BoundOp& bound);
   Value tree_over(StrandId id, const BoundOp& bound, const std::vector<Value>& values, std::size_t first, std::size_t count);
+  // verify_switch.cpp
+  std::span<const Source> group_of(std::int32_t rank, const BoundOp& bound) const;
+  bool is_good_group(StrandId id, const BoundOp& bound);
+  StrandId standing_at(std::int32_t member, std::int32_t rank, const BoundOp& bound) const;
+  std::int32_t missing_member(std::int32_t rank, const BoundOp& bound) const;
+  struct Member {
+    StrandId strand = kNoStrand;
+    BoundOp bound;
+  };
+  void do_switch(StrandId id, const BoundOp& bound);
+  void meet(const std::vector<Member>& members);
+  void own_channel(const Member& member);
+  std::vector<Value> bring(const Member& member, std::vector<std::int64_t>& shapes);
+  void take(const Member& member, std::span<const Value> values, std::span<const std::int64_t> shapes);
+  void do_switch_reduce(const std::vector<Member>& members);
+  void do_switch_multicast(const std::vector<Member>& members);
   void do_signal(StrandId id, const BoundOp& bound);
   void do_wait(StrandId id, const BoundOp& bound);
 
@@ -160,6 +179,7 @@ class Walk {
   // Own cell and peer: where the same sum lies in the peer's memory.
   std::map<std::pair<std::size_t, std::int32_t>, Place> answered_;
   std::unordered_map<std::uint64_t, Event> events_;
+  std::map<std::tuple<std::int32_t, std::uint8_t, std::int32_t>, StrandId> switch_strands_;  // by rank, channel and lowest member
   std::vector<Waited> waits_;
   std::vector<RemoteAccess> remote_;
   std::uint64_t steps_ = 0;

@@ -64,6 +64,12 @@ void PathRecorder::add_step(const Step& s, std::uint32_t ordinal, double until, 
     add(PathShare::sharing, own, to);
     add(what, from, own);
   };
+  if (schedule::is_switched(s.kind) && s.worked >= 0) {
+    // Ends only where it is seen to have ended.
+    const double left = std::max(s.worked, until - s.hop);
+    add(PathShare::latency, left, until);
+    until = left;
+  }
   double end_of_work = until;
   if (s.worked >= 0 && s.worked <= until) {
     end_of_work = s.worked;

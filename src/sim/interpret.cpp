@@ -57,6 +57,7 @@ void World::on_flow_left(Tag tag) {
 void World::on_flow_arrived(Tag tag) {
   const auto index = static_cast<Index>(tag & 0xffffffffU);
   if (static_cast<Kind>(tag >> 56) == Kind::remote) slice_done(index);
+  if (static_cast<Kind>(tag >> 56) == Kind::switched) switched(index);
   if (static_cast<Kind>(tag >> 56) == Kind::wire) arrived(static_cast<Index>((tag >> 32) & 0xffffffU));
 }
 
@@ -205,11 +206,7 @@ void World::issued(Index index) {
 void World::work_locally(Index index) {
   Strand& s = strands_[index];
   const Op& op = *s.bound.op;
-  if (op.kind == OpKind::switch_reduce || op.kind == OpKind::switch_multicast) {
-    failure_ = fail(ErrorCode::unsupported, "{} of rank {} is not simulated: choose an algorithm that does not compute in switches",
-                    schedule::name_of(op.kind), s.rank);
-    return;
-  }
+  if (schedule::is_switched(op.kind)) return issue_switched(index);
   if (op.kind == OpKind::signal) {
     emit_signal(index);
     return slice_done(index);

@@ -132,7 +132,7 @@ void World::tell_who_waits() {
     if (first == nullptr) continue;
     const schedule::BoundOp bound = first->cursor.current(rank.program);
     const bool has_message = schedule::receives(bound.op->kind) && is_message_there(*first, bound);
-    const int peer = waited_for(bound, has_message);
+    const int peer = schedule::is_switched(bound.op->kind) ? missing_member(*first) : waited_for(bound, has_message);
     outcome_.stuck.push_back(
         {static_cast<int>(r), first->since, peer < 0 ? -1 : number_of(*first, peer), schedule::to_text(*bound.op, rank.program.sources)});
   }

@@ -53,6 +53,23 @@ struct Channel {
   Index waiting_receiver = kNobody;
 };
 
+/// A group of ranks for which switches compute: what its ops cross, and who stands at the next of them.
+struct Meeting {
+  struct Member {
+    std::vector<std::uint32_t> up;  // engine resources
+    std::vector<std::uint32_t> down;
+  };
+  std::vector<Member> members;  // ascending
+  std::vector<std::uint32_t> cables_up;
+  std::vector<std::uint32_t> cables_down;
+  std::vector<std::uint32_t> limits;  // of switches that serve few trees at a time
+  double efficiency = 1;
+  double bottleneck = 0;  // bytes a nanosecond
+  double hop = 0;
+  std::vector<Index> come;  // strands
+  std::size_t issued = 0;   // of them
+};
+
 struct Strand {
   std::int32_t rank = 0;  // number
   std::int32_t number = 0;
@@ -105,7 +122,7 @@ class World final : Engine::Listener {
   Result<Outcome> run();
 
  private:
-  enum class Kind : std::uint8_t { begin, issued, worked, sent, arrived, credit, announce, signal, wire, pass, remote, mark };
+  enum class Kind : std::uint8_t { begin, issued, worked, sent, arrived, credit, announce, signal, wire, pass, remote, switched, mark };
   static Tag tag(Kind kind, std::uint64_t index) { return (static_cast<std::uint64_t>(kind) << 56) | index; }
 
   // What schedule::may_start asks; a "no" leaves the strand's name where the answer will change.
@@ -116,6 +133,7 @@ class World final : Engine::Listener {
     bool can_receive(int, int) { return world.can_receive(strand); }
     std::int64_t signals(int event) const;
     std::int64_t signals_from(int peer, int event) const;
+    bool have_come(const schedule::BoundOp&) { return world.have_come(strand); }
   };
 
   void on_timer(Tag tag) override;
@@ -198,6 +216,16 @@ class World final : Engine::Listener {
   void find_circle();
   void add_socket_uses(std::vector<ResourceUse>& uses, double time) const;
 
+  // switch_ops.cpp: what switches compute
+  std::span<const schedule::Source> group_of(const Strand& s) const;
+  Index meeting_of(const Strand& s);
+  Status lay_meeting(const Strand& s, Meeting& meeting);
+  bool have_come(Index strand);
+  void issue_switched(Index strand);
+  void start_switched(Index meeting);
+  void switched(Index meeting);
+  int missing_member(const Strand& s);
+
   // repeat.cpp: pieces that repeat
   void piece_done(Index strand);
   void look_back();
@@ -224,8 +252,11 @@ class World final : Engine::Listener {
   std::vector<Core> cores_;
   std::vector<Channel> channels_;
   std::unordered_map<std::uint64_t, Index> channel_of_;
-  std::vector<std::uint32_t> resource_of_;                                  // by id: the engine's number; kNobody: not yet
-  std::unordered_map<std::uint64_t, topology::ResourceId> class_resource_;  // folded: the first of each class
+  std::vector<Meeting> meetings_;
+  std::map<std::tuple<std::int32_t, std::int32_t, std::size_t, int>, Index> meeting_of_;  // lowest and highest number, how many, channel
+  std::unordered_map<std::uint32_t, std::uint32_t> switch_limit_;                         // by switch: engine resource
+  std::vector<std::uint32_t> resource_of_;                                                // by id: the engine's number; kNobody: not yet
+  std::unordered_map<std::uint64_t, topology::ResourceId> class_resource_;                // folded: the first of each class
   std::vector<std::pair<topology::ResourceId, std::uint32_t>> used_;
   std::unordered_set<topology::ResourceId> lines_;                          // ports and cables of the network, where flows stand in line
   double learnt_ = 0;                                                       // no channel is as young as that its sender holds up others

@@ -15,6 +15,13 @@ namespace {
 constexpr std::size_t kMostClaims = 10'000;
 constexpr std::string_view kVerdicts[] = {"right", "wrong", "depends", "unsupported"};
 
+struct SimulatedUnit {
+  std::string_view name;
+  double microseconds = 1;
+  bool is_rate = false;  ///< bus bandwidth, else time
+};
+constexpr SimulatedUnit kSimulatedUnits[] = {{"us", 1}, {"ms", 1e3}, {"s", 1e6}, {"GB/s", 1, true}};
+
 Result<const LinkUse*> use_of(const LinkGeneration& link, std::string_view device) {
   // "H100, H200" stands for both.
   for (const LinkUse& use : link.uses)
@@ -54,41 +61,69 @@ Result<double> value_in_catalogue(std::string_view name) {
   return fail(ErrorCode::corrupt, "[{}] is not known of {}; topology/claims.hpp lists the forms", name, words[0]);
 }
 
-Result<Claim> read_claim(const YamlNode& node, const std::string& file, const std::function<Result<double>(std::string_view)>& value_of) {
+Result<ClaimFigure> read_figure(YamlFields& line, const ClaimSources& sources) {
+  ClaimFigure figure;
+  PEAL_ASSIGN(figure.text, line.text("text"));
+  PEAL_ASSIGN(figure.formula, line.text("formula"));
+  PEAL_ASSIGN(figure.unit, line.text("unit", ""));
+  auto value = evaluate(figure.formula, sources.value_of, figure.computed);
+  if (!value) return fail(value.error().code, "{}: {}", line.where(), value.error().message);
+  figure.value = *value;
+  return figure;
+}
+
+Result<ClaimSimulation> read_simulation(YamlFields& line, const ClaimSources& sources) {
+  ClaimSimulation simulation;
+  PEAL_ASSIGN(simulation.text, line.text("text"));
+  PEAL_ASSIGN(simulation.sim, line.text("sim"));
+  PEAL_ASSIGN(simulation.unit, line.text("unit"));
+  const auto* const unit = std::find_if(std::begin(kSimulatedUnits), std::end(kSimulatedUnits),
+                                        [&](const SimulatedUnit& known) { return known.name == simulation.unit; });
+  if (unit == std::end(kSimulatedUnits))
+    return fail(ErrorCode::corrupt, "{}: a simulation has no '{}': write us, ms, s or GB/s", line.where(), simulation.unit);
+  auto answer = sources.simulate(simulation.sim);
+  if (!answer) return fail(answer.error().code, "{}: {}", line.where(), answer.error().message);
+  simulation.value = unit->is_rate ? answer->busbw_GBps : answer->microseconds / unit->microseconds;
+  simulation.evidence = answer->evidence;
+  return simulation;
+}
+
+Result<ClaimEvidence> read_evidence(YamlFields& line, const ClaimSources&) {
+  ClaimEvidence evidence;
+  PEAL_ASSIGN(evidence.text, line.text("text"));
+  PEAL_ASSIGN(evidence.source, line.text("source"));
+  return evidence;
+}
+
+template <class Line, class Read>
+Status read_lines(YamlFields& fields, std::string_view key, const std::string& file, const ClaimSources& sources, Read&& read,
+                  std::vector<Line>& lines) {
+  PEAL_ASSIGN(const YamlNode* list, fields.list(key));
+  for (std::size_t i = 0; list != nullptr && i < list->items.size(); ++i) {
+    PEAL_ASSIGN(YamlFields line, YamlFields::of(list->items[i], file, std::string(key)));
+    PEAL_ASSIGN(Line one, read(line, sources));
+    PEAL_TRY(line.finish());
+    lines.push_back(std::move(one));
+  }
+  return {};
+}
+
+Result<Claim> read_claim(const YamlNode& node, const std::string& file, const ClaimSources& sources) {
   PEAL_ASSIGN(YamlFields fields, YamlFields::of(node, file, "claim"));
   Claim claim;
   PEAL_ASSIGN(claim.id, fields.integer("id", 1, 1'000'000, 0));
   PEAL_ASSIGN(claim.claim, fields.text("claim"));
   PEAL_ASSIGN(const std::string verdict, fields.text("verdict"));
   PEAL_ASSIGN(claim.because, fields.text("because"));
-  PEAL_ASSIGN(const YamlNode* arithmetic, fields.list("arithmetic"));
-  PEAL_ASSIGN(const YamlNode* measured, fields.list("measured"));
+  PEAL_TRY(read_lines(fields, "arithmetic", file, sources, read_figure, claim.arithmetic));
+  PEAL_TRY(read_lines(fields, "simulated", file, sources, read_simulation, claim.simulated));
+  PEAL_TRY(read_lines(fields, "measured", file, sources, read_evidence, claim.measured));
   PEAL_TRY(fields.finish());
   if (claim.id == 0) return fail(ErrorCode::corrupt, "{}: a claim needs an `id:`", fields.where());
   const auto* const found = std::find(std::begin(kVerdicts), std::end(kVerdicts), verdict);
   if (found == std::end(kVerdicts))
     return fail(ErrorCode::corrupt, "{}: '{}' is no verdict: write {}", fields.where(), verdict, fmt::join(kVerdicts, ", "));
   claim.verdict = static_cast<Verdict>(found - std::begin(kVerdicts));
-  for (std::size_t i = 0; arithmetic != nullptr && i < arithmetic->items.size(); ++i) {
-    PEAL_ASSIGN(YamlFields line, YamlFields::of(arithmetic->items[i], file, "figure"));
-    ClaimFigure figure;
-    PEAL_ASSIGN(figure.text, line.text("text"));
-    PEAL_ASSIGN(figure.formula, line.text("formula"));
-    PEAL_ASSIGN(figure.unit, line.text("unit", ""));
-    PEAL_TRY(line.finish());
-    auto value = evaluate(figure.formula, value_of, figure.computed);
-    if (!value) return fail(value.error().code, "{}: {}", line.where(), value.error().message);
-    figure.value = *value;
-    claim.arithmetic.push_back(std::move(figure));
-  }
-  for (std::size_t i = 0; measured != nullptr && i < measured->items.size(); ++i) {
-    PEAL_ASSIGN(YamlFields line, YamlFields::of(measured->items[i], file, "measurement"));
-    ClaimEvidence evidence;
-    PEAL_ASSIGN(evidence.text, line.text("text"));
-    PEAL_ASSIGN(evidence.source, line.text("source"));
-    PEAL_TRY(line.finish());
-    claim.measured.push_back(std::move(evidence));
-  }
   return claim;
 }
 
@@ -96,8 +131,7 @@ Result<Claim> read_claim(const YamlNode& node, const std::string& file, const st
 
 std::string_view name_of(Verdict verdict) noexcept { return kVerdicts[static_cast<std::size_t>(verdict)]; }
 
-Result<std::vector<Claim>> read_claims_text(std::string_view text, const std::string& name,
-                                            const std::function<Result<double>(std::string_view)>& value_of) {
+Result<std::vector<Claim>> read_claims_text(std::string_view text, const std::string& name, const ClaimSources& sources) {
   PEAL_ASSIGN(const YamlNode root, parse_yaml(text, name));
   PEAL_ASSIGN(YamlFields top, YamlFields::of(root, name, "file of claims"));
   PEAL_ASSIGN(const YamlNode* list, top.list("claims"));
@@ -106,7 +140,7 @@ Result<std::vector<Claim>> read_claims_text(std::string_view text, const std::st
   std::set<int> seen;
   for (std::size_t i = 0; list != nullptr && i < list->items.size(); ++i) {
     if (i == kMostClaims) return fail(ErrorCode::corrupt, "{}: more than {} claims", name, kMostClaims);
-    PEAL_ASSIGN(Claim claim, read_claim(list->items[i], name, value_of));
+    PEAL_ASSIGN(Claim claim, read_claim(list->items[i], name, sources));
     if (!seen.insert(claim.id).second)
       return fail(ErrorCode::corrupt, "{}:{}: claim {} is there twice", name, list->items[i].line, claim.id);
     claims.push_back(std::move(claim));
@@ -114,10 +148,10 @@ Result<std::vector<Claim>> read_claims_text(std::string_view text, const std::st
   return claims;
 }
 
-Result<std::vector<Claim>> load_claims() {
+Result<std::vector<Claim>> load_claims(std::function<Result<ClaimAnswer>(const std::string& sim)> simulate) {
   const std::string path = (std::filesystem::path(data_directory()) / "claims.yaml").string();
   PEAL_ASSIGN(const std::string text, read_small_file(path));
-  return read_claims_text(text, path, value_in_catalogue);
+  return read_claims_text(text, path, {value_in_catalogue, std::move(simulate)});
 }
 
 std::string claims_page(const std::vector<Claim>& claims) {
@@ -125,8 +159,11 @@ std::string claims_page(const std::vector<Claim>& claims) {
       "# What people claim\n\n"
       "Sentences with numbers from course notes, slides, blogs and articles about the interconnects of large-model training, the "
       "arithmetic of\n"
-      "Peal's catalogue (data/links, data/machines), what was measured and where, and a verdict. Written by `peal claims` from\n"
-      "`data/claims.yaml`; GB/s are 10^9 bytes a second. Numbers are those of one list, so some are missing here.\n\n"
+      "Peal's catalogue (data/links, data/machines), the simulator's answer with what it is worth, what was measured and where, and a "
+      "verdict.\n"
+      "Written by `peal claims` from `data/claims.yaml`; GB/s are 10^9 bytes a second, those of a simulation are bus bandwidth. Numbers "
+      "are\n"
+      "those of one list, so some are missing here.\n\n"
       "| # | claim | verdict |\n|---|---|---|\n";
   for (const Claim& c : claims) out += fmt::format("| [{}](#claim-{}) | {} | {} |\n", c.id, c.id, c.claim, name_of(c.verdict));
   for (const Claim& c : claims) {
@@ -136,8 +173,10 @@ std::string claims_page(const std::vector<Claim>& claims) {
       const bool is_plain = f.computed.find(' ') == std::string::npos;
       out += fmt::format("- {}: {}{}{}{}\n", f.text, is_plain ? "" : f.computed + " = ", value, f.unit.empty() ? "" : " ", f.unit);
     }
+    for (const ClaimSimulation& m : c.simulated)
+      out += fmt::format("- Simulated: {}: {:.4g} {} (`peal sim {}`; {})\n", m.text, m.value, m.unit, m.sim, m.evidence);
     for (const ClaimEvidence& e : c.measured) out += fmt::format("- Measured: {} ({})\n", e.text, e.source);
-    if (!c.arithmetic.empty() || !c.measured.empty()) out += "\n";
+    if (!c.arithmetic.empty() || !c.simulated.empty() || !c.measured.empty()) out += "\n";
     out += fmt::format("**{}.** {}\n", name_of(c.verdict), c.because);
   }
   return out;
@@ -151,6 +190,9 @@ std::string claims_json(const std::vector<Claim>& claims) {
     one["arithmetic"] = json::array();
     for (const ClaimFigure& f : c.arithmetic)
       one["arithmetic"].push_back({{"text", f.text}, {"formula", f.formula}, {"value", f.value}, {"unit", f.unit}});
+    one["simulated"] = json::array();
+    for (const ClaimSimulation& m : c.simulated)
+      one["simulated"].push_back({{"text", m.text}, {"sim", m.sim}, {"value", m.value}, {"unit", m.unit}, {"evidence", m.evidence}});
     one["measured"] = json::array();
     for (const ClaimEvidence& e : c.measured) one["measured"].push_back({{"text", e.text}, {"source", e.source}});
     list.push_back(std::move(one));

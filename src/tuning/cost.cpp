@@ -43,7 +43,7 @@ double length_of(const Plan& plan) {
 void add_steps(const Environment& environment, const Plan& plan, Prediction& prediction) {
   if (plan.algorithm == nullptr || environment.ranks == 1) return;
   const schedule::CostTerms terms = plan.algorithm->cost(plan.schedule.request);
-  prediction.steps = terms.level[0].rounds + terms.level[1].rounds;
+  prediction.steps = terms.level[0].rounds + terms.level[1].rounds + terms.switched[0].rounds + terms.switched[1].rounds;
 }
 
 /// y(at) of the straight line through (x0, y0) and (x1, y1), for every figure of a prediction.
@@ -99,6 +99,15 @@ double stretch_of(const Plan& plan) {
   return chunks > 0 ? 1 + wide / chunks * (4.0 / plan.element_bytes - 1) : 1;
 }
 
+/// Bytes of the ops that switches compute at a level, over one rank's wires.
+double switched_time(const Environment& environment, const schedule::CostTerms::Switched& terms, int l, double bytes, double length) {
+  const double passed = terms.moved + (terms.critical - terms.moved) / std::max(1.0, length);
+  return time_at(passed * bytes * (l == 1 ? environment.level[1].ranks_per_outlet : 1), environment.switches[l].rate());
+}
+
+/// Two phases that pieces pass one after the other: the shorter shows in one piece alone.
+double beside(double a, double b, double length) { return std::max(a, b) + std::min(a, b) / std::max(1.0, length); }
+
 std::vector<schedule::Program> programs_of(const Plan& plan) {
   std::vector<schedule::Program> programs;
   programs.reserve(static_cast<std::size_t>(plan.schedule.request.ranks));
@@ -134,6 +143,7 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
   Breakdown& cost = prediction.breakdown;
   double reduced = terms.reduced;
   double all_rounds = 0;
+  const bool is_switched = terms.switched[0].rounds + terms.switched[1].rounds > 0;
   for (int l = 0; l < kLevels; ++l) {
     if (!environment.is_used(l)) continue;
     const Level& level = environment.level[l];
@@ -145,17 +155,22 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
     const double moved = terms.pipelined && length > 1 ? term.sent + (term.critical - term.sent) / length : term.critical;
     cost.latency += rounds * message.hop;
     cost.overhead += 2 * message.per_op * std::max(rounds, term.messages * length);
-    const double wire = wire_time(message, std::max(moved, term.sent * (l == 1 ? level.ranks_per_outlet : 1)) * bytes);
+    const schedule::CostTerms::Switched& switched = terms.switched[l];
+    const double wire = wire_time(message, std::max(moved, term.sent * (l == 1 ? level.ranks_per_outlet : 1)) * bytes) +
+                        switched_time(environment, switched, l, bytes, length);
     const double combined = std::min(reduced, moved);
     reduced -= combined;
-    cost.transfer = terms.both_levels_at_once ? std::max(cost.transfer, wire) : cost.transfer + wire;
+    cost.transfer = terms.both_levels_at_once ? std::max(cost.transfer, wire)
+                    : is_switched             ? beside(cost.transfer, wire, length)
+                                              : cost.transfer + wire;
     if (message.is_on_core) {
       cost.copy += send_work(message, moved * bytes) + time_at((moved - combined) * bytes, message.copy);
       cost.reduce += time_at(combined * bytes, message.reduce);
     }
     all_rounds += rounds;
-    prediction.bytes[l] = term.sent * bytes;
-    prediction.steps += term.rounds;
+    cost.latency += switched.rounds * environment.switches[l].hop();
+    prediction.bytes[l] = (term.sent + switched.moved) * bytes;
+    prediction.steps += term.rounds + switched.rounds;
     if (l == 0 || !environment.is_used(0)) cost.copy += time_at(terms.copied * bytes, message.copy);
   }
   // Ranks of one core do their parts of every step one after another, and in every step the core goes round them once.

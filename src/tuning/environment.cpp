@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <topology/switch_tree.hpp>
 #include <tuning/environment.hpp>
 #include <tuning/placement.hpp>
 #include <tuning/ring_set.hpp>
@@ -179,6 +180,45 @@ void offer_protocols(Environment& environment, const EnvironmentOptions& options
   }
 }
 
+/// What the switches between `devices` can do; all of a level are like them.
+SwitchOffer offer_of_switches(const topology::Resources& resources, std::span<const int> devices, std::size_t trees) {
+  SwitchOffer offer;
+  const auto refused = [&](std::string why) {
+    offer.why_not = std::move(why);
+    return offer;
+  };
+  auto tree = topology::switch_tree(resources, devices);
+  if (!tree) return refused(tree.error().message);
+  auto constants = topology::constants_for(tree->scope, "switch");
+  if (!constants) return refused(constants.error().message);
+  if (tree->most_trees > 0 && trees > static_cast<std::size_t>(tree->most_trees))
+    return refused(fmt::format("{} has {} trees that sum streams, and {} rails need one each; type --algorithm hierarchical", tree->scope,
+                               tree->most_trees, trees));
+  offer.computes = true;
+  offer.bottleneck = tree->bottleneck;
+  offer.latency = tree->latency;
+  offer.constants = *std::move(constants);
+  return offer;
+}
+
+/// Groups are copies of one machine: the first and the last, which may hold fewer ranks, stand for all; as does the first rail.
+void look_at_switches(Environment& environment, const topology::Resources& resources, std::span<const int> devices) {
+  std::vector<std::vector<int>> groups(static_cast<std::size_t>(environment.nodes));
+  for (std::size_t r = 0; r < devices.size(); ++r)
+    groups[environment.placement.group.empty() ? 0 : static_cast<std::size_t>(environment.placement.group[r])].push_back(devices[r]);
+  if (environment.level[0].is_used) {
+    SwitchOffer& inside = environment.switches[0];
+    inside = offer_of_switches(resources, groups.front(), 1);
+    if (inside.computes && groups.size() > 1 && groups.back().size() > 1) inside = offer_of_switches(resources, groups.back(), 1);
+  }
+  if (environment.level[1].is_used) {
+    const int rail[] = {groups.front().front(), groups.back().front()};
+    environment.switches[1] = offer_of_switches(resources, rail, groups.front().size());
+  }
+  environment.placement.switches = static_cast<std::uint8_t>((environment.switches[0].computes ? schedule::kSwitchesInside : 0) |
+                                                             (environment.switches[1].computes ? schedule::kSwitchesBetween : 0));
+}
+
 // From 0 without gaps.
 void number_cores(Environment& environment, std::span<const std::int32_t> cores) {
   std::map<std::int32_t, std::int32_t> number;
@@ -240,6 +280,7 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
     environment.fetch_share = defaults.fetch_share;
   }
   offer_protocols(environment, options);
+  look_at_switches(environment, resources, device_of_rank);
   if (environment.is_host) {
     environment.placement.rings = host_rings(environment.placement, environment.ranks);
   } else {

@@ -51,6 +51,27 @@ json to_tree(const Level& level) {
           {"ranks_per_outlet", level.ranks_per_outlet}};
 }
 
+json to_tree(const SwitchOffer& s) {
+  return {{"computes", s.computes},
+          {"bottleneck", std::min(s.bottleneck.value, kUnlimited)},
+          {"latency", s.latency.value},
+          {"constants", to_tree(s.constants)},
+          {"why_not", s.why_not}};
+}
+
+void read_switches(const json& tree, Environment& e) {
+  for (std::size_t l = 0; l < kLevels; ++l) {
+    const json& t = tree.at(l);
+    SwitchOffer& s = e.switches[l];
+    s.computes = t.at("computes").get<bool>();
+    s.bottleneck.value = t.at("bottleneck").get<double>();
+    s.latency.value = t.at("latency").get<double>();
+    s.constants = constants_from(t.at("constants"));
+    s.why_not = t.at("why_not").get<std::string>();
+    if (s.computes) e.placement.switches |= l == 0 ? schedule::kSwitchesInside : schedule::kSwitchesBetween;
+  }
+}
+
 json to_tree(const Wiring& wiring) {
   json ways = json::array();
   for (const Wiring::Way& way : wiring.ways) ways.push_back({{"wires", way.wires}, {"latency", way.latency_ns}});
@@ -119,6 +140,7 @@ Result<Environment> read(const json& tree) {
     level.ranks_per_outlet = t.at("ranks_per_outlet").get<int>();
     if (level.ranks_per_outlet < 1) return bad("an outlet for less than one rank");
   }
+  read_switches(tree.at("switches"), e);
   for (const json& t : tree.at("offers")) {
     Offer offer;
     PEAL_ASSIGN(offer.protocol, schedule::parse_protocol(t.at("protocol").get<std::string>()));
@@ -156,6 +178,7 @@ std::string to_json(const Environment& e) {
                {"fetch_share", e.fetch_share},
                {"fused", e.fused},
                {"levels", json::array()},
+               {"switches", {to_tree(e.switches[0]), to_tree(e.switches[1])}},
                {"offers", json::array()},
                {"refusals", json::array()}};
   tree["measured_by"] = e.measured_by;

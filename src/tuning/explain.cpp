@@ -64,6 +64,12 @@ std::string against(const Candidate& c, const Candidate& best) {
   return fmt::format("{:.2f} times as long", ratio);
 }
 
+/// Whether a candidate has the switches of a level compute. sharp does inside machines, too, where they can.
+bool uses_switches(const Candidate& c, const Environment& environment, int l) {
+  if (c.algorithm->switches == 0 || environment.ranks == 1 || !environment.switches[l].computes) return false;
+  return l == 0 || (c.algorithm->switches & schedule::kSwitchesBetween) != 0;
+}
+
 json links_of(const Environment& environment, const Candidate& c) {
   json links = json::array();
   for (int l = 0; l < kLevels; ++l) {
@@ -128,6 +134,12 @@ std::string explain_text(const Environment& environment, const Selection& select
                         level.bottleneck.gigabytes(), l == 0 && environment.wiring.is_known() ? " between the farthest pair" : "",
                         best.prediction.bytes[l]);
   }
+  for (int l = 0; l < kLevels; ++l) {
+    const SwitchOffer& switches = environment.switches[l];
+    if (!uses_switches(best, environment, l)) continue;
+    text += fmt::format("  switches {} ({}) compute: {:.3g} GB/s a rank each way, {:.1f} us an op\n", level_name(l),
+                        switches.constants.scope, switches.rate(), switches.hop() * 1e-3);
+  }
   const RingSet set = rings_of(environment, best);
   for (std::size_t k = 0; k < set.rings.size(); ++k) {
     const std::vector<std::int32_t>& ring = set.rings[k];
@@ -156,6 +168,9 @@ std::string explain_text(const Environment& environment, const Selection& select
   for (int l = 0; l < kLevels; ++l)
     if (environment.is_used(l))
       text += fmt::format("  {} ({}): {}\n", environment.level[l].scope, offer.constants[l].protocol, offer.constants[l].source);
+  for (int l = 0; l < kLevels; ++l)
+    if (const topology::ProtocolConstants& c = environment.switches[l].constants; uses_switches(best, environment, l))
+      text += fmt::format("  {} ({}): {}\n", c.scope, c.protocol, c.source);
   return text;
 }
 
@@ -206,6 +221,9 @@ std::string explain_json(const Environment& environment, const Selection& select
     if (environment.is_used(l))
       tree["constants"].push_back(
           {{"scope", environment.level[l].scope}, {"protocol", offer.constants[l].protocol}, {"source", offer.constants[l].source}});
+  for (int l = 0; l < kLevels; ++l)
+    if (const topology::ProtocolConstants& c = environment.switches[l].constants; uses_switches(best, environment, l))
+      tree["constants"].push_back({{"scope", c.scope}, {"protocol", c.protocol}, {"source", c.source}});
   return tree.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

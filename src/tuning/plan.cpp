@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint64_t kAnySize = ~std::uint64_t{0};
 constexpr std::int32_t kMostRanksLookedAt = 1024;
+constexpr std::uint64_t kLeastSwitchedBytes = 64 * 1024;  // of a piece; shorter ones are all latency
 
 schedule::ExtentTable table_of(schedule::Layout layout, std::uint64_t elements, const std::uint64_t* varied) {
   const auto blocks = static_cast<std::uint64_t>(std::max(1, layout.blocks));
@@ -26,15 +27,21 @@ schedule::ExtentTable table_of(schedule::Layout layout, std::uint64_t elements, 
 struct MessageShape {
   std::int32_t chunks = 1;
   bool is_fp32 = false;
+  std::int32_t switched[kLevels] = {};  // chunks of an op that switches compute; 0: there is none
 };
-MessageShape shape_of(const schedule::Schedule& schedule) {
+MessageShape shape_of(const Environment& environment, const schedule::Schedule& schedule) {
   MessageShape shape;
   const std::int32_t n = schedule.request.ranks;
   const std::int32_t stride = std::max(1, n / kMostRanksLookedAt);
   for (std::int32_t rank = 0; rank < n; rank += stride) {
     const schedule::Program program = schedule::program_for(schedule, rank);
     shape.chunks = std::max(shape.chunks, program.chunks_a_message);
-    for (const schedule::Op& op : program.ops) shape.is_fp32 |= op.wire == schedule::Wire::fp32;
+    for (const schedule::Op& op : program.ops) {
+      shape.is_fp32 |= op.wire == schedule::Wire::fp32;
+      if (!schedule::is_switched(op.kind)) continue;
+      std::int32_t& most = shape.switched[level_of_switches(environment, program, op)];
+      most = std::max<std::int32_t>(most, std::max(op.src.count, op.dst.count));
+    }
   }
   return shape;
 }
@@ -54,6 +61,17 @@ std::uint64_t message_limit(const Environment& environment, const Offer& offer, 
   for (int l = 0; l < kLevels; ++l)
     if (environment.is_used(l) && offer.constants[l].slice.value > 0) limit = std::min(limit, offer.constants[l].slice.value);
   return limit;
+}
+
+/// Bytes of a chunk in one piece where switches compute: what of a call of B bytes a member does not overlap is one piece at the start and
+/// a latency L a piece, so that pieces of sqrt(B x rate x L) bytes cost least. Messages beside these ops are cut alike. 0: no such ops.
+double switched_chunk(const Environment& environment, const MessageShape& shape, double chunk) {
+  double bytes = 0;
+  for (int l = 0; l < kLevels; ++l) {
+    const SwitchOffer& offer = environment.switches[l];
+    if (shape.switched[l] > 0) bytes = std::max(bytes, std::sqrt(chunk / shape.switched[l] * offer.rate() * offer.hop()));
+  }
+  return bytes;
 }
 
 int slots_of(const Environment& environment, const Offer& offer) {
@@ -119,8 +137,12 @@ double Plan::bytes_of(schedule::BufferId buffer, std::int32_t first, std::int32_
 
 const schedule::Ref* moved_by(const schedule::Op& op) {
   if (op.kind == schedule::OpKind::signal || op.kind == schedule::OpKind::wait) return nullptr;
-  const bool is_source = op.kind == schedule::OpKind::send || op.kind == schedule::OpKind::switch_multicast || op.dst.count == 0;
+  const bool is_source = op.kind == schedule::OpKind::send || op.kind == schedule::OpKind::switch_reduce || op.dst.count == 0;
   return is_source ? &op.src : &op.dst;
+}
+
+int level_of_switches(const Environment& environment, const schedule::Program& program, const schedule::Op& op) {
+  return environment.level_of(program.sources[op.more].peer, program.sources[op.more + op.more_count - 1U].peer);
 }
 
 double Plan::bytes_of(const schedule::BoundOp& bound) const {
@@ -159,11 +181,13 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   }
   plan.extents = {table_of(layouts.input, elements.input, plan.varied.get()), table_of(layouts.output, elements.output, plan.varied.get()),
                   layouts};
-  const MessageShape shape = plan.schedule.pieced ? shape_of(plan.schedule) : MessageShape{};
+  const MessageShape shape = plan.schedule.pieced ? shape_of(environment, plan.schedule) : MessageShape{};
   plan.has_wide_partials = shape.is_fp32;
   const std::uint64_t size = shape.is_fp32 ? std::max<std::uint64_t>(4, plan.element_bytes) : plan.element_bytes;
   const std::uint64_t whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));
   plan.message_bytes = message_limit(environment, *offer, is_pipelined, whole);
+  const double switched = is_pipelined ? switched_chunk(environment, shape, static_cast<double>(plan.extents.largest_chunk() * size)) : 0;
+  if (switched > 0) plan.message_bytes = std::max(kLeastSwitchedBytes, static_cast<std::uint64_t>(switched * shape.chunks));
   if (!plan.schedule.pieced || plan.message_bytes == kAnySize) return plan;
 
   const std::uint64_t room = plan.message_bytes / size / static_cast<std::uint64_t>(std::max(1, shape.chunks));

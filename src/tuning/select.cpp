@@ -34,6 +34,11 @@ bool is_measured(const Environment& environment, const schedule::Algorithm& algo
 /// Why an algorithm cannot serve the call under any protocol; ok when it can.
 Status check_algorithm(const Environment& environment, const Question& question, const schedule::Algorithm& algorithm,
                        const schedule::Request& request) {
+  for (int l = 0; request.ranks > 1 && l < kLevels; ++l) {
+    const bool takes_switches = (algorithm.switches & (l == 0 ? schedule::kSwitchesInside : schedule::kSwitchesBetween)) != 0;
+    if (takes_switches && environment.is_used(l) && !environment.switches[l].computes)
+      return fail(ErrorCode::unsupported, "{}", environment.switches[l].why_not);
+  }
   if (request.ranks > 1) PEAL_TRY(algorithm.supports(request));
   if (question.is_deterministic && request.ranks > 1 && !algorithm.is_canonical(request))
     return fail(ErrorCode::unsupported, "it does not sum in the canonical order, and results must be deterministic");
@@ -84,6 +89,8 @@ Status check_safety(const Plan& plan) {
 }
 
 Status check_protocol(const Environment& environment, const schedule::Algorithm& algorithm, const Plan& plan) {
+  if (algorithm.switches != 0 && plan.protocol != Protocol::staged && plan.schedule.request.ranks > 1)
+    return fail(ErrorCode::unsupported, "what switches compute takes the protocol staged alone");
   if (plan.protocol == Protocol::fused) {
     const std::string routine = fmt::format("{}/{}", name_of(algorithm.collective), algorithm.name);
     if (std::find(environment.fused.begin(), environment.fused.end(), routine) == environment.fused.end())

@@ -73,6 +73,8 @@ Stamp Walk::start_of(int strand, const BoundOp& bound) {
     else if (c.sent >= slots)
       start = later(start, c.freed[c.sent - slots]);
   }
+  if (schedule::is_switched(op.kind))
+    for (const int member : meeting_of(s.rank, op).come) start = later(start, strands_[at(member)].ready);
   if (op.kind == OpKind::wait) {
     const std::int64_t threshold = bound.threshold(programs_[at(s.rank)]);
     const auto& stamps = bound.peer < 0 ? ranks_[at(s.rank)].events[op.event]
@@ -104,6 +106,8 @@ void Walk::visit(int index) {
     s.ready = start;
   } else if (schedule::sends(bound.op->kind) || schedule::receives(bound.op->kind)) {
     s.ready = do_messages(index, bound, start, slices > 1 ? bytes : whole);
+  } else if (schedule::is_switched(bound.op->kind)) {
+    s.ready = do_switch(index, bound, start);
   } else {
     s.ready = do_local(index, bound, start, whole);
   }

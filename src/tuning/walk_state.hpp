@@ -2,7 +2,9 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <queue>
+#include <span>
 #include <tuning/core_turns.hpp>
 #include <tuning/message_cost.hpp>
 #include <tuple>
@@ -77,6 +79,11 @@ struct Rank {
   Stamp done;
 };
 
+/// The members of an op that switches compute which stand at it already.
+struct Meeting {
+  std::vector<int> come;  // strands
+};
+
 class Walk {
  public:
   Walk(const Environment& environment, const Plan& plan, const std::vector<Program>& programs, const WalkExtent& extent);
@@ -93,6 +100,7 @@ class Walk {
     std::int64_t signals_from(int peer, int event) const {
       return walk.signals_from(walk.strands_[static_cast<std::size_t>(strand)].rank, peer, event);
     }
+    bool have_come(const BoundOp& bound) { return walk.have_come(strand, bound); }
   };
   struct Queued {
     double at;
@@ -112,6 +120,11 @@ class Walk {
   void visit(int strand);
   Stamp start_of(int strand, const BoundOp& bound);
   Stamp do_messages(int strand, const BoundOp& bound, Stamp at, double bytes);
+  std::span<const schedule::Source> group_of(int rank, const Op& op) const;
+  Meeting& meeting_of(int rank, const Op& op);
+  bool have_come(int strand, const BoundOp& bound);
+  Stamp do_switch(int strand, const BoundOp& bound, const Stamp& start);
+  Stamp cross_switch(int rank, const BoundOp& bound, const Stamp& start);
   Stamp do_local(int strand, const BoundOp& bound, Stamp at, double bytes);
   Stamp send_out(Channel& c, int from, int to, Stamp at, double bytes, double work);
   Stamp cross(const Channel& c, int from, int to, const Stamp& start, double bytes);
@@ -142,6 +155,7 @@ class Walk {
   std::vector<Stamp> wires_;  // when each is free again
   std::vector<double> sent_[kLevels];
   std::unordered_map<std::uint64_t, Channel> channels_;
+  std::map<std::tuple<int, int, std::size_t, int>, Meeting> meetings_;  // by lowest and highest member, how many, channel
   std::priority_queue<Queued, std::vector<Queued>, std::greater<>> queue_;
   std::uint64_t order_ = 0;
   double now_ = 0;

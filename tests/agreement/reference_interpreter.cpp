@@ -51,6 +51,7 @@ bool ReferenceInterpreter::is_ready(const State& state, std::size_t strand) cons
   if (state.at[strand] >= own.steps.size() || state.is_sending[strand] != 0) return false;
   if (state.has_entered[static_cast<std::size_t>(own.rank)] == 0) return false;
   const Step& step = own.steps[state.at[strand]];
+  if (step.group >= 0) return at_switch(state, step).size() + 1 == groups_[static_cast<std::size_t>(step.group)].size();
   if (step.kind == Kind::wait) return state.events[static_cast<std::size_t>(step.event)] >= step.threshold;
   if (step.in >= 0) {
     const auto in = static_cast<std::size_t>(step.in);
@@ -148,6 +149,8 @@ void ReferenceInterpreter::run_step(State& state, std::size_t strand) const {
       }
       break;
     case Kind::signal: ++state.events[static_cast<std::size_t>(step.event)]; break;
+    case Kind::switch_sum:
+    case Kind::switch_copy: return run_switch(state, step);
     case Kind::wait: break;
   }
   if (rules_.slots == 0 && step.out >= 0) {

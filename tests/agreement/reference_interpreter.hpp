@@ -43,7 +43,7 @@ class ReferenceInterpreter {
   std::vector<std::uint64_t> outputs(std::uint64_t seed);
 
  private:
-  enum class Kind : std::uint8_t { send, receive, copy, reduce, signal, wait };
+  enum class Kind : std::uint8_t { send, receive, copy, reduce, signal, wait, switch_sum, switch_copy };
   struct Operand {
     std::int32_t cell = 0;
     std::uint64_t length = 0;  // signature of the chunk's length over many counts
@@ -66,7 +66,10 @@ class ReferenceInterpreter {
     std::int64_t threshold = 0;
     std::uint32_t chunks = 0;
     std::uint32_t sources = 0;   // per chunk, in operands_ behind the destination
-    std::uint32_t operands = 0;  // first: chunk by chunk destination then sources
+    std::uint32_t operands = 0;  // first: chunk by chunk destination then sources; of a switch, all sources, then all destinations
+    std::uint32_t brought = 0;   // sources of a switch
+    std::uint32_t from = 0;      // chunk of the sum that the first destination takes
+    std::int32_t group = -1;     // in groups_
   };
   struct Strand {
     std::int32_t rank = 0;
@@ -108,6 +111,9 @@ class ReferenceInterpreter {
   void run_step(State& state, std::size_t strand) const;
   void receive(State& state, std::size_t strand, const Step& step) const;
   void put_message(State& state, std::size_t strand, const Step& step, const std::vector<std::uint64_t>* results) const;
+  void add_switch_step(const schedule::Program& program, const schedule::Op& op, Step& step);
+  std::vector<std::size_t> at_switch(const State& state, const Step& step) const;
+  void run_switch(State& state, const Step& step) const;
   std::uint64_t load(const State& state, const Operand& operand) const;
   std::uint64_t finish(std::uint64_t value) const { return value * divisor_ + offset_; }
   Outcome judge(const State& state, bool is_stuck, std::string& why) const;
@@ -124,6 +130,7 @@ class ReferenceInterpreter {
   std::string malformed_;
   std::vector<Strand> strands_;
   std::vector<Operand> operands_;
+  std::vector<std::vector<std::int32_t>> groups_;  // channel, then members
   std::vector<std::uint64_t> channel_keys_;
   std::vector<std::uint64_t> event_keys_;
   std::vector<std::uint64_t> initial_;

@@ -248,6 +248,10 @@ void ReferenceInterpreter::add_step(const Program& program, const Op& op, std::i
         add(source.peer >= 0 ? source.peer : strand.rank, source.ref, i);
       }
     }
+  } else if (op.kind == OpKind::switch_reduce || op.kind == OpKind::switch_multicast) {
+    add_switch_step(program, op, step);
+    for (std::uint32_t i = 0; i < op.src.count && malformed_.empty(); ++i) add(strand.rank, op.src, i);
+    for (std::uint32_t i = 0; i < op.dst.count && malformed_.empty(); ++i) add(strand.rank, op.dst, i);
   } else {
     malformed_ = "an op that cannot be interpreted";
   }

@@ -135,6 +135,28 @@ TEST_P(Groups, GroupsWithTheSamePeersDifferInCountsTypesAndBuffers) {
   });
 }
 
+TEST_P(Groups, AGroupThatComesAgainTakesItsNewBuffersAndRefusesNone) {
+  on_ranks(2, with_transport(GetParam()), [](Communicator& world) {
+    const int other = 1 - world.rank();
+    const auto exchange = [&](const std::int32_t* out, std::int32_t* in, std::size_t count, DataType type) {
+      world.group_start();
+      world.send(out, count, type, other);
+      world.receive(in, count, type, other);
+      world.group_end();
+    };
+    for (int round = 0; round < 6; ++round) {
+      const std::int32_t out[2] = {world.rank() + 10 * round, -round};
+      std::int32_t in[2] = {-1, -1};
+      if (round == 3) {
+        EXPECT_THROW(exchange(out, nullptr, 2, DataType::i32), Error);  // before anything is sent
+      }
+      exchange(out, in, round < 4 ? 2 : 1, round == 2 ? DataType::f32 : DataType::i32);
+      EXPECT_EQ(in[0], other + 10 * round);
+      EXPECT_EQ(in[1], round < 4 ? -round : -1);
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, Groups, ::testing::Values("shm", "tcp"), [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

@@ -110,7 +110,7 @@ TEST(Memory, GroupsInDifferentOrdersOnDifferentRanksDoNotWaitForEachOther) {
         const int mark = core == a.get() ? 1000 + round : 2000 + round;
         std::vector<int> data(10000, world.rank() == 0 ? mark : 0);
         PairTransfer transfer{data.data(), data.data(), world.rank() == 0, data.size(), DataType::i32, 1 - world.rank()};
-        PEAL_TRY(core->run_group({transfer}));
+        PEAL_TRY(core->run_group({&transfer, 1}));
         EXPECT_EQ(data, std::vector<int>(data.size(), mark));
       }
     }

@@ -92,6 +92,7 @@ std::vector<Base> bases(bool few) {
         request.in_place = in_place;
         request.root = n / 2;
         request.peer = (request.root + 1) % n;
+        request.placement.switches = schedule::kSwitchesInside | schedule::kSwitchesBetween;
         if (n > 3)
           for (std::int32_t r = 0; r < n; ++r) request.placement.group.push_back(r / 2);
         if (!algorithm.supports(request)) continue;

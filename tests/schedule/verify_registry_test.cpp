@@ -16,7 +16,9 @@ std::vector<Protocol> protocols() {
 }
 
 // Proves the request under each protocol that may carry it, and counts, so that a table that is empty by mistake does not pass.
-std::size_t prove(const Algorithm& algorithm, const Request& request, std::span<const Protocol> under) {
+std::size_t prove(const Algorithm& algorithm, Request request, std::span<const Protocol> under,
+                  std::uint8_t switches = kSwitchesInside | kSwitchesBetween) {
+  request.placement.switches = switches;
   if (!algorithm.supports(request)) return 0;
   const Result<Schedule> schedule = make_schedule(algorithm, request);
   EXPECT_TRUE(schedule.has_value()) << schedule.error().message;
@@ -192,6 +194,29 @@ TEST(VerifyRegistry, provesRingsBothWaysRoundUpTo64RanksInTwoGroups) {
       EXPECT_GT(prove(algorithm, request, all), 0U) << ranks;
       request.in_place = true;
       EXPECT_GT(prove(algorithm, request, all), 0U) << ranks;
+    }
+  }
+}
+
+// Groups whose ranks do not lie side by side, and rings inside where only the network's switches sum.
+TEST(VerifyRegistry, provesSumsInSwitchesForAnyGroups) {
+  constexpr Protocol kStaged[] = {Protocol::staged};
+  for (const char* const name : {"nvls_tree", "sharp"}) {
+    const Algorithm& algorithm = **find_algorithm(Collective::all_reduce, name);
+    for (const auto& [ranks, groups] : {std::pair{4, 2}, {6, 3}, {12, 3}, {20, 5}, {32, 8}, {8, 8}}) {
+      for (const bool in_place : {false, true}) {
+        Request request;
+        request.ranks = ranks;
+        request.in_place = in_place;
+        for (std::int32_t r = 0; r < ranks; ++r) request.placement.group.push_back(r % groups);
+        for (std::int32_t r = 0; r < ranks; ++r) request.placement.ring.push_back(ranks - 1 - r);
+        if (name == std::string("sharp") || ranks > groups) {
+          EXPECT_GT(prove(algorithm, request, kStaged), 0U) << name << ", " << ranks;
+        }
+        if (name == std::string("sharp")) {
+          EXPECT_GT(prove(algorithm, request, kStaged, kSwitchesBetween), 0U) << name << ", " << ranks;
+        }
+      }
     }
   }
 }

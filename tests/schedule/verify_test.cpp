@@ -319,5 +319,69 @@ TEST(Verify, refusesRequestsThatMakeNoSense) {
   EXPECT_THAT(judged(schedule).why, HasSubstr("root 9 is not below 2 ranks"));
 }
 
+// Three ranks: a switch sums three chunks, one for each. `change` may spoil an op of rank 1.
+Schedule sum_of_three(std::function<void(Op&)> change, std::vector<std::int32_t> group_of_one = {0, 1, 2}) {
+  Schedule schedule = plan(Collective::reduce_scatter, 3, [=](std::int32_t rank, RankBuilder& builder) {
+    const std::vector<std::int32_t> all{0, 1, 2};
+    const SwitchGroup group = builder.switch_group(rank == 1 ? group_of_one : all);
+    Op& op = finished(builder.strand("sum").switch_reduce(group, output(0), input(0, 3), rank));
+    if (rank == 1) change(op);
+  });
+  schedule.layouts.input.blocks = 3;
+  schedule.layouts.input.partition = Partition::blocks;
+  return schedule;
+}
+
+TEST(Verify, aSwitchSumsEveryContributionOnce) {
+  const Verdict verdict = judged(sum_of_three([](Op&) {}));
+  EXPECT_TRUE(verdict.ok) << verdict.why;
+  EXPECT_FALSE(verdict.canonical) << "nobody says in which order a switch adds three";
+  EXPECT_EQ(verdict.steps, 6U);
+}
+
+TEST(Verify, aSumInASwitchThatIsWrongIsRefused) {
+  const auto why = [](std::function<void(Op&)> change, std::vector<std::int32_t> group = {0, 1, 2}) {
+    const Verdict verdict = judged(sum_of_three(std::move(change), std::move(group)));
+    EXPECT_FALSE(verdict.ok);
+    return verdict.why;
+  };
+  EXPECT_THAT(why([](Op& op) { op.channel = 1; }), HasSubstr("rank 1 of its group does not come"));
+  EXPECT_THAT(why([](Op&) {}, {1, 2}), HasSubstr("rank 1 of its group does not come"));
+  EXPECT_THAT(why([](Op&) {}, {0, 2}), HasSubstr("does not belong to"));
+  EXPECT_THAT(why([](Op&) {}, {0, 1, 3}), HasSubstr("do not exist"));
+  EXPECT_THAT(why([](Op& op) { op.src.count = 2; }), HasSubstr("brings other chunks than rank 0"));
+  EXPECT_THAT(why([](Op& op) { op.operand = 0; }), HasSubstr("gives a sum to several members, but not to all"));
+  EXPECT_THAT(why([](Op& op) { op.operand = 3; }), HasSubstr("does not bring"));
+  EXPECT_THAT(why([](Op& op) { op.flags = 0; }), HasSubstr("avg never divided"));
+  EXPECT_THAT(why([](Op& op) { op.dst.count = 0; }), HasSubstr("never written"));
+  EXPECT_THAT(why([](Op& op) { op.kind = OpKind::switch_multicast; }), HasSubstr("does not come"));
+}
+
+// Ranks 0 and 1 meet twice, and rank 1 brings the sum of the first time to the second.
+TEST(Verify, whatASwitchHasSummedIsNotSummedAgain) {
+  const Verdict verdict = judged(plan(Collective::all_reduce, 2, [](std::int32_t, RankBuilder& builder) {
+    const std::vector<std::int32_t> both{0, 1};
+    const SwitchGroup group = builder.switch_group(both);
+    StrandBuilder strand = builder.strand("twice");
+    strand.switch_reduce(group, output(0), input(0));
+    finished(strand.switch_reduce(group, output(0), output(0)));
+  }));
+  EXPECT_THAT(verdict.why, HasSubstr("adds a contribution twice"));
+}
+
+TEST(Verify, aMulticastNeedsRoomForAllThatIsBrought) {
+  const auto gathered = [](std::int32_t room, bool reads_early) {
+    return plan(Collective::all_gather, 3, [=](std::int32_t rank, RankBuilder& builder) {
+      const std::vector<std::int32_t> all{0, 1, 2};
+      const SwitchGroup group = builder.switch_group(all);
+      builder.strand("spread").switch_multicast(group, output(0, rank == 2 ? room : 3), input(0));
+      if (reads_early && rank == 0) builder.strand("early").copy(output(1), output(2));
+    });
+  };
+  EXPECT_TRUE(judged(gathered(3, false)).ok);
+  EXPECT_THAT(judged(gathered(2, false)).why, HasSubstr("takes 2 chunks, but its group brings 3"));
+  EXPECT_THAT(judged(gathered(3, true)).why, HasSubstr("a race"));
+}
+
 }  // namespace
 }  // namespace peal::schedule

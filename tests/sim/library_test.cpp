@@ -68,6 +68,30 @@ TEST(Library, OneProcessPaysForEveryLaunch) {
   EXPECT_GT(together, alone + 5);
 }
 
+TEST(Library, NetworksWhosePluginsForbidProtocolsDoNotTakeThem) {
+  // Before NCCL 2.5 nothing could switch a protocol off.
+  EXPECT_EQ(answer(model("aws-p4de", 2), Collective::all_reduce, 8).protocol, "Simple");
+  EXPECT_NE(answer(model("aws-p4de", 2, {.version = "2.4.8"}), Collective::all_reduce, 8).protocol, "Simple");
+  EXPECT_EQ(answer(model("aws-p4de", 2, {.version = "2.10"}), Collective::all_reduce, 8).protocol, "Simple");
+  EXPECT_NE(answer(model("aws-p4de", 1), Collective::all_reduce, 8).protocol, "Simple");
+  EXPECT_NE(answer(model("aws-p5", 2), Collective::all_reduce, 8).protocol, "Simple");
+  EXPECT_EQ(answer(model("aws-p5", 2), Collective::all_reduce, kGiB).algorithm, "NVLSTree");
+  const auto forced = model("aws-p4de", 2, {.protocol = "LL"});
+  ASSERT_FALSE(forced);
+  EXPECT_NE(forced.error().message.find("LL is switched off over efa-1"), std::string::npos) << forced.error().message;
+}
+
+TEST(Library, ManyNodesOfOneGpuGatherInTrees) {
+  const auto one_each = model("dgx-h100", 64, {}, 1);
+  EXPECT_EQ(answer(one_each, Collective::all_gather, 256 << 10).algorithm, "PAT");
+  EXPECT_EQ(answer(one_each, Collective::all_gather, 16 * kGiB).algorithm, "Ring");
+  EXPECT_NE(answer(one_each, Collective::all_reduce, 256 << 10).algorithm, "PAT");
+  EXPECT_EQ(answer(model("dgx-h100", 64, {.version = "2.22.3"}, 1), Collective::all_gather, 256 << 10).algorithm, "Ring");
+  EXPECT_NE(answer(model("dgx-h100", 8), Collective::all_gather, 256 << 10).algorithm, "PAT");
+  const double ring = answer(model("dgx-h100", 512, {.algorithm = "Ring"}, 1), Collective::all_gather, 256 << 10).time.value;
+  EXPECT_LT(answer(model("dgx-h100", 512, {}, 1), Collective::all_gather, 256 << 10).time.value, ring);
+}
+
 TEST(Library, WhatCannotBeDoneIsSaid) {
   const auto fails_with = [](const Result<LibraryModel>& made, std::string_view words) {
     ASSERT_FALSE(made);

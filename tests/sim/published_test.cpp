@@ -133,7 +133,7 @@ TEST(CaseWords, TheEnvironmentForcesOrBecomesARemark) {
   EXPECT_TRUE(words->options.is_nvls_off);
   EXPECT_TRUE(words->options.one_process);
   EXPECT_EQ(words->type, DataType::bf16);
-  EXPECT_EQ(words->version, "2.26.2");
+  EXPECT_EQ(words->options.version, "2.26.2");
   ASSERT_EQ(words->remarks.size(), 1u);
   EXPECT_NE(words->remarks[0].find("'FOO=1'"), std::string::npos);
   EXPECT_FALSE(read_case_words(machine("x:1", 8, "1 GPU per process"))->options.one_process);

@@ -1,10 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <topology/claims.hpp>
-#include <topology/machine.hpp>
-
-#include "golden.hpp"
-#include "source_tree.hpp"
 
 namespace peal::topology {
 namespace {
@@ -13,6 +9,13 @@ Result<double> seven(std::string_view name) {
   if (name == "seven") return 7.0;
   return fail(ErrorCode::corrupt, "no {}", name);
 }
+
+Result<ClaimAnswer> half_a_second(const std::string& sim) {
+  if (sim.starts_with("all_reduce")) return ClaimAnswer{5e5, 12.5, "nobody knows"};
+  return fail(ErrorCode::invalid_argument, "no {}", sim);
+}
+
+const ClaimSources kSources{seven, half_a_second};
 
 double value_of(std::string_view formula) {
   std::string computed;
@@ -45,19 +48,25 @@ TEST(Claims, AreReadWithTheirFiguresComputed) {
   auto claims = read_claims_text(
       "claims:\n"
       "  - {id: 4, claim: much, verdict: depends, because: it does, arithmetic: [{text: twice, formula: '2 * [seven]', unit: GB/s}],\n"
-      "     measured: [{text: 13, source: a table}]}\n",
-      "c.yaml", seven);
+      "     measured: [{text: 13, source: a table}],\n"
+      "     simulated: [{text: once, sim: all_reduce -b 1G, unit: s}, {text: as a rate, sim: all_reduce -b 2G, unit: GB/s}]}\n",
+      "c.yaml", kSources);
   ASSERT_TRUE(claims) << claims.error().message;
   ASSERT_EQ(claims->size(), 1u);
   EXPECT_EQ((*claims)[0].verdict, Verdict::depends);
   EXPECT_DOUBLE_EQ((*claims)[0].arithmetic[0].value, 14);
   const std::string page = claims_page(*claims);
-  EXPECT_NE(page.find("- twice: 2 x 7 = 14 GB/s\n- Measured: 13 (a table)\n\n**depends.** it does\n"), std::string::npos) << page;
+  EXPECT_NE(page.find("- twice: 2 x 7 = 14 GB/s\n"
+                      "- Simulated: once: 0.5 s (`peal sim all_reduce -b 1G`; nobody knows)\n"
+                      "- Simulated: as a rate: 12.5 GB/s (`peal sim all_reduce -b 2G`; nobody knows)\n"
+                      "- Measured: 13 (a table)\n\n**depends.** it does\n"),
+            std::string::npos)
+      << page;
 }
 
 TEST(Claims, BadFilesAreRefusedWithTheirLine) {
   const auto why = [](const char* text) {
-    auto claims = read_claims_text(text, "c.yaml", seven);
+    auto claims = read_claims_text(text, "c.yaml", kSources);
     return claims ? std::string("read") : claims.error().message;
   };
   EXPECT_EQ(why("claims:\n  - {id: 1, claim: a, verdict: maybe, because: b}\n"),
@@ -70,14 +79,12 @@ TEST(Claims, BadFilesAreRefusedWithTheirLine) {
       why("claims:\n  - id: 1\n    claim: a\n    verdict: right\n    because: b\n    arithmetic:\n      - {text: t, formula: '1 +'}\n")
           .find("c.yaml:7: '1 +' is no formula"),
       std::string::npos);
-}
-
-TEST(Claims, ThePageIsWhatTheDataSays) {
-  auto claims = load_claims();
-  ASSERT_TRUE(claims) << claims.error().message;
-  EXPECT_GE(claims->size(), 25u);
-  EXPECT_EQ(read_whole(peal::test::in_source("docs/claims.md")), claims_page(*claims))
-      << "write it anew: build/release/bin/peal claims > docs/claims.md";
+  const auto simulated = [&](const char* line) {
+    return why((std::string("claims:\n  - id: 1\n    claim: a\n    verdict: right\n    because: b\n    simulated:\n      - ") + line + "\n")
+                   .c_str());
+  };
+  EXPECT_EQ(simulated("{text: t, sim: broadcast, unit: s}"), "c.yaml:7: no broadcast");
+  EXPECT_EQ(simulated("{text: t, sim: all_reduce, unit: h}"), "c.yaml:7: a simulation has no 'h': write us, ms, s or GB/s");
 }
 
 }  // namespace

@@ -57,6 +57,9 @@ TEST(ReadFabric, ErrorsNameFileLineAndMend) {
   EXPECT_THAT(error_of("{kind: fat-tree, dims: 4x4}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("dims")));
   EXPECT_THAT(error_of("{kind: fat-tree, levels: 4}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("from 1 to 3")));
   EXPECT_THAT(error_of("{kind: fat-tree, switch: foo}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("quantum-2")));
+  EXPECT_THAT(error_of("{kind: fat-tree, switch: spectrum-4, sharp: true}"), AllOf(HasSubstr("mine.yaml:3"), HasSubstr("quantum-2")));
+  EXPECT_THAT(error_of("{kind: dragonfly, sharp: true}"), AllOf(HasSubstr("mine.yaml:3"), HasSubstr("kind: rail-optimised")));
+  EXPECT_THAT(error_of("{kind: fat-tree, sharp: perhaps}"), HasSubstr("mine.yaml:3"));
   EXPECT_THAT(error_of("[fat-tree]"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("mapping")));
   EXPECT_THAT(error_of("{kind: nvlink-network}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("dgx-h100-nvlink-superpod")));
   EXPECT_THAT(error_of("{of: dgx-h100-nvlink-superpod, between: {of: dgx-h100-nvlink-superpod}}"), HasSubstr("another kind"));

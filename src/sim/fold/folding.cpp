@@ -18,6 +18,12 @@ bool may_fold(std::span<const Job> jobs, const InterpretOptions& o) {
          o.late_ranks.empty() && o.jitter.share <= 0;
 }
 
+/// Whoever meets at a switch is not part of what makes two states the same.
+bool has_switched_ops(const tuning::Plan& plan) {
+  const std::vector<schedule::Op> ops = schedule::program_for(plan.schedule, 0).ops;
+  return std::any_of(ops.begin(), ops.end(), [](const schedule::Op& op) { return schedule::is_switched(op.kind); });
+}
+
 void find_folding(const Unfolded& whole, Fold& fold) {
   fold.folding = fold_by_machine(whole);
   if (fold.folding) return;
@@ -70,7 +76,7 @@ Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, co
   Fold fold;
   if (!may_fold(jobs, options)) return fold;
   const Job& job = jobs.front();
-  if (job.environment->is_host) return fold;
+  if (job.environment->is_host || has_switched_ops(*job.plan)) return fold;
   fold.repeats = true;
   const MessageSizes sizes(*job.plan);
   const auto whole = [&](const MessageSizes& as) {

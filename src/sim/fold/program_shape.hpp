@@ -12,7 +12,7 @@ namespace peal::sim {
 inline bool can_be_folded(const schedule::Program& program) {
   using schedule::OpKind;
   for (const schedule::Op& op : program.ops) {
-    if (op.kind == OpKind::switch_reduce || op.kind == OpKind::switch_multicast) return false;
+    if (schedule::is_switched(op.kind)) return false;
     if ((op.kind == OpKind::signal || op.kind == OpKind::wait) && op.peer >= 0) return false;
     if ((op.flags & (schedule::kRemoteSrc | schedule::kRemoteDst)) != 0) return false;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <base/text.hpp>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -10,7 +11,8 @@ namespace peal::sim {
 
 namespace {
 
-constexpr NcclAlgorithm kAlgorithms[] = {NcclAlgorithm::ring, NcclAlgorithm::tree, NcclAlgorithm::nvls, NcclAlgorithm::nvls_tree};
+constexpr NcclAlgorithm kAlgorithms[] = {NcclAlgorithm::ring, NcclAlgorithm::tree, NcclAlgorithm::nvls, NcclAlgorithm::nvls_tree,
+                                         NcclAlgorithm::pat};
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 std::size_t index(NcclAlgorithm a) { return static_cast<std::size_t>(a); }
@@ -24,10 +26,24 @@ int log2_of(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
 
 bool is_same_word(std::string_view a, std::string_view b) { return lower_case(a) == lower_case(b); }
 
+/// Of "2.26.2"; an empty version is a recent one.
+bool is_at_least(std::string_view version, int wanted_major, int wanted_minor) {
+  int major = wanted_major;
+  int minor = wanted_minor;
+  const char* const last = version.data() + version.size();
+  const auto [end, error] = std::from_chars(version.data(), last, major);
+  if (error == std::errc() && end != last) std::from_chars(end + 1, last, minor);
+  return major > wanted_major || (major == wanted_major && minor >= wanted_minor);
+}
+
+/// NCCL_PROTO and NCCL_ALGO, by which plugins and operators switch ways off, came with NCCL 2.5.
+bool can_switch_off(std::string_view version) { return is_at_least(version, 2, 5); }
+bool has_pat(std::string_view version) { return is_at_least(version, 2, 23); }
+
 }  // namespace
 
 std::string_view name_of(NcclAlgorithm algorithm) noexcept {
-  constexpr std::string_view kNames[] = {"Ring", "Tree", "NVLS", "NVLSTree", "Direct"};
+  constexpr std::string_view kNames[] = {"Ring", "Tree", "NVLS", "NVLSTree", "PAT", "Direct"};
   return kNames[index(algorithm)];
 }
 
@@ -46,11 +62,16 @@ Result<NcclPlan> NcclPlan::make(const JobShape& shape, const LibraryOptions& opt
   if (options.protocol &&
       std::none_of(std::begin(kNcclProtocols), std::end(kNcclProtocols), [&](auto p) { return is_same_word(p, *options.protocol); }))
     return fail(ErrorCode::invalid_argument, "NCCL has no protocol {}: LL, LL128 or Simple", *options.protocol);
+  for (std::size_t p = 0; options.protocol && p < 3; ++p)
+    if (is_same_word(kNcclProtocols[p], *options.protocol) && plan.offered_[p] == 0)
+      return fail(ErrorCode::unsupported,
+                  "{} is switched off over {}, which does not keep the order of bytes that it needs; type --protocol Simple",
+                  kNcclProtocols[p], shape.network);
   if (!options.algorithm) return plan;
   const auto known =
       std::find_if(std::begin(kAlgorithms), std::end(kAlgorithms), [&](auto a) { return is_same_word(name_of(a), *options.algorithm); });
   if (known == std::end(kAlgorithms))
-    return fail(ErrorCode::unsupported, "the algorithm {} is not modelled: Ring, Tree, NVLS and NVLSTree are", *options.algorithm);
+    return fail(ErrorCode::unsupported, "the algorithm {} is not modelled: Ring, Tree, NVLS, NVLSTree and PAT are", *options.algorithm);
   if (is_nvls(*known) && !shape.has_multicast)
     return fail(ErrorCode::unsupported,
                 "{} needs switches that reduce (NVSwitch 3 or later) and Hopper or later: this machine has none; type --algorithm Ring",
@@ -82,6 +103,8 @@ Status NcclPlan::read(const topology::LibraryConstants& constants) {
   PEAL_TRY(three("plan.share.Ring", ring_share_));
   PEAL_TRY(three(shape_.nodes == 1 ? "plan.share.Tree.node" : "plan.share.Tree", tree_share_));
   PEAL_TRY(three("plan.post", post_));
+  PEAL_TRY(three("plan.PAT", pat_));
+  PEAL_TRY(one("plan.share.PAT", pat_share_));
   PEAL_TRY(three("plan.LL." + gpu, line_cap_));
   PEAL_TRY(three("plan.LL128.Ring." + gpu, ring_line128_cap_));
   PEAL_TRY(three("plan.LL128.Tree." + gpu, tree_line128_cap_));
@@ -93,6 +116,10 @@ Status NcclPlan::read(const topology::LibraryConstants& constants) {
   PEAL_ASSIGN(const int plateau, constants.find("plan.plateau"));
   const std::vector<double>& factors = constants.all()[at(plateau)].values;
   plateau_ = shape_.gpu == "volta" ? factors.front() : factors.back();
+  if (shape_.nodes > 1 && can_switch_off(options_.version)) {
+    const std::string offer = "plan.offer." + shape_.network;
+    if (constants.has(offer)) PEAL_TRY(three(offer, offered_));
+  }
   if (!shape_.has_multicast) return {};
   Three hop{};
   PEAL_TRY(three("plan.hop.nvlink.NVLS", hop));
@@ -106,11 +133,14 @@ Status NcclPlan::read(const topology::LibraryConstants& constants) {
 bool NcclPlan::is_offered(NcclAlgorithm a, int p, Collective collective) const {
   if (options_.algorithm && !is_same_word(name_of(a), *options_.algorithm)) return false;
   if (options_.protocol && !is_same_word(kNcclProtocols[p], *options_.protocol)) return false;
-  if (p == 1 && !shape_.has_line128) return false;
+  if (offered_[at(p)] == 0 || (p == 1 && !shape_.has_line128)) return false;
   if (a == NcclAlgorithm::tree) return collective == Collective::all_reduce;
+  if (a == NcclAlgorithm::pat)
+    return p == 2 && is_gather(collective) && shape_.nodes > 1 && shape_.per_node == 1 && has_pat(options_.version);
   if (!is_nvls(a)) return true;
   if (!shape_.has_multicast || options_.is_nvls_off || p != 2 || is_rooted(collective)) return false;
-  return a == NcclAlgorithm::nvls ? shape_.nodes == 1 : shape_.nodes > 1 && collective == Collective::all_reduce;
+  if (a == NcclAlgorithm::nvls) return shape_.nodes == 1;
+  return shape_.nodes > 1 && collective == Collective::all_reduce;
 }
 
 /// Of the algorithm's own bytes, GB/s.
@@ -133,6 +163,8 @@ double NcclPlan::rate(NcclAlgorithm a, int p, Collective collective) const {
     bus = shape_.port_GBps * share * (collective == Collective::all_reduce ? 2 : (ppn - 1) / ppn);
     if (a == NcclAlgorithm::nvls_tree) bus = std::min({bus, net * (shape_.nodes == 2 ? 2 : 1), channels * nvls_tree_cap_[row]});
     if (is_gather(collective)) return bus;
+  } else if (a == NcclAlgorithm::pat) {
+    bus *= pat_share_;
   } else {
     if (p == 0) bus = std::min(bus * ring_share_[0], line_cap_[row]);
     if (p == 1) bus = std::min(bus * ring_share_[1], channels * ring_line128_cap_[row]);
@@ -150,6 +182,7 @@ double NcclPlan::latency(NcclAlgorithm a, int p, Collective collective) const {
   if (a == NcclAlgorithm::nvls) return nvls_hop_;
   if (a == NcclAlgorithm::nvls_tree) return nvls_hop_ + 2 * trees * nvls_net_hop_;
   if (a == NcclAlgorithm::tree) return base_[1][q] + 2 * ((shape_.per_node - 1) * hop_[1][q] + trees * net_hop_[1][q]);
+  if (a == NcclAlgorithm::pat) return pat_[0] + trees * net_hop_[1][2] * pat_[1] + shape_.ranks * pat_[2];
   if (is_rooted(collective)) return base_[0][q] + (shape_.nodes > 1 ? net_hop_ : hop_)[0][q];
   const RingSteps steps = ring_steps(collective, shape_);
   const double hop = shape_.nodes > 1 ? std::max(hop_[0][q], post_[q]) : hop_[0][q];

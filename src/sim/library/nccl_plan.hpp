@@ -9,7 +9,7 @@
 
 namespace peal::sim {
 
-enum class NcclAlgorithm : std::uint8_t { ring, tree, nvls, nvls_tree, direct };
+enum class NcclAlgorithm : std::uint8_t { ring, tree, nvls, nvls_tree, pat, direct };
 std::string_view name_of(NcclAlgorithm algorithm) noexcept;  ///< "Ring", "NVLSTree"; "Direct" where ranks just send to each other
 inline constexpr std::string_view kNcclProtocols[] = {"LL", "LL128", "Simple"};
 
@@ -50,6 +50,9 @@ class NcclPlan {
   Three ring_share_ = {}, tree_share_ = {}, post_ = {};
   Three line_cap_ = {}, ring_line128_cap_ = {}, tree_line128_cap_ = {}, tree_cap_ = {}, nvls_tree_cap_ = {};
   std::vector<double> correction_[3];
+  Three pat_ = {};  // us before the first hop, share of a network hop, us a rank; share of the rate
+  double pat_share_ = 1;
+  Three offered_ = {1, 1, 1};  // 0: a protocol that the network's plugin forbids
   double nvls_hop_ = 0, nvls_net_hop_ = 0, nvls_share_ = 0, plateau_ = 1;
 };
 

@@ -32,7 +32,7 @@ Nanoseconds time_of(const LibraryWay& way, const topology::LibraryConstants& con
   const double move = limit == nullptr ? 0 : way.bytes / rate * 1e-3;
   const double inside = way.hops * value_or(constants, way.hop, 0);
   const double between = way.net_hops * (value_or(constants, way.net_hop, 0) + way.net_crossings * value_or(constants, way.net_more, 0));
-  const double launch = value_or(constants, way.launch, 0) + way.more * value_or(constants, way.launch_more, 0);
+  const double launch = way.fixed_us + value_or(constants, way.launch, 0) + way.more * value_or(constants, way.launch_more, 0);
   const double paid = inside + value_or(constants, way.net_ramp, 1) * between;
   const double cut = way.round_bytes > 0 ? std::min(1.0, way.round_bytes / way.bytes) : 1;
   const double pieces = way.is_pipelined ? 2 * std::sqrt(paid * move * cut) : 0;
@@ -83,6 +83,10 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   maker.chunk_bytes_ = constants.value(chunk);
   PEAL_ASSIGN(const int ring, constants.find("plan.share.Ring"));
   maker.ring_protocol_ = constants.all()[at(ring)].values;
+  PEAL_ASSIGN(const int pat, constants.find("plan.PAT"));
+  maker.pat_us_a_rank_ = constants.all()[at(pat)].values.back();
+  PEAL_ASSIGN(const int pat_share, constants.find("plan.share.PAT"));
+  maker.pat_share_ = constants.value(pat_share);
   PEAL_ASSIGN(const int tree, constants.find(shape.nodes == 1 ? "plan.share.Tree.node" : "plan.share.Tree"));
   maker.tree_protocol_ = constants.all()[at(tree)].values;
   if (shape.nodes == 1) return maker;
@@ -133,6 +137,15 @@ void WayMaker::nvls(LibraryWay& way, Collective collective) const {
   way.net_hops = 2 * (std::bit_width(static_cast<unsigned>(shape_.nodes)) - 1);
 }
 
+/// A tree for each rank's part, all of them shifted into one another (one GPU a node): log2 of the ranks steps on the wire, and a part that
+/// grows with the ranks, for which NCCL's plan has the only figure.
+void WayMaker::pat(LibraryWay& way) const {
+  const double n = shape_.ranks;
+  way.limits.push_back({shape_.net_GBps * pat_share_ * n / (n - 1), net_share_});
+  way.net_hops = std::bit_width(static_cast<unsigned>(shape_.ranks - 1));
+  way.fixed_us = n * pat_us_a_rank_;
+}
+
 /// Ranks send to each other at once: nothing is in pieces that wait for each other.
 void WayMaker::direct(LibraryWay& way, Collective collective) const {
   const double n = shape_.ranks;
@@ -175,6 +188,7 @@ LibraryWay WayMaker::way(const LibraryCall& call, const NcclChoice& choice) cons
     case NcclAlgorithm::tree: tree(way, choice.protocol); break;
     case NcclAlgorithm::nvls:
     case NcclAlgorithm::nvls_tree: nvls(way, call.collective); break;
+    case NcclAlgorithm::pat: pat(way); break;
     case NcclAlgorithm::direct: direct(way, call.collective); break;
   }
   return way;

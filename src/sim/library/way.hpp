@@ -16,6 +16,7 @@ class WayMaker {
   void ring(LibraryWay& way, int protocol, Collective collective) const;
   void tree(LibraryWay& way, int protocol) const;
   void nvls(LibraryWay& way, Collective collective) const;
+  void pat(LibraryWay& way) const;
   void direct(LibraryWay& way, Collective collective) const;
 
   JobShape shape_;
@@ -25,7 +26,7 @@ class WayMaker {
   int net_hop_[3] = {-1, -1, -1};
   int ring_share_ = -1, nvls_share_ = -1, net_share_ = -1, ring_of_two_ = -1, net_more_ = -1, net_ramp_ = -1;
   std::vector<double> ring_protocol_, tree_protocol_;
-  double line_cap_ = 0, chunk_bytes_ = 0;
+  double line_cap_ = 0, chunk_bytes_ = 0, pat_share_ = 1, pat_us_a_rank_ = 0;
 };
 
 }  // namespace peal::sim

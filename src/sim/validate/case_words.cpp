@@ -255,7 +255,7 @@ Result<CaseWords> read_case_words(const PublishedCase& published) {
     const std::string low = lower_case(phrase);
     if (!take_feature(low, words) && !take_processes(low, words)) take_choice(low, words);
   }
-  words.version = version_in(published.software);
+  words.options.version = version_in(published.software);
   complete_network(published.inter_link, words.network);
   return words;
 }

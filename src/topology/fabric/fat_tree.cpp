@@ -91,6 +91,31 @@ class FatTree final : public SwitchedFabric {
     trail.down(0, to * s_.up + cable_from(spine, to % s_.leaves_per_pod, s_.up, s_.spines, choice));
   }
 
+  // Over one spine of every pod (of one plane, where there are cores), and one core.
+  std::size_t join(std::span<const std::size_t> leaves, std::size_t number, Trail& up, Trail& down,
+                   std::vector<std::uint32_t>& switches) const override {
+    const std::size_t spine = number % s_.spines;
+    Choice choice(spec().seed, number, 0);
+    std::vector<std::size_t> pods;
+    for (const std::size_t leaf : leaves) {
+      const std::size_t cable = leaf * s_.up + cable_from(spine, leaf % s_.leaves_per_pod, s_.up, s_.spines, choice);
+      up.up(0, cable);
+      down.down(0, cable);
+      if (pods.empty() || pods.back() != leaf / s_.leaves_per_pod) pods.push_back(leaf / s_.leaves_per_pod);
+    }
+    const auto first_spine = static_cast<std::uint32_t>(s_.leaves + spine);
+    for (const std::size_t pod : pods) switches.push_back(first_spine + static_cast<std::uint32_t>(pod * s_.spines));
+    if (pods.size() == 1) return 1;
+    const std::size_t core = number / s_.spines % s_.cores;
+    for (const std::size_t pod : pods) {
+      const std::size_t cable = (pod * s_.spines + spine) * s_.core_up + cable_from(core, pod, s_.core_up, s_.cores, choice);
+      up.up(1, cable);
+      down.down(1, cable);
+    }
+    switches.push_back(static_cast<std::uint32_t>(s_.leaves + s_.pods * s_.spines + spine * s_.cores + core));
+    return 2;
+  }
+
   Shape s_;
 };
 

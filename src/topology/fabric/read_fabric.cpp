@@ -200,6 +200,9 @@ struct SwitchModel {
   int radix = 0;
   double GBps = 0;
   double latency_ns = -1;
+  bool reduces = false;
+  int trees_a_switch = 0;
+  int most_trees = 0;
   std::string source;
 };
 
@@ -219,13 +222,31 @@ Result<std::vector<SwitchModel>> switch_models() {
     PEAL_ASSIGN(model.radix, fields.integer("radix", 1, kMostRadix, 1));
     PEAL_ASSIGN(model.GBps, fields.number("GBps", 1e-6, kMostGBps));
     PEAL_ASSIGN(model.latency_ns, fields.number("latency_ns", 0, kMostNanoseconds, -1));
+    PEAL_ASSIGN(model.reduces, fields.flag("reduces", false));
+    PEAL_ASSIGN(model.trees_a_switch, fields.integer("trees_a_switch", 0, kMostNodes, 0));
+    PEAL_ASSIGN(model.most_trees, fields.integer("most_trees", 0, kMostNodes, 0));
     PEAL_ASSIGN(model.source, fields.text("source"));
     PEAL_ASSIGN(const std::string latency_source, fields.text("latency_source", ""));
+    PEAL_ASSIGN(const std::string reduces_source, fields.text("reduces_source", ""));
+    if (model.reduces && reduces_source.empty())
+      return fail(ErrorCode::corrupt, "{}: a switch that reduces needs `reduces_source:`", fields.where());
     if (!latency_source.empty()) model.source += "; latency: " + latency_source;
     return {};
   }));
   PEAL_TRY(top.finish());
   return models;
+}
+
+/// What SHARP may do on the switch that was found.
+Status set_reduction(const SwitchModel& found, const std::vector<SwitchModel>& models, FabricSpec& spec) {
+  if (!spec.reduces) return {};
+  spec.reduction = {found.name, found.trees_a_switch, found.most_trees};
+  if (found.reduces) return {};
+  std::string known;
+  for (const SwitchModel& model : models)
+    if (model.reduces) known += (known.empty() ? "" : ", ") + model.name;
+  return fail(ErrorCode::invalid_argument, "`sharp: true`, but {} does not reduce; write `switch:` with one of {}, or `sharp: false`",
+              found.name, known);
 }
 
 /// Radix and latency of a switch that was named, or that has ports for the NICs, where they were not said.
@@ -237,7 +258,7 @@ Status fill_in_switch(FabricText& text, const std::vector<FabricPlug>& plugs) {
     text.has_latency = true;
     spec.source += (spec.source.empty() ? "" : "; ") + source;
   };
-  if (spec.kind != FabricKind::ideal && (spec.radix == 0 || !text.switch_name.empty())) {
+  if (spec.kind != FabricKind::ideal && (spec.radix == 0 || spec.reduces || !text.switch_name.empty())) {
     PEAL_ASSIGN(const std::vector<SwitchModel> models, switch_models());
     Bandwidth fastest;
     LinkKind kind = LinkKind::infiniband;
@@ -265,6 +286,7 @@ Status fill_in_switch(FabricText& text, const std::vector<FabricPlug>& plugs) {
       spec.radix = found->radix;
       spec.source += fmt::format("{}{}: {}", spec.source.empty() ? "" : "; ", found->name, found->source);
     }
+    PEAL_TRY(set_reduction(*found, models, spec));
     if (found->latency_ns >= 0) set_latency(found->latency_ns, found->source);
   }
   set_latency(kDefaultSwitchNs, std::string(kDefaultSwitchSource));
@@ -309,6 +331,11 @@ Result<FabricText> read_fabric(const YamlNode& node, const std::string& file) {
     PEAL_TRY(read_shape(fields, spec));
     PEAL_TRY(read_storage(fields, spec));
   }
+  PEAL_ASSIGN(spec.reduces, fields.flag("sharp", false));
+  if (spec.reduces && spec.kind != FabricKind::fat_tree && spec.kind != FabricKind::rail_optimised)
+    return fail(ErrorCode::corrupt,
+                "{}: SHARP sums up a tree of switches, and a fabric of kind {} is none: write `kind: rail-optimised` or `kind: fat-tree`",
+                fields.where(*fields.find("sharp")), kind);
   PEAL_TRY(fields.finish());
   return text;
 }

@@ -144,6 +144,20 @@ Nanoseconds SwitchedFabric::route(FabricPort from, FabricPort to, std::vector<st
   return switches * spec_.switch_latency + storage_nics * storage_.latency;
 }
 
+ReductionTree SwitchedFabric::reduction_tree(std::span<const FabricPort> ports, std::size_t number) const {
+  std::vector<std::size_t> edges;
+  for (const FabricPort& port : ports) edges.push_back(seats_.edge_of(port));
+  std::sort(edges.begin(), edges.end());
+  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+  ReductionTree tree;
+  tree.switches.assign(edges.begin(), edges.end());
+  Trail up(*this, tree.up);
+  Trail down(*this, tree.down);
+  const std::size_t above = edges.size() > 1 ? join(edges, number, up, down, tree.switches) : 0;
+  tree.latency = static_cast<double>(2 * above + 1) * spec_.switch_latency;
+  return tree;
+}
+
 Status SwitchedFabric::draw_nics(Graph& graph, const std::vector<std::vector<int>>& ports, int first_switch) const {
   for (std::size_t node = 0; node < ports.size(); ++node) {
     for (std::size_t p = 0; p < ports[node].size() && p < plugs_.size(); ++p) {

@@ -71,6 +71,8 @@ class SwitchedFabric : public Fabric {
   std::string resource_name(std::size_t index) const override;
   Bandwidth resource_capacity(std::size_t index) const override;
   Nanoseconds route(FabricPort from, FabricPort to, std::vector<std::uint32_t>& resources) const override;
+  const ReductionLimits* reduction_limits() const override { return spec_.reduces ? &spec_.reduction : nullptr; }
+  ReductionTree reduction_tree(std::span<const FabricPort> ports, std::size_t number) const override;
   Status draw(Graph& graph, const std::vector<std::vector<int>>& ports) const override;
 
  protected:
@@ -94,6 +96,12 @@ class SwitchedFabric : public Fabric {
   virtual CableEnds ends(std::size_t tier, std::size_t cable) const = 0;
   /// A minimal way between two different edge switches.
   virtual void walk(std::size_t from, std::size_t to, Choice& choice, Trail& trail) const = 0;
+  /// The tree over several edge switches, which ascend; adds the other switches to `switches`, and returns how many lie between an edge and
+  /// the top, that included. Of kinds that can have FabricSpec::reduces.
+  virtual std::size_t join(std::span<const std::size_t>, [[maybe_unused]] std::size_t number, Trail&, Trail&,
+                           std::vector<std::uint32_t>&) const {
+    return 0;
+  }
 
   const FabricSpec& spec() const { return spec_; }
   const Seats& seats() const { return seats_; }

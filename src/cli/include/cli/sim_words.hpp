@@ -15,6 +15,9 @@ struct SimWords {
   std::vector<std::string> compare;
 };
 
+/// What one call of `peal sim` needs: the question, whose behaviour, and the (smallest) size.
+void add_sim_question(CLI::App& command, SimWords& words);
+
 /// From the smallest to the largest, at least one; of a barrier the first alone.
 Result<std::vector<Bytes>> sizes_of(const SimWords& words);
 

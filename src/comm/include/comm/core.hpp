@@ -19,6 +19,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <transport/shared_segment.hpp>
@@ -101,8 +102,8 @@ class Core final : public FaultListener {
   /// Asynchronous; calls start in the order in which they were given.
   Result<std::shared_ptr<WorkState>> start(const Call& call);
   /// All transfers of a group at once.
-  Status run_group(const std::vector<PairTransfer>& transfers);
-  Result<std::shared_ptr<WorkState>> start_group(const std::vector<PairTransfer>& transfers);
+  Status run_group(std::span<const PairTransfer> transfers);
+  Result<std::shared_ptr<WorkState>> start_group(std::span<const PairTransfer> transfers);
   /// Makes progress until `work` is decided or `deadline_ns` (monotonic, 0: none) is over. False: not yet decided.
   bool wait(WorkState& work, std::int64_t deadline_ns);
 
@@ -152,8 +153,16 @@ class Core final : public FaultListener {
   /// A call on its way: what it needs, and nothing of the caller's stack.
   /// The plan of a group, which serves the next one with the same peers.
   struct Group {
+    struct Last {
+      std::uint64_t count = 0;
+      std::uint32_t buffer = 0;  // its place in Operands::user
+      int peer = -1;
+      DataType type = DataType::u8;
+      bool is_send = false;
+    };
     std::vector<schedule::Transfer> sends, receives;
     std::unique_ptr<CachedPlan> made;  // null: not yet
+    std::vector<Last> last;            // the transfers of the last call; empty where one of them was to this rank itself
   };
   struct Pending {
     CachedPlan* plan = nullptr;
@@ -226,15 +235,17 @@ class Core final : public FaultListener {
   void rest();
 
   Status prepare(const Call& call, Pending& pending);
-  Status check_group(const std::vector<PairTransfer>& transfers) const;
-  Status copy_own(const std::vector<PairTransfer>& transfers) const;
-  bool serves(const Group& group, const std::vector<PairTransfer>& transfers) const;
+  Status check_group(std::span<const PairTransfer> transfers) const;
+  Status copy_own(std::span<const PairTransfer> transfers) const;
+  static bool repeats(Pending& pending, std::span<const PairTransfer> transfers);
+  void place_group(std::span<const PairTransfer> transfers, Pending& pending) const;
+  bool serves(const Group& group, std::span<const PairTransfer> transfers) const;
   struct KnownGroup {
     Pending& pending;
     bool is_known;  ///< its plan is for these transfers
   };
-  KnownGroup group_for(const std::vector<PairTransfer>& transfers);
-  Status prepare_group(const std::vector<PairTransfer>& transfers, Pending& pending, bool is_known);
+  KnownGroup group_for(std::span<const PairTransfer> transfers);
+  Status prepare_group(std::span<const PairTransfer> transfers, Pending& pending, bool is_known);
   std::uint64_t least_shown(const Pending& pending);
   std::uint64_t least_referenced(CachedPlan& plan) const;
   void allow_references(Pending& pending) const;

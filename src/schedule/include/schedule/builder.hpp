@@ -28,6 +28,12 @@ inline Chunks input(std::int32_t first, std::int32_t count = 1) { return chunks_
 inline Chunks output(std::int32_t first, std::int32_t count = 1) { return chunks_of(kOutput, first, count); }
 inline Chunks scratch(std::int32_t first, std::int32_t count = 1) { return chunks_of(kScratch, first, count); }
 
+/// Ranks that one switch, or one tree of switches, serves together.
+struct SwitchGroup {
+  std::uint32_t first = 0;
+  std::uint16_t count = 0;
+};
+
 /// Writes ops to one strand. Each verb returns the op just written, to be refined at once (`.flags |= kFinish`); the reference
 /// does not survive the next verb.
 class StrandBuilder {
@@ -43,6 +49,9 @@ class StrandBuilder {
   Op& copy(Ref dst, Ref src);
   /// dst = the sources combined, in the canonical tree over their order, or left to right.
   Op& reduce(Ref dst, std::span<const Source> sources, bool canonical);
+  /// Brings `src`; takes the sums of dst.count chunks from the `from`-th on (op.hpp).
+  Op& switch_reduce(SwitchGroup group, Ref dst, Ref src, std::int32_t from = 0);
+  Op& switch_multicast(SwitchGroup group, Ref dst, Ref src);
   Op& signal(std::int32_t event);
   /// Waits until `event` was signalled `threshold` times in this piece; .src.step advances the threshold in loops.
   Op& wait(std::int32_t event, std::int32_t threshold);
@@ -80,6 +89,8 @@ class RankBuilder {
   StrandBuilder strand(std::string name);
   /// A new event number.
   std::int32_t event() { return events_++; }
+  /// At most 65535 ranks, in any order.
+  SwitchGroup switch_group(std::span<const std::int32_t> members);
   RankSchedule take() { return std::move(schedule_); }
 
  private:

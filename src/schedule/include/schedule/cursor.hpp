@@ -152,6 +152,7 @@ class StrandCursor {
 ///   bool can_receive(peer, channel)    the next message from `peer` is there
 ///   std::int64_t signals(event)        local signals of `event` so far
 ///   std::int64_t signals_from(peer, event)
+///   bool have_come(bound)              every member of its group stands at this op; left out by who refuses ops that a switch computes
 template <class State>
 bool may_start(const BoundOp& bound, const Program& program, State&& state) {
   const Op& op = *bound.op;
@@ -163,6 +164,10 @@ bool may_start(const BoundOp& bound, const Program& program, State&& state) {
     case OpKind::recv_reduce_send: return state.can_receive(bound.peer, op.channel) && state.can_send(bound.peer2, op.channel);
     case OpKind::wait:
       return (bound.peer < 0 ? state.signals(op.event) : state.signals_from(bound.peer, op.event)) >= bound.threshold(program);
+    case OpKind::switch_reduce:
+    case OpKind::switch_multicast:
+      if constexpr (requires { state.have_come(bound); }) return state.have_come(bound);
+      return true;
     default: return true;
   }
 }

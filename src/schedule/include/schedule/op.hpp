@@ -3,6 +3,16 @@
 // An op names *chunks* of *buffers*; where a chunk lies and how long it is comes from the extent table bound at the call
 // (layout.hpp). Inside loops chunk and peer indices advance by constant steps, chunks modulo `modulus`, peers modulo the number
 // of ranks, so that a ring over 100,000 ranks is a handful of ops.
+//
+// Ops that a switch computes (NVLink's multimem loads and stores, SHARP) have a group of ranks: the peers of the further sources,
+// ascending, the rank itself among them. Every member comes to the op with one of its own; the k-th of each on one channel of the group are
+// the same op, and one strand of a rank has that channel. It begins when all have come and ends for all at once, when the last byte is
+// where it belongs: until then no member touches its src or dst, from then on each knows all that the others knew when they came.
+//   switch_reduce     all bring equally many chunks; a chunk of the sum goes to at most one member, or to all. Each chunk crosses a
+//                     member's way up once, and the way down of whoever takes it. The switch adds in an order that nobody promises and
+//                     rounds once.
+//   switch_multicast  members bring different chunks, or none; all take all of them, their own too. A chunk crosses its owner's way up
+//                     once and every member's way down.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +29,8 @@ enum class OpKind : std::uint8_t {
   reduce,            ///< dst = src (+) more sources, in the order that flag `canonical` names
   signal,            ///< local (peer < 0): event += 1; else: the peer's event += 1
   wait,              ///< until event >= operand (+ steps); peer < 0: signals of this rank, else signals that came from a peer
-  switch_reduce,     ///< dst = sum over the group, computed by a switch
-  switch_multicast,  ///< src to the whole group, copied by a switch
+  switch_reduce,     ///< a switch adds up the src of all members; dst takes so many chunks of the sum, from chunk `operand` of src on
+  switch_multicast,  ///< a switch copies the src of every member to all: dst takes them side by side, in the order of members
   loop,              ///< repeats what stands up to its end_loop `operand` times; loops nest two deep
   end_loop,
   // Written by lowering only: two ops in one pass over the data.
@@ -82,7 +92,7 @@ struct Op {
   std::int32_t peer2 = -1;     ///< fused ops: to whom the result goes
   std::int32_t peer_step = 0;  ///< peer and peer2 advance by it in each iteration of the innermost loop, modulo ranks
   std::int32_t modulus = 0;    ///< chunk indices wrap in blocks of it; 0: they do not wrap
-  std::int32_t operand = 0;    ///< loop: iterations; wait: threshold (advances by src.step)
+  std::int32_t operand = 0;    ///< loop: iterations; wait: threshold (advances by src.step); switch_reduce: see there
   std::uint32_t more = 0;      ///< first further source in Program::sources; loop and end_loop: distance to the partner
   std::uint16_t more_count = 0;
   std::uint16_t event = 0;
@@ -97,6 +107,7 @@ constexpr bool receives(OpKind k) noexcept {
 constexpr bool sends(OpKind k) noexcept { return k == OpKind::send || k == OpKind::recv_send || k == OpKind::recv_reduce_send; }
 /// The rank that a sending op sends to.
 constexpr std::int32_t target(const Op& op) noexcept { return op.kind == OpKind::send ? op.peer : op.peer2; }
+constexpr bool is_switched(OpKind k) noexcept { return k == OpKind::switch_reduce || k == OpKind::switch_multicast; }
 constexpr bool reduces(OpKind k) noexcept {
   return k == OpKind::recv_reduce || k == OpKind::reduce || k == OpKind::recv_reduce_send || k == OpKind::switch_reduce;
 }

@@ -22,7 +22,14 @@ struct CostTerms {
     double critical = 0;  ///< bytes that pass one after another on the critical path / S (without pipelining of pieces)
   };
   Level level[2];
-  double reduced = 0;                ///< bytes that the busiest rank reduces / S
+  double reduced = 0;  ///< bytes that the busiest rank reduces / S
+  /// Ops that switches compute.
+  struct Switched {
+    double rounds = 0;    ///< one after another on the critical path
+    double moved = 0;     ///< bytes that cross a rank's wires one way, in all / S
+    double critical = 0;  ///< of them, those that pass one op after another / S (without pipelining of pieces)
+  };
+  Switched switched[2] = {};
   double copied = 0;                 ///< bytes that the busiest rank copies locally (own block to output) / S
   bool pipelined = false;            ///< pieces overlap: with many pieces time goes with `sent`, else with `critical`
   bool both_levels_at_once = false;  ///< bytes cross both levels at the same time: the busier level decides
@@ -45,6 +52,8 @@ struct Algorithm {
   /// True where an owner combines all contributions at once, so that floats of 16 and 8 bits are rounded once; false: once a hop.
   /// Two ranks have one sum to round, whatever the algorithm.
   bool sums_at_once = false;
+  /// Where its switches compute (SwitchLevel): it is for GPUs behind such switches alone, and has no form but `staged`.
+  std::uint8_t switches = 0;
 };
 
 /// True where the algorithm is right under the protocol (a test holds this against the verifier). Lowered with fusion, rings need

@@ -31,7 +31,6 @@ struct CaseWords {
   int gpus_all = 0;  ///< of all copies together; 0: not said
   NetworkWords network;
   bool has_nvlink = true;        ///< false: the GPUs talk over PCIe
-  std::string version = {};      ///< of the library: "2.26.2"
   std::string unsupported = {};  ///< what was forced and cannot be predicted; empty: nothing
   LibraryOptions options = {};   ///< the library itself follows from the machine's GPUs (place_case)
   DataType type = DataType::f32;

@@ -140,7 +140,7 @@ struct Job {
 };
 
 /// At least one job; all on cores or all on GPUs.
-/// Fails when a plan blocks (naming the lowest rank and its op), or when an op is not simulated yet (switch_reduce, switch_multicast).
+/// Fails when a plan blocks (naming the lowest rank and its op), or when switches are to compute that do not.
 Result<Outcome> interpret(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options = {});
 /// One job alone.
 Result<Outcome> interpret(const tuning::Plan& plan, const topology::Resources& resources, std::span<const int> device_of_rank,

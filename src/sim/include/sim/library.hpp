@@ -35,11 +35,12 @@ Library library_of(const topology::Cluster& cluster, int device);
 struct LibraryOptions {
   Library whose = Library::nccl;
   bool one_process = false;              ///< one process drives all GPUs of a node
-  std::optional<std::string> algorithm;  ///< NCCL_ALGO: "Ring", "Tree", "NVLS", "NVLSTree"
+  std::optional<std::string> algorithm;  ///< NCCL_ALGO: "Ring", "Tree", "NVLS", "NVLSTree", "PAT"
   std::optional<std::string> protocol;   ///< NCCL_PROTO: "LL", "LL128", "Simple"
   bool is_nvls_off = false;              ///< NCCL_NVLS_ENABLE=0
   bool is_p2p_off = false;               ///< NCCL_P2P_DISABLE=1: GPUs of a node meet in host memory
   int channels = 0;                      ///< NCCL_MAX_NCHANNELS; 0: what the library takes
+  std::string version;                   ///< of the library, "2.26.2"; empty: a recent one
   std::string network;                   ///< "tcp", "infiniband", ...: over the NICs in this way; empty: as they are
 };
 
@@ -70,6 +71,7 @@ struct LibraryWay {
   int launch = -1;
   int launch_more = -1;  ///< a process drives several GPUs
   double more = 0;       ///< how many
+  double fixed_us = 0;   ///< what NCCL's plan has for it and nothing was fitted to
   int hop = -1;
   double hops = 0;  ///< inside nodes
   int net_hop = -1;

@@ -1,10 +1,12 @@
-// What people say about machines and links, held against the catalogue: data/claims.yaml.
+// What people say about machines, links and collectives, held against the catalogue and the simulator: data/claims.yaml.
 //
 //   claims:
 //     - id: 12
 //       claim: "..."                       # what is said
 //       arithmetic:                        # what the catalogue makes of it; formulas are computed when the page is written
 //         - {text: "NVLink 4, H100, both directions", formula: "2 * [nvlink-4 of H100]", unit: GB/s}
+//       simulated:                         # what `peal sim` answers when the page is written: us, ms, s or GB/s (of bus bandwidth)
+//         - {text: "one GB over eight A100", sim: "all_reduce --machine dgx-a100 --library nccl -b 1G", unit: ms}
 //       measured: [{text: "...", source: "..."}]
 //       verdict: right                     # right, wrong, depends, unsupported
 //       because: "..."
@@ -40,10 +42,26 @@ struct ClaimEvidence {
   std::string source;
 };
 
+/// What a simulation answers.
+struct ClaimAnswer {
+  double microseconds = 0;
+  double busbw_GBps = 0;
+  std::string evidence;  ///< what the prediction is worth
+};
+
+struct ClaimSimulation {
+  std::string text;
+  std::string sim;  ///< the words after `peal sim`
+  std::string unit;
+  double value = 0;
+  std::string evidence;
+};
+
 struct Claim {
   int id = 0;
   std::string claim;
   std::vector<ClaimFigure> arithmetic;
+  std::vector<ClaimSimulation> simulated;
   std::vector<ClaimEvidence> measured;
   Verdict verdict = Verdict::unsupported;
   std::string because;
@@ -53,11 +71,17 @@ struct Claim {
 /// 64 levels.
 Result<double> evaluate(std::string_view formula, const std::function<Result<double>(std::string_view)>& value_of, std::string& computed);
 
-/// All claims of data/claims.yaml, computed from data/links and data/machines. Fails where a name is unknown or a value is not finite.
-Result<std::vector<Claim>> load_claims();
-/// The same from text; `name` stands for the file in messages, `value_of` answers names. Takes any bytes.
-Result<std::vector<Claim>> read_claims_text(std::string_view text, const std::string& name,
-                                            const std::function<Result<double>(std::string_view)>& value_of);
+/// Who answers what claims ask.
+struct ClaimSources {
+  std::function<Result<double>(std::string_view name)> value_of;        ///< names in formulas
+  std::function<Result<ClaimAnswer>(const std::string& sim)> simulate;  ///< the words after `peal sim`
+};
+
+/// All claims of data/claims.yaml, computed from data/links and data/machines; `simulate` answers the rest. Fails where a name is unknown,
+/// a value is not finite, or a simulation is refused.
+Result<std::vector<Claim>> load_claims(std::function<Result<ClaimAnswer>(const std::string& sim)> simulate);
+/// The same from text; `name` stands for the file in messages. Takes any bytes.
+Result<std::vector<Claim>> read_claims_text(std::string_view text, const std::string& name, const ClaimSources& sources);
 /// docs/claims.md.
 std::string claims_page(const std::vector<Claim>& claims);
 std::string claims_json(const std::vector<Claim>& claims);

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <topology/graph.hpp>
 
 namespace peal::topology {
@@ -16,6 +18,20 @@ namespace peal::topology {
 struct FabricPort {
   int node = 0;
   int port = 0;
+};
+
+/// What the switches of a fabric can sum (SHARP).
+struct ReductionLimits {
+  std::string scope;       ///< whose constants apply, and for people: "quantum-2"
+  int trees_a_switch = 0;  ///< trees that are at work in a switch at a time; 0: one a port
+  int most_trees = 0;      ///< of one job, or in the subnet; 0: not said
+};
+/// A tree of switches that sums what some ports send, and copies the sum back to them. Resources of the fabric.
+struct ReductionTree {
+  std::vector<std::uint32_t> up;        ///< cables that sums cross on the way to the top; each carries the bytes of one port
+  std::vector<std::uint32_t> down;      ///< the same on the way back
+  std::vector<std::uint32_t> switches;  ///< numbers of those that take part
+  Nanoseconds latency;                  ///< of switches, up and down
 };
 
 /// What a generator of fabrics must answer. Immutable after creation, thread-safe.
@@ -40,6 +56,10 @@ class Fabric {
   /// Appends the fabric resources that traffic between two ports crosses; returns the latency of wires and switches (and of the NICs of
   /// storage nodes, whose ports are the fabric's own resources).
   virtual Nanoseconds route(FabricPort from, FabricPort to, std::vector<std::uint32_t>& resources) const = 0;
+  /// Null where no switch of the fabric sums.
+  virtual const ReductionLimits* reduction_limits() const { return nullptr; }
+  /// Of a fabric that has limits; at least one port. Trees of different numbers take different switches where there are several at the top.
+  virtual ReductionTree reduction_tree(std::span<const FabricPort>, [[maybe_unused]] std::size_t number) const { return {}; }
   /// Adds switches and links to the materialised graph; `ports[node][port]` is the device index of that NIC.
   virtual Status draw(Graph& graph, const std::vector<std::vector<int>>& ports) const = 0;
   virtual std::unique_ptr<Fabric> clone() const = 0;

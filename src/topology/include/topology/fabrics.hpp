@@ -65,6 +65,8 @@ struct FabricSpec {
   int storage_nodes = 0;       ///< plugged into the same leaves as the nodes, spread evenly: node numbers follow the compute nodes
   int storage_ports = 1;       ///< NICs of each
   double storage_GBps = 0;     ///< line rate of one of them; zero: that of the nodes' NICs
+  bool reduces = false;        ///< its switches sum (SHARP); fat trees and rail-optimised ones
+  ReductionLimits reduction = {};
 };
 
 /// A fabric for `copies` machines with these plugs. Fails with what is needed and what to change where the ports are not enough.

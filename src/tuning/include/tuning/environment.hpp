@@ -46,6 +46,18 @@ struct Refusal {
   std::string why;
 };
 
+/// What the switches of a level can compute together (schedule/op.hpp).
+struct SwitchOffer {
+  bool computes = false;
+  Bandwidth bottleneck;                   ///< of one rank's wires, one way
+  Nanoseconds latency;                    ///< wires, NICs and switches of one op
+  topology::ProtocolConstants constants;  ///< protocol "switch"
+  std::string why_not;                    ///< one clause, and what to type instead
+
+  double rate() const { return constants.efficiency * bottleneck.gigabytes(); }  ///< payload of one rank, one way, GB/s
+  double hop() const { return constants.per_hop.value + latency.value; }         ///< of one op beside its bytes, ns
+};
+
 struct Environment {
   int ranks = 1;
   int nodes = 1;
@@ -57,6 +69,7 @@ struct Environment {
   double same_core_gain = 1;          ///< of the rates at which messages between ranks of one core are copied and reduced
   double fetch_share = 1;             ///< of the time of a copy: what a reduction pays to fetch what stayed in its slot
   Level level[kLevels];
+  SwitchOffer switches[kLevels];
   std::vector<Offer> offers;
   std::vector<Refusal> refusals;
   std::vector<MeasuredWay> measured;  ///< what `peal tune` found here; empty: the cost model alone chooses

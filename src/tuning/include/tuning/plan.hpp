@@ -33,7 +33,9 @@ Bytes size_of_call(const Call& call, int ranks);
 /// busbw / algbw, as nccl-tests has it.
 double bus_factor(Collective collective, int ranks);
 
-/// The operand whose bytes an op moves; null where it moves none.
+/// The level between the members of an op that switches compute.
+int level_of_switches(const Environment& environment, const schedule::Program& program, const schedule::Op& op);
+/// The operand whose bytes an op moves (of an op that switches compute: what every member brings, or takes); null where it moves none.
 const schedule::Ref* moved_by(const schedule::Op& op);
 
 /// Movable, not copyable: extents may point into `counts` and `displs`.
@@ -54,6 +56,9 @@ struct Plan {
   double bytes_of(schedule::BufferId buffer, std::int32_t first, std::int32_t count, std::int32_t piece, schedule::Wire wire) const;
   /// The same of the operand that a bound op moves.
   double bytes_of(const schedule::BoundOp& bound) const;
+  double bytes_of(const schedule::BoundOp& bound, const schedule::Ref& ref) const {
+    return bytes_of(ref.buffer, bound.chunk(ref), ref.count, bound.piece, bound.op->wire);
+  }
   /// What a sending op sends of `bytes` that it moves: less where a finished sum goes on in its own type.
   double sent_of(const schedule::Op& op, double bytes) const {
     return schedule::sent_wire(op) == op.wire ? bytes : bytes * element_bytes / std::max<std::uint32_t>(4, element_bytes);
