@@ -52,7 +52,7 @@ StateMark StateHistory::reuse() {
 /// The first strand that has not ended keeps the beat. Marks are taken a moment later, when all that happens at the same instant has:
 /// strands that are in step go one after the other, in an order that rounding decides.
 void World::piece_done(Index index) {
-  if (index != beat_) return;
+  if (index != beat_ || is_learning()) return;
   if (!strands_[beat_].cursor.done())
     return engine_.after(std::max(kMoment, std::exp2(std::ceil(std::log2(engine_.now() * kSameInstant)))), tag(Kind::mark, 0));
   while (beat_ < strands_.size() && strands_[beat_].cursor.done()) ++beat_;
@@ -90,7 +90,9 @@ void World::repeat(const StateMark& now, const StateMark& then) {
   const std::int32_t most_pieces = *std::max_element(pieces.begin(), pieces.end());
   if (most_pieces == 0 || times < kLeastTimes || !signals_keep_up(pieces)) return;
   const double period = now.time - then.time;
-  if (getenv("DBG")) fprintf(stderr, "repeat at %g events %g: %d times %d pieces, beat at piece %d\n", now.time, (double)engine_.events(), times, most_pieces, now.strands[beat_].piece);
+  if (getenv("DBG"))
+    fprintf(stderr, "repeat at %g events %g: %d times %d pieces, beat at piece %d\n", now.time, (double)engine_.events(), times,
+            most_pieces, now.strands[beat_].piece);
   const double delay = period * times;
   std::vector<double> bytes(engine_.bytes_over().size(), 0);
   const std::vector<Channel> logged = logged_channels();
@@ -161,7 +163,7 @@ void World::count_pieces(const Strand& s, double pieces, std::vector<double>& by
     Channel& c = channels_[channel(s.rank, number_of(s, peer), bound.op->channel)];
     for (std::uint32_t* count : {&c.sent, &c.arrived, &c.received, &c.credited, &c.posted, &c.announced}) *count += messages;
     messages_ += kinds_[c.kind].terms.members * pieces;
-    const double sent = plan_of(s).sent_of(*bound.op, rank.job->sizes->bytes_of(bound)) / cost_of(c).efficiency * pieces;
+    const double sent = on_wire(c, plan_of(s).sent_of(*bound.op, rank.job->sizes->bytes_of(bound))) * pieces;
     const Way wire = wire_of(c);
     const std::span<const double> counts = counts_of(c);
     for (std::size_t i = 0; i < wire.size(); ++i) bytes[wire[i]] += sent * (counts.empty() ? 1 : counts[i]);
