@@ -91,7 +91,8 @@ void World::remote_signal(std::uint64_t index) {
 
 Folding::Kin World::kin_of(int from, int to, int number) const {
   if (fold_.folding) return fold_.folding->channel(from, to, number);
-  return {((static_cast<std::uint64_t>(from) * ranks_.size() + static_cast<std::uint64_t>(to)) << 8) | static_cast<std::uint64_t>(number), 1};
+  return {((static_cast<std::uint64_t>(from) * ranks_.size() + static_cast<std::uint64_t>(to)) << 8) | static_cast<std::uint64_t>(number),
+          1};
 }
 
 Index World::channel(int from, int to, int number) {
@@ -115,8 +116,8 @@ std::uint32_t World::kind_of(const ChannelKind::Terms& terms) {
   if (known.is_new || !(kinds_[*known.number].terms == terms)) {
     *known.number = static_cast<std::uint32_t>(kinds_.size());
     const Job& job = *terms.job->job;
-    kinds_.push_back({terms, tuning::message_cost(*job.environment, terms.job->offer->constants[terms.level], job.plan->protocol, terms.level,
-                                                  {terms.latency}, Bandwidth{terms.bottleneck}, terms.is_on_one_core)});
+    kinds_.push_back({terms, tuning::message_cost(*job.environment, terms.job->offer->constants[terms.level], job.plan->protocol,
+                                                  terms.level, {terms.latency}, Bandwidth{terms.bottleneck}, terms.is_on_one_core)});
   }
   return *known.number;
 }

@@ -277,7 +277,8 @@ void World::work_locally(Index index) {
     step->wire_alone = std::max(work, tuning::time_at(remote_bytes, cost_of(c).wire_rate)) + cost_of(c).hop;
   }
   const double cap = work > 0 ? remote_bytes / work : FairShare::kUnbounded;
-  engine_.start({.bytes = remote_bytes, .resources = wire_of(c), .latency = cost_of(c).hop, .rate_cap = cap, .tag = tag(Kind::remote, index)});
+  engine_.start(
+      {.bytes = remote_bytes, .resources = wire_of(c), .latency = cost_of(c).hop, .rate_cap = cap, .tag = tag(Kind::remote, index)});
 }
 
 void World::worked(Index index) {

@@ -40,7 +40,7 @@ struct ChannelKind {
     bool is_on_one_core = false;
     double latency = 0;     // nanoseconds
     double bottleneck = 0;  // bytes a second
-    double members = 1;  // of its class, where ranks are folded
+    double members = 1;     // of its class, where ranks are folded
     bool operator==(const Terms&) const = default;
   };
   Terms terms;
