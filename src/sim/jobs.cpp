@@ -159,10 +159,11 @@ Result<Outcome> interpret(std::span<const Job> jobs, const topology::Resources& 
   // Each message is an event at least.
   if (fold.messages > static_cast<double>(options.most_events)) {
     const bool is_perturbed = !options.perturbation.scaled_resources.empty() || !options.perturbation.slow_ranks.empty();
-    return fail(ErrorCode::unsupported,
-                "{:.1g} messages are too many to simulate one by one, and {} ranks do not fold{}: ask for fewer ranks, or another algorithm",
-                fold.messages, ranks,
-                is_perturbed ? ", because each meets the slow wire or rank at another step" : ", because no two of them do the same");
+    return fail(
+        ErrorCode::unsupported,
+        "{:.1g} messages are too many to simulate one by one, and {} ranks do not fold{}: ask for fewer ranks, or another algorithm",
+        fold.messages, ranks,
+        is_perturbed ? ", because each meets the slow wire or rank at another step" : ", because no two of them do the same");
   }
   return World(jobs, resources, options, std::move(fold)).run();
 }

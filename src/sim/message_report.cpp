@@ -7,8 +7,8 @@ namespace peal::sim {
 namespace {
 
 std::string line_of(const MessageTimes& m) {
-  const std::string which = fmt::format("message {} from rank {} to rank {}, channel {} ({} in all)", m.asked.number, m.asked.from, m.asked.to,
-                                        m.channel, m.count);
+  const std::string which = fmt::format("message {} from rank {} to rank {}, channel {} ({} in all)", m.asked.number, m.asked.from,
+                                        m.asked.to, m.channel, m.count);
   if (m.began < 0) return fmt::format("  no {}: they are counted from 0\n", which);
   if (m.arrived < 0) return fmt::format("  {}: began after {:.3f} us and never arrived\n", which, m.began * 1e-3);
   return fmt::format("  {}: began after {:.3f} us, arrived after {:.3f} us\n", which, m.began * 1e-3, m.arrived * 1e-3);

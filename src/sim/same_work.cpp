@@ -8,7 +8,9 @@ namespace peal::sim {
 namespace {
 
 bool is_same(const schedule::ExtentTable& a, const schedule::ExtentTable& b) {
-  const auto cut = [](const schedule::ExtentTable& t) { return std::tuple(t.layout().partition, t.layout().blocks, t.layout().chunks_per_block); };
+  const auto cut = [](const schedule::ExtentTable& t) {
+    return std::tuple(t.layout().partition, t.layout().blocks, t.layout().chunks_per_block);
+  };
   return cut(a) == cut(b) && a.layout().partition != schedule::Partition::varied && a.total() == b.total();
 }
 

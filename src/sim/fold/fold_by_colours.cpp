@@ -28,7 +28,8 @@ using Vertex = ColouredGraph::Vertex;
 
 class ByColours final : public Folding {
  public:
-  ByColours(const Unfolded& whole, std::size_t most_channels) : whole_(whole), most_channels_(most_channels), vertex_of_resource_(whole.resources.count(), FlatMap::kNone) {
+  ByColours(const Unfolded& whole, std::size_t most_channels)
+      : whole_(whole), most_channels_(most_channels), vertex_of_resource_(whole.resources.count(), FlatMap::kNone) {
     for (const auto& [id, factor] : whole.perturbation.scaled_resources) capacity_scale_.emplace(id, factor);
     for (const auto& [rank, factor] : whole.perturbation.slow_ranks) slowness_.emplace(rank, factor);
   }

@@ -30,10 +30,11 @@ std::vector<std::uint64_t> crossings(std::span<const int> places, const topology
       for (int copy = 0; copy < std::min(2, cluster.copies()); ++copy) {
         if (copy == 0 && a == b) continue;
         resources.route(a, copy * cluster.devices_per_node() + b, topology::Via::any, route);
-        const std::uint64_t way = hash_with(hash_with(static_cast<std::uint64_t>(copy), static_cast<std::uint64_t>(a)),
-                                            static_cast<std::uint64_t>(b));
+        const std::uint64_t way =
+            hash_with(hash_with(static_cast<std::uint64_t>(copy), static_cast<std::uint64_t>(a)), static_cast<std::uint64_t>(b));
         for (const topology::ResourceId id : route.resources)
-          if (id < 2 * per_copy && id < per_copy * static_cast<std::size_t>(cluster.copies())) crossed[id % per_copy] += hash_with(way, id / per_copy);
+          if (id < 2 * per_copy && id < per_copy * static_cast<std::size_t>(cluster.copies()))
+            crossed[id % per_copy] += hash_with(way, id / per_copy);
       }
   return crossed;
 }

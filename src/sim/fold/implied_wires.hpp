@@ -16,9 +16,7 @@ class ImpliedWires {
   ImpliedWires(std::span<const Job> jobs, const topology::Resources& resources, const Perturbation& perturbation);
 
   /// The wire that limits wherever `id` is crossed; `id` itself where nothing else is known to.
-  topology::ResourceId leader(topology::ResourceId id) const {
-    return is_plain(id) ? id - id % per_copy_ + leaders_[id % per_copy_] : id;
-  }
+  topology::ResourceId leader(topology::ResourceId id) const { return is_plain(id) ? id - id % per_copy_ + leaders_[id % per_copy_] : id; }
   bool contains(topology::ResourceId id) const { return leader(id) != id; }
   /// Those that `leader` stands for, without itself, in ascending order.
   std::span<const topology::ResourceId> followers(topology::ResourceId leader, std::vector<topology::ResourceId>& room) const;

@@ -65,7 +65,7 @@ struct Row {
   std::optional<Timing> out_of_place;
   std::optional<Timing> in_place;
   bool is_in_place_same = false;  ///< in place every rank does the very same ops: simulated once for both
-  std::string bottleneck;  ///< busiest resource, empty when software is
+  std::string bottleneck;         ///< busiest resource, empty when software is
   double utilisation = 0;
   std::vector<GroupTime> groups = {};  ///< of all, where there are several
   Folded folded = {};
