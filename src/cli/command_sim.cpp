@@ -8,6 +8,7 @@
 #include <memory>
 #include <sim/call_report.hpp>
 #include <sim/fault_words.hpp>
+#include <sim/line_cost.hpp>
 #include <sim/pictures.hpp>
 #include <sim/report.hpp>
 
@@ -133,6 +134,7 @@ Result<int> simulate_table(const SimWords& words) {
   PEAL_ASSIGN(const sim::Scene scene, scene_of(words.question));
   PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));
   PEAL_ASSIGN(sim::InterpretOptions options, interpret_options(words.faults, scene));
+  PEAL_TRY(set_network(words.question, scene, options));
   PEAL_ASSIGN(const int runs, runs_of(words.faults));
   options.folds = !words.is_unfolded;
   options.progress = progress_on_stderr();
@@ -156,7 +158,12 @@ Result<int> simulate_table(const SimWords& words) {
     PEAL_TRY(say(words, sim::row_text(last.row) + sim::notes_text(last.row)));
   }
   PEAL_TRY(say(words, sim::footer_text(rows)));
-  PEAL_ASSIGN(const std::vector<sim::Detail> details, tell_of_call(words, scene, last));
+  PEAL_ASSIGN(std::vector<sim::Detail> details, tell_of_call(words, scene, last));
+  if (options.congestion.control != sim::FlowControl::fair) {
+    PEAL_ASSIGN(const sim::LineCost cost, sim::cost_of_lines(scene, question, options, beside, last));
+    PEAL_TRY(say(words, sim::line_cost_text(cost)));
+    details.push_back({"network", sim::line_cost_json(cost)});
+  }
   if (!words.json.empty()) PEAL_TRY(write_output(words.json, sim::to_json(table, rows, details) + "\n"));
   return 0;
 }
@@ -174,14 +181,22 @@ void add_sim_question(CLI::App& command, SimWords& words) {
 
 void add_sim(CLI::App& app, Action& action) {
   auto words = std::make_shared<SimWords>();
-  CLI::App* command = app.add_subcommand("sim",
-                                         "Simulate a collective on a machine that need not be there, in the columns of nccl-tests.\n"
-                                         "Example: peal sim all_reduce --machine dgx-h100 --nodes 4 -b 1M -e 1G -f 4\n"
-                                         "Others:  peal sim all_reduce --machine dgx-h100 --library nccl -b 8 -e 16G -f 8\n"
-                                         "         peal sim all_reduce --machine dgx-a100 --compare library=nccl,peal --svg busbw.svg");
+  CLI::App* command =
+      app.add_subcommand("sim",
+                         "Simulate a collective on a machine that need not be there, in the columns of nccl-tests.\n"
+                         "Example: peal sim all_reduce --machine dgx-h100 --nodes 4 -b 1M -e 1G -f 4\n"
+                         "Others:  peal sim all_reduce --machine dgx-h100 --library nccl -b 8 -e 16G -f 8\n"
+                         "         peal sim all_reduce --machine dgx-a100 --compare library=nccl,peal --svg busbw.svg\n"
+                         "         peal sim all_to_all --machine gcp-a3-ultra --nodes 4 --compare congestion=fair,pfc,dcqcn");
   add_sim_question(*command, *words);
   command->add_option("-e", words->last, "Largest size")->capture_default_str();
   command->add_option("-f", words->factor, "Factor from one size to the next")->capture_default_str();
+  command
+      ->add_option("--congestion", words->question.congestion,
+                   "What holds senders back at a port that is full: fair, credits, pfc, dcqcn, dcqcn:paper; auto: dcqcn on RoCE, else fair")
+      ->capture_default_str();
+  command->add_option("--gpudirect", words->question.gpudirect, "on: NICs reach the memory of GPUs; off: messages pass through host memory")
+      ->capture_default_str();
   command->add_flag("--utilisation", words->utilisation, "What crossed each link in the largest call, and the bottleneck");
   command->add_flag("--critical-path", words->critical_path, "What the last rank of the largest call waited for");
   command

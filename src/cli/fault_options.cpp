@@ -48,6 +48,14 @@ Result<sim::InterpretOptions> interpret_options(const FaultWords& words, const s
   return options;
 }
 
+Status set_network(const QuestionWords& words, const sim::Scene& scene, sim::InterpretOptions& options) {
+  PEAL_ASSIGN(options.congestion, sim::parse_congestion(words.congestion, scene.resources->cluster()));
+  if (words.gpudirect != "on" && words.gpudirect != "off")
+    return fail(ErrorCode::invalid_argument, "--gpudirect {} is neither; type on or off", words.gpudirect);
+  options.is_staged = words.gpudirect == "off";
+  return {};
+}
+
 Result<std::vector<sim::Beside>> beside_of(const FaultWords& words) {
   if (!words.beside.empty() && !words.failure.empty())
     return fail(ErrorCode::invalid_argument, "--fail-rank says who waits in one call; leave --beside away");

@@ -65,6 +65,8 @@ constexpr Aspect kAspects[] = {
     {"protocol", set_word<&QuestionWords::protocol>},
     {"transport", set_word<&QuestionWords::transport>},
     {"dtype", set_word<&QuestionWords::type>},
+    {"congestion", set_word<&QuestionWords::congestion>},
+    {"gpudirect", set_word<&QuestionWords::gpudirect>},
 };
 
 /// "a,b" or, where values hold commas, "a;b".
@@ -123,7 +125,8 @@ Status simulate_variant(const SimWords& words, const std::vector<Bytes>& sizes, 
   if (variant.question.whose != "peal") return predict_variant(words, sizes, variant);
   PEAL_ASSIGN(const sim::Scene scene, scene_of(variant.question));
   PEAL_ASSIGN(tuning::Question question, question_of(variant.question, scene.environment.ranks));
-  PEAL_ASSIGN(const sim::InterpretOptions options, interpret_options(words.faults, scene));
+  PEAL_ASSIGN(sim::InterpretOptions options, interpret_options(words.faults, scene));
+  PEAL_TRY(set_network(variant.question, scene, options));
   PEAL_ASSIGN(const int runs, runs_of(words.faults));
   PEAL_ASSIGN(const std::vector<sim::Beside> beside, beside_of(words.faults));
   variant.table = sim::table_of(scene, question.call.collective);

@@ -76,7 +76,9 @@ void Walk::do_switch(StrandId id, const BoundOp& bound) {
   for (const Source& source : group_of(rank, bound)) {
     const StrandId strand = source.peer == rank ? id : standing_at(source.peer, rank, bound);
     members.push_back({strand, strands_[strand].cursor.current(programs_[static_cast<std::size_t>(source.peer)])});
-    if (strand != id) strands_[strand].clock.tick();
+    if (strand == id) continue;
+    if (!is_well_bound(strand, members.back().bound)) return;  // it has not tried yet
+    strands_[strand].clock.tick();
   }
   meet(members);
   for (const Member& member : members) {

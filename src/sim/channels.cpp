@@ -112,12 +112,14 @@ std::uint32_t World::kind_of(const ChannelKind::Terms& terms) {
   std::uint64_t hash = hash_with(static_cast<std::uint64_t>(terms.level), std::bit_cast<std::uint64_t>(terms.latency));
   hash = hash_with(hash, std::bit_cast<std::uint64_t>(terms.bottleneck));
   hash = hash_with(hash, std::bit_cast<std::uint64_t>(terms.members));
+  hash = hash_with(hash, reinterpret_cast<std::uintptr_t>(terms.framing));
   const FlatMap::Place known = kind_of_.try_emplace(hash, 0);
   if (known.is_new || !(kinds_[*known.number].terms == terms)) {
     *known.number = static_cast<std::uint32_t>(kinds_.size());
     const Job& job = *terms.job->job;
     kinds_.push_back({terms, tuning::message_cost(*job.environment, terms.job->offer->constants[terms.level], job.plan->protocol,
                                                   terms.level, {terms.latency}, Bandwidth{terms.bottleneck}, terms.is_on_one_core)});
+    if (terms.is_socket) kinds_.back().cost.copy = 0;  // which is what the receiving core does
   }
   return *known.number;
 }
@@ -127,7 +129,7 @@ std::uint32_t World::engine_resource(topology::ResourceId id) {
   std::uint32_t& number = resource_of_[id];
   if (number == kNobody) {
     const double capacity = capacity_of(id);
-    number = engine_.add_resource(capacity > 0 ? capacity : FairShare::kUnbounded);
+    number = engine_.add_resource(capacity > 0 ? capacity : FairShare::kUnbounded, lines_.contains(id));
     used_.emplace_back(id, number);
   }
   return number;
@@ -136,7 +138,7 @@ std::uint32_t World::engine_resource(topology::ResourceId id) {
 /// Folded: one resource of each class, crossed by as many channels of the class as cross any of them.
 void World::cross(Channel& c, topology::ResourceId id, double members) {
   if (fold_.implied.contains(id)) return;
-  if (!fold_.folding) return ways_.push_back(engine_resource(id));
+  if (!fold_.folding) return add_to_way(c, engine_resource(id), false);
   const Folding::Kin kin = fold_.folding->resource(id);
   const auto [known, is_new] = class_resource_.try_emplace(kin.name, id);
   const std::uint32_t number = engine_resource(known->second);
@@ -159,6 +161,7 @@ void World::lay_way(Channel& c, double members) {
   const int to = c.to - job.first;
   const int level = environment.level_of(from, to);
   resources_.route(device_of(c.from), device_of(c.to), tuning::via_of(job.job->wires, environment.is_host, level == 0), route_);
+  if (options_.is_staged && !is_host_) stage(route_, device_of(c.from), device_of(c.to));
   if (!is_host_ && !route_.resources.empty()) slow_outlet(c.from, route_.resources.front());
   const tuning::Level& known = environment.level[level];
   const bool is_wire_known = route_.exists() && !route_.scope.empty();
@@ -167,19 +170,22 @@ void World::lay_way(Channel& c, double members) {
     for (topology::ResourceId id : route_.resources)
       if (scale_.contains(id)) bottleneck = std::min(bottleneck, Bandwidth::gigabytes(capacity_of(id)));
   const Nanoseconds latency = is_wire_known ? route_.latency : known.latency;
-  c.kind = kind_of({&job, level, environment.are_on_one_core(from, to), latency.value, bottleneck.value, members});
+  const bool is_socket = !is_host_ && route_.scope == "tcp";
+  c.kind = kind_of(
+      {&job, level, environment.are_on_one_core(from, to), latency.value, bottleneck.value, members, framing(c, route_), is_socket});
   const tuning::MessageCost& cost = cost_of(c);
   c.first_wire = ways_.size();
+  if (route_.path_class == topology::PathClass::net) lay_lines(c);
   for (topology::ResourceId id : route_.resources) cross(c, id, members);
   if (fold_.folding) {
     c.from = job.first + fold_.folding->representative(from);
     c.to = job.first + fold_.folding->representative(to);
   }
+  if (is_socket) lay_sockets(c, members);
   if (!cost.is_memory && cost.pattern_cap > 0) {
     std::uint32_t& pattern = pattern_[at(c.from)];
     if (pattern == kNobody) pattern = engine_.add_resource(cost.pattern_cap / cost.efficiency);
-    ways_.push_back(pattern);
-    if (fold_.folding) way_counts_.push_back(1);
+    add_to_way(c, pattern, true);
   }
   c.wires = static_cast<std::uint32_t>(ways_.size() - c.first_wire);
 }

@@ -8,9 +8,9 @@ namespace {
 constexpr double kSameInstant = 1e-12;  // relative; with a floor of a femtosecond
 }
 
-std::uint32_t Engine::add_resource(double capacity) {
+std::uint32_t Engine::add_resource(double capacity, bool is_line) {
   bytes_over_.push_back(0);
-  return share_.add_constraint(capacity);
+  return share_.add_constraint(capacity, is_line);
 }
 
 void Engine::at(double time, Tag tag) { queue_.push_at(std::max(time, now_), {tag, 0, 0, Kind::timer}); }
@@ -18,13 +18,15 @@ void Engine::at(double time, Tag tag) { queue_.push_at(std::max(time, now_), {ta
 void Engine::start(const Flow& flow) {
   const bool has_bytes = flow.bytes > 0;
   // Nothing to share: leaves now, in the order of events.
-  const std::uint32_t id =
-      has_bytes ? share_.add_variable(flow.resources, flow.rate_cap, flow.weight, flow.counts) : share_.add_variable({}, 0);
+  const std::uint32_t id = has_bytes ? share_.add_variable(flow.resources, flow.rate_cap, flow.weight, flow.counts, flow.holds_up_for > 0)
+                                     : share_.add_variable({}, 0);
   if (id >= flows_.size()) flows_.resize(id + 1);
   FlowState& state = flows_[id];
   const std::uint32_t version = state.version + 1;
   const double bytes = has_bytes ? flow.bytes : 0;
-  state = {bytes, bytes, 0, now_, flow.latency, version, flow.wants_arrival, flow.tag};
+  state = {bytes, bytes, 0, now_, flow.latency, 0, version, version, flow.wants_arrival, flow.tag};
+  if (has_bytes && flow.holds_up_for > 0 && std::isfinite(flow.holds_up_for))
+    queue_.push_after(now_, flow.holds_up_for, {flow.tag, id, version, Kind::lets_pass});
   if (has_bytes)
     is_changed_ = true;
   else
@@ -37,6 +39,7 @@ void Engine::share_again() {
   for (std::uint32_t id : share_.touched()) {
     FlowState& flow = flows_[id];
     if (flow.bytes <= 0) continue;
+    flow.queueing = queueing(id);
     const double rate = share_.rate(id);
     if (rate == flow.rate) continue;
     flow.remaining = std::max(0.0, flow.remaining - (flow.rate > 0 ? flow.rate * (now_ - flow.since) : 0));
@@ -47,13 +50,21 @@ void Engine::share_again() {
   }
 }
 
+/// Nanoseconds that a byte of a flow stands in front of what stops it, with those that are under way.
+double Engine::queueing(std::uint32_t flow) const {
+  if (!queue_law_) return 0;
+  const FairShare::Constraint at = share_.stopped_by(flow);
+  if (at == FairShare::kNowhere || !share_.is_line(at) || share_.users(at) <= 1) return 0;
+  return queue_law_(share_.users(at), share_.capacity(at)) / share_.capacity(at);
+}
+
 void Engine::finish_flow(const What& what, Listener& listener) {
   FlowState& flow = flows_[what.flow];
   ++flow.version;
   for (const FairShare::Link& link : share_.links(what.flow)) bytes_over_[link.constraint] += link.count * flow.bytes;
   if (flow.bytes > 0) is_changed_ = true;
   const Tag tag = flow.tag;
-  if (flow.wants_arrival) queue_.push_after(now_, flow.latency, {tag, 0, 0, Kind::arrived});
+  if (flow.wants_arrival) queue_.push_after(now_, flow.latency + flow.queueing, {tag, 0, 0, Kind::arrived});
   share_.remove_variable(what.flow);
   listener.on_flow_left(tag);
 }
@@ -89,12 +100,17 @@ bool Engine::run(Listener& listener, std::uint64_t most_events) {
     queue_.pop();
     look_ahead(listener);
     if (what.kind == Kind::left && flows_[what.flow].version != what.version) continue;
+    if (what.kind == Kind::lets_pass && (flows_[what.flow].birth != what.version || !share_.is_used(what.flow))) continue;
     ++events_;
     now_ = std::max(now_, time);
     switch (what.kind) {
       case Kind::timer: listener.on_timer(what.tag); break;
       case Kind::arrived: listener.on_flow_arrived(what.tag); break;
       case Kind::left: finish_flow(what, listener); break;
+      case Kind::lets_pass:
+        share_.let_pass(what.flow);
+        is_changed_ = true;
+        break;
     }
   }
 }

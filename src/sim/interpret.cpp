@@ -304,14 +304,15 @@ void World::worked(Index index) {
   if (step != nullptr) {
     step->worked = engine_.now();
     step->is_on_wire = true;
-    step->wire_alone = noise * std::max(copying, tuning::wire_time(cost, bytes));
+    step->wire_alone = noise * std::max(copying, tuning::wire_time(cost, kinds_[out.kind].terms.framing->counted(bytes)));
   }
-  engine_.start({.bytes = bytes / cost.efficiency,
+  engine_.start({.bytes = on_wire(out, bytes),
                  .resources = wire_of(out),
                  .latency = hop,
                  .rate_cap = cap,
                  .tag = tag(Kind::wire, s.out, index),
-                 .counts = counts_of(out)});
+                 .counts = counts_of(out),
+                 .holds_up_for = holds_up_for(s.out)});
   if (!is_host_) return;  // until the last byte has left
   if (copying > 0) return engine_.after(copying, tag(Kind::sent, index));
   slice_done(index);

@@ -17,6 +17,7 @@ World::World(std::span<const Job> jobs, const topology::Resources& resources, co
   for (const Job& job : jobs) add_job(job);
   if (is_host_) number_cores();
   pattern_.assign(ranks_.size(), kNobody);
+  make_lines();
   if (fold_.takes_chunks_as_equal) outcome_.chunk_spread = jobs_.front().sizes->spread();
   may_repeat_ = fold_.repeats && jobs.front().plan->pieces.count > 1;
   ask_for_messages();

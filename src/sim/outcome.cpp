@@ -50,6 +50,7 @@ Result<Outcome> World::run() {
   if (options_.keeps_path) gather_path();
   outcome_.messages_asked = message_log_.answers();
   outcome_.events = engine_.events();
+  find_circle();
   outcome_.resources = uses(outcome_.time.value);
   if (options_.keeps_trace)
     for (std::size_t r = 0; r < ranks_.size(); ++r)
@@ -104,6 +105,7 @@ std::vector<ResourceUse> World::uses(double time) const {
     uses.push_back({resources_.name(id), bytes, capacity, capacity.value > 0 && time > 0 ? bytes / (capacity.gigabytes() * time) : 0});
     if (fold_.folding) uses.back().alike = fold_.folding->resource(fold_.implied.leader(id)).members;
   }
+  add_socket_uses(uses, time);
   std::stable_sort(uses.begin(), uses.end(), [](const ResourceUse& a, const ResourceUse& b) { return a.utilisation > b.utilisation; });
   return uses;
 }

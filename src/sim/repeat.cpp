@@ -52,7 +52,7 @@ StateMark StateHistory::reuse() {
 /// The first strand that has not ended keeps the beat. Marks are taken a moment later, when all that happens at the same instant has:
 /// strands that are in step go one after the other, in an order that rounding decides.
 void World::piece_done(Index index) {
-  if (index != beat_) return;
+  if (index != beat_ || is_learning()) return;
   if (!strands_[beat_].cursor.done())
     return engine_.after(std::max(kMoment, std::exp2(std::ceil(std::log2(engine_.now() * kSameInstant)))), tag(Kind::mark, 0));
   while (beat_ < strands_.size() && strands_[beat_].cursor.done()) ++beat_;
@@ -163,7 +163,7 @@ void World::count_pieces(const Strand& s, double pieces, std::vector<double>& by
     Channel& c = channels_[channel(s.rank, number_of(s, peer), bound.op->channel)];
     for (std::uint32_t* count : {&c.sent, &c.arrived, &c.received, &c.credited, &c.posted, &c.announced}) *count += messages;
     messages_ += kinds_[c.kind].terms.members * pieces;
-    const double sent = plan_of(s).sent_of(*bound.op, rank.job->sizes->bytes_of(bound)) / cost_of(c).efficiency * pieces;
+    const double sent = on_wire(c, plan_of(s).sent_of(*bound.op, rank.job->sizes->bytes_of(bound))) * pieces;
     const Way wire = wire_of(c);
     const std::span<const double> counts = counts_of(c);
     for (std::size_t i = 0; i < wire.size(); ++i) bytes[wire[i]] += sent * (counts.empty() ? 1 : counts[i]);

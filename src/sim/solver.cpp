@@ -4,8 +4,16 @@
 
 namespace peal::sim {
 
-FairShare::Constraint FairShare::add_constraint(double capacity) {
-  constraints_.emplace_back().capacity = capacity;
+namespace {
+constexpr double kSameLevel = 1e-9;  // relative: what rounding makes of levels that are equal
+}
+
+FairShare::Constraint FairShare::add_constraint(double capacity, bool is_line) {
+  ConstraintState& c = constraints_.emplace_back();
+  c.capacity = capacity;
+  has_lines_ |= is_line;
+  if (has_lines_) lines_.resize(constraints_.size());
+  if (is_line) lines_.back().is_line = true;
   return static_cast<Constraint>(constraints_.size() - 1);
 }
 
@@ -15,7 +23,7 @@ void FairShare::set_capacity(Constraint constraint, double capacity) {
 }
 
 FairShare::Variable FairShare::add_variable(std::span<const Constraint> constraints, double bound, double weight,
-                                            std::span<const double> counts) {
+                                            std::span<const double> counts, bool holds_up) {
   Variable id;
   if (free_.empty()) {
     id = static_cast<Variable>(variables_.size());
@@ -30,10 +38,12 @@ FairShare::Variable FairShare::add_variable(std::span<const Constraint> constrai
   v.weight = weight;
   v.rate = 0;
   v.is_used = true;
+  v.holds_up = holds_up;
   for (std::uint32_t i = 0; i < constraints.size(); ++i) {
-    auto& users = constraints_[constraints[i]].users;
-    v.links.push_back({constraints[i], static_cast<std::uint32_t>(users.size()), counts.empty() ? 1 : counts[i]});
-    users.push_back({id, i});
+    ConstraintState& c = constraints_[constraints[i]];
+    v.links.push_back({constraints[i], static_cast<std::uint32_t>(c.users.size()), counts.empty() ? 1 : counts[i]});
+    c.users.push_back({id, i});
+    if (is_line(constraints[i])) lines_[constraints[i]].members += v.links.back().count;
   }
   dirty_variables_.push_back(id);
   return id;
@@ -43,6 +53,7 @@ void FairShare::remove_variable(Variable id) {
   VariableState& v = variables_[id];
   for (const Link& link : v.links) {
     auto& users = constraints_[link.constraint].users;
+    if (is_line(link.constraint)) lines_[link.constraint].members -= link.count;
     const Use last = users.back();
     users[link.place] = last;
     variables_[last.variable].links[last.index].place = link.place;
@@ -51,6 +62,11 @@ void FairShare::remove_variable(Variable id) {
   }
   v.is_used = false;
   free_.push_back(id);
+}
+
+void FairShare::let_pass(Variable id) {
+  variables_[id].holds_up = false;
+  dirty_variables_.push_back(id);
 }
 
 /// Nobody else crosses what it crosses: true, and its rate is set.
@@ -63,6 +79,9 @@ bool FairShare::solve_alone(Variable id) {
     if (c.capacity != kUnbounded) level = std::min(level, std::max(0.0, c.capacity) / (v.weight * link.count));
   }
   v.rate = level * v.weight;
+  v.stopped_by = kNowhere;
+  for (std::size_t i = 0; has_lines_ && i < v.links.size(); ++i)
+    if (constraints_[v.links[i].constraint].capacity <= v.rate * v.links[i].count * (1 + kSameLevel)) v.stopped_by = v.links[i].constraint;
   return true;
 }
 
@@ -124,6 +143,50 @@ void FairShare::fix(Variable id, double rate) {
   }
 }
 
+/// Fixes a variable at a level and finds out what stops it there: of several constraints that are full the last, for all before that are
+/// backed up.
+void FairShare::fix_where_it_stops(Variable id, double level) {
+  VariableState& v = variables_[id];
+  for (std::uint32_t i = 0; i < v.links.size(); ++i) {
+    const ConstraintState& c = constraints_[v.links[i].constraint];
+    if (c.capacity == kUnbounded || c.left > c.weight * level * (1 + kSameLevel)) continue;
+    v.stopped_by = v.links[i].constraint;
+    v.held = v.holds_up ? i : 0;
+  }
+  v.limit = level;
+  fix(id, level * v.weight);
+}
+
+/// Fixes a variable at a level, and with it all whom it holds up.
+void FairShare::stop(Variable id, double level) {
+  if (!has_lines_) return fix(id, level * variables_[id].weight);
+  fix_where_it_stops(id, level);
+  held_up_.assign(1, id);
+  while (!held_up_.empty()) {
+    const VariableState& v = variables_[held_up_.back()];
+    held_up_.pop_back();
+    for (std::uint32_t i = 0; i < v.held; ++i) hold(v.links[i].constraint, level);
+  }
+}
+
+/// Whoever stands in a line that is backed up goes no faster than this. Once a solution: the first time is the slowest.
+void FairShare::hold(Constraint line, double level) {
+  ConstraintState& c = constraints_[line];
+  if (!is_line(line) || lines_[line].held == stamp_) return;
+  lines_[line].held = stamp_;
+  for (const Use& use : c.users) {
+    VariableState& v = variables_[use.variable];
+    if (!v.is_fixed) {
+      fix_where_it_stops(use.variable, level);
+      if (v.stopped_by == kNowhere) v.stopped_by = line;
+    } else if (v.limit < level * (1 - kSameLevel) || v.held >= use.index) {
+      continue;
+    }
+    v.held = std::max(v.held, use.index);
+    held_up_.push_back(use.variable);
+  }
+}
+
 void FairShare::fill() {
   const std::span<const Variable> component(component_.begin() + static_cast<std::ptrdiff_t>(alone_), component_.end());
   for (Constraint id : component_constraints_) {
@@ -136,6 +199,8 @@ void FairShare::fill() {
     VariableState& v = variables_[id];
     v.is_fixed = false;
     v.limit = v.bound / v.weight;
+    v.stopped_by = kNowhere;
+    v.held = 0;
     for (const Link& link : v.links) {
       ConstraintState& c = constraints_[link.constraint];
       c.weight += link.count * v.weight;
@@ -163,13 +228,13 @@ void FairShare::fill() {
     }
     const auto [limit, limited] = by_limit_[next];
     if (full_.empty() || limit <= full_.front().level) {
-      fix(limited, limit * variables_[limited].weight);
+      stop(limited, limit);
       continue;
     }
     const Full full = full_.front();
     pop_full();
     for (const Use& use : constraints_[full.constraint].users)
-      if (!variables_[use.variable].is_fixed) fix(use.variable, full.level * variables_[use.variable].weight);
+      if (!variables_[use.variable].is_fixed) stop(use.variable, full.level);
   }
 }
 

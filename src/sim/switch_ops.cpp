@@ -119,7 +119,8 @@ void World::start_switched(Index id) {
                  .latency = hop,
                  .rate_cap = noise > 1 ? meeting.bottleneck / noise : FairShare::kUnbounded,
                  .tag = tag(Kind::switched, id),
-                 .counts = counts});
+                 .counts = counts,
+                 .holds_up_for = 0});  // its ways are a tree, not one behind the other
 }
 
 /// For all members at the same time.

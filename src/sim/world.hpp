@@ -6,8 +6,10 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <schedule/cursor.hpp>
 #include <sim/engine.hpp>
+#include <sim/framing.hpp>
 #include <sim/interpret.hpp>
 #include <tuning/core_turns.hpp>
 #include <tuning/message_cost.hpp>
@@ -41,6 +43,8 @@ struct ChannelKind {
     double latency = 0;     // nanoseconds
     double bottleneck = 0;  // bytes a second
     double members = 1;     // of its class, where ranks are folded
+    const Framing* framing = nullptr;
+    bool is_socket = false;  // of GPUs: cores of its own copy (lines.cpp)
     bool operator==(const Terms&) const = default;
   };
   Terms terms;
@@ -227,13 +231,28 @@ class World final : Engine::Listener {
   const tuning::MessageCost& cost_of(const Channel& c) const { return kinds_[c.kind].cost; }
   using Way = std::span<const std::uint32_t>;
   Way wire_of(const Channel& c) const { return {ways_.data() + c.first_wire, c.wires}; }
+  /// Where channels stand for classes, and where ways may lead through one memory twice.
+  bool has_counts() const { return fold_.folding != nullptr || options_.is_staged; }
   std::span<const double> counts_of(const Channel& c) const {
-    return fold_.folding ? std::span(way_counts_.data() + c.first_wire, c.wires) : std::span<const double>();
+    return has_counts() ? std::span(way_counts_.data() + c.first_wire, c.wires) : std::span<const double>();
   }
   // Memory: one pass of the sender's core into it, one of the receiver's out of it; the middle of the way is crossed by both.
   Way write_side(const Channel& c) const { return wire_of(c).first((c.wires + 1) / 2); }
   Way read_side(const Channel& c) const { return wire_of(c).last((c.wires + 1) / 2); }
   std::uint32_t engine_resource(topology::ResourceId id);
+  double on_wire(const Channel& c, double bytes) const { return kinds_[c.kind].terms.framing->counted(bytes) / cost_of(c).efficiency; }
+
+  // lines.cpp, staging.cpp, circle.cpp: lines in front of ports, cores that run TCP, host memory on the way
+  void make_lines();
+  void lay_lines(const Channel& channel);
+  double holds_up_for(Index channel);
+  bool is_learning() const { return engine_.now() < learnt_; }
+  void lay_sockets(const Channel& channel, double members);
+  void add_to_way(const Channel& channel, std::uint32_t resource, bool is_first);
+  const Framing* framing(const Channel& channel, const topology::Route& route);
+  void stage(topology::Route& route, int from, int to) const;
+  void find_circle();
+  void add_socket_uses(std::vector<ResourceUse>& uses, double time) const;
 
   // switch_ops.cpp: what switches compute
   std::span<const schedule::Source> group_of(const Strand& s) const;
@@ -276,7 +295,8 @@ class World final : Engine::Listener {
   std::deque<ChannelKind> kinds_;
   FlatMap kind_of_;                  // the last of a hash of its terms
   LargeVector<std::uint32_t> ways_;  // engine resources of the whole way of each channel
-  LargeVector<double> way_counts_;   // folded: how many channels of the class cross each; else empty
+  LargeVector<double> way_counts_;   // has_counts(): how many channels of the class cross each, and how often
+  std::vector<double> since_;        // with lines, by channel: when its first message began to leave; -1: none has
   topology::Route route_;
   std::vector<Meeting> meetings_;
   std::map<std::tuple<std::int32_t, std::int32_t, std::size_t, int>, Index> meeting_of_;  // lowest and highest number, how many, channel
@@ -284,6 +304,15 @@ class World final : Engine::Listener {
   std::vector<std::uint32_t> resource_of_;                                                // by id: the engine's number; kNobody: not yet
   std::unordered_map<std::uint64_t, topology::ResourceId> class_resource_;                // folded: the first of each class
   std::vector<std::pair<topology::ResourceId, std::uint32_t>> used_;
+  std::unordered_set<topology::ResourceId> lines_;                          // ports and cables of the network, where flows stand in line
+  double learnt_ = 0;                                                       // no channel is as young as that its sender holds up others
+  std::vector<std::pair<const char*, std::unique_ptr<Framing>>> framings_;  // by where a route's scope lies: a string of its link or NIC
+  struct Sockets {  // a rank's core that sends, and one that receives; kNobody: not yet
+    std::uint32_t out = kNobody;
+    std::uint32_t in = kNobody;
+    double alike = 1;
+  };
+  std::vector<Sockets> sockets_;        // by rank, where GPUs use TCP
   std::vector<std::uint32_t> pattern_;  // per rank: what it sends in all, where the protocol caps it; kNobody: not yet
   struct RemoteSignal {
     std::int32_t from;  // rank in its job

@@ -60,8 +60,8 @@ Result<LibraryAccuracy> read_accuracy(YamlFields& fields) {
   return a;
 }
 
-Result<LibraryConstants> read_all() {
-  PEAL_ASSIGN(const std::vector<DataFile> files, read_data_folder("constants/libraries"));
+Result<LibraryConstants> read_all(std::string_view folder) {
+  PEAL_ASSIGN(const std::vector<DataFile> files, read_data_folder(folder));
   LibraryConstants all;
   for (const DataFile& file : files) PEAL_TRY(all.add_text(file.text, file.path));
   return all;
@@ -70,7 +70,12 @@ Result<LibraryConstants> read_all() {
 }  // namespace
 
 Result<LibraryConstants> LibraryConstants::from_data() {
-  static const Result<LibraryConstants> all = read_all();
+  static const Result<LibraryConstants> all = read_all("constants/libraries");
+  return all;
+}
+
+Result<LibraryConstants> LibraryConstants::of_networks() {
+  static const Result<LibraryConstants> all = read_all("constants/network");
   return all;
 }
 

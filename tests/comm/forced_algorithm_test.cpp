@@ -31,9 +31,11 @@ Call call_of(const CollectiveCase& c, int rank, RankBuffers& buffers, std::array
   return call;
 }
 
+/// Of all that a host can do: no switch computes between processes.
 std::set<std::string> names_of_registry() {
   std::set<std::string> names;
-  for (const schedule::Algorithm& algorithm : schedule::registry()) names.insert(std::string(algorithm.name));
+  for (const schedule::Algorithm& algorithm : schedule::registry())
+    if (algorithm.switches == 0) names.insert(std::string(algorithm.name));
   return names;
 }
 

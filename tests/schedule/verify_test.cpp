@@ -355,6 +355,7 @@ TEST(Verify, aSumInASwitchThatIsWrongIsRefused) {
   EXPECT_THAT(why([](Op& op) { op.flags = 0; }), HasSubstr("avg never divided"));
   EXPECT_THAT(why([](Op& op) { op.dst.count = 0; }), HasSubstr("never written"));
   EXPECT_THAT(why([](Op& op) { op.kind = OpKind::switch_multicast; }), HasSubstr("does not come"));
+  EXPECT_THAT(why([](Op& op) { op.src.first = 1; }), HasSubstr("but the buffer has 3 chunks"));
 }
 
 // Ranks 0 and 1 meet twice, and rank 1 brings the sum of the first time to the second.

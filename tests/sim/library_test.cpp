@@ -8,8 +8,8 @@
 namespace peal::sim {
 namespace {
 
-Result<LibraryModel> model(const char* machine, int nodes, LibraryOptions options = {}, int per_node = 0) {
-  PEAL_ASSIGN(const topology::Cluster cluster, topology::build_cluster(machine, nodes));
+Result<LibraryModel> model(const char* machine, int nodes, LibraryOptions options = {}, int per_node = 0, const char* fabric = "") {
+  PEAL_ASSIGN(const topology::Cluster cluster, topology::build_cluster(machine, nodes, fabric));
   std::vector<int> devices;
   const int each = cluster.ranks() / nodes;
   for (int r = 0; r < cluster.ranks(); ++r)
@@ -92,6 +92,20 @@ TEST(Library, ManyNodesOfOneGpuGatherInTrees) {
   EXPECT_LT(answer(model("dgx-h100", 512, {}, 1), Collective::all_gather, 256 << 10).time.value, ring);
 }
 
+TEST(Library, SwitchesThatSumCarryEveryByteOnceHoweverManyNodes) {
+  const auto time = [](const char* algorithm, int nodes) {
+    const auto made = model("dgx-h100", nodes, {.algorithm = algorithm}, 0, "rail-optimised,switch=quantum-2,sharp=true");
+    const LibraryAnswer a = answer(made, Collective::all_reduce, 16 * kGiB);
+    EXPECT_EQ(a.algorithm, algorithm);
+    return a.time.value;
+  };
+  EXPECT_GT(time("Tree", 16), 1.2 * time("CollNetDirect", 16));
+  EXPECT_NEAR(time("CollNetDirect", 16) / time("CollNetDirect", 2), 1, 0.02);
+  EXPECT_LT(time("CollNetDirect", 16), time("CollNetChain", 16));
+  const auto made = model("dgx-h100", 4, {}, 0, "rail-optimised,switch=quantum-2,sharp=true");
+  EXPECT_NE(answer(made, Collective::all_reduce, kGiB).algorithm, "CollNetDirect");  // NCCL takes it when it is told to
+}
+
 TEST(Library, WhatCannotBeDoneIsSaid) {
   const auto fails_with = [](const Result<LibraryModel>& made, std::string_view words) {
     ASSERT_FALSE(made);
@@ -99,6 +113,7 @@ TEST(Library, WhatCannotBeDoneIsSaid) {
   };
   fails_with(model("dgx-a100", 1, {.algorithm = "NVLS"}), "type --algorithm Ring");
   fails_with(model("dgx-h100", 1, {.algorithm = "Star"}), "Ring, Tree, NVLS");
+  fails_with(model("dgx-h100", 4, {.algorithm = "CollNetDirect"}), "sharp: true");
   fails_with(model("dgx-h100", 1, {.protocol = "LL64"}), "LL, LL128 or Simple");
   fails_with(model("dgx-h100", 2, {.network = "pigeon"}), "nothing is known of net.share.pigeon");
   const auto tree = model("dgx-a100", 1, {.algorithm = "Tree"});

@@ -1,11 +1,9 @@
 // What switches compute, in virtual time: closed forms, limits, and what is said where none computes.
 #include <gmock/gmock.h>
 
-#include <numeric>
-#include <sim/call_report.hpp>
 #include <sim/simulate.hpp>
 #include <topology/machine.hpp>
-#include <topology/switch_tree.hpp>
+#include <tuning/explain.hpp>
 
 namespace peal::sim {
 namespace {
@@ -84,6 +82,28 @@ TEST(Switches, TheSelectorTakesThemWhereTheyArePredictedFaster) {
   ASSERT_TRUE(large && small);
   EXPECT_EQ(large->chosen().algorithm->name, "nvls");
   EXPECT_NE(small->chosen().algorithm->name, "nvls");
+  EXPECT_THAT(tuning::explain_text(scene.environment, *large), HasSubstr("switches inside a node (nvswitch-3) compute: 315 GB/s a rank"));
+  auto copy = tuning::environment_from_json(tuning::to_json(scene.environment));
+  ASSERT_TRUE(copy) << copy.error().message;
+  EXPECT_EQ(copy->placement.switches, schedule::kSwitchesInside);
+  EXPECT_EQ(
+      tuning::predict(*copy, *tuning::make_plan(*copy, *large->chosen().algorithm, large->chosen().protocol, large->question.call)).time,
+      large->chosen().prediction.time);
+}
+
+// Walked up to 256 ranks, in closed form beyond.
+TEST(Switches, ThePredictedTimeIsThatOfTheSimulator) {
+  for (const int nodes : {2, 4, 64}) {
+    const Scene scene = scene_of("dgx-h100", nodes, 0, "rail-optimised,switch=quantum-2,sharp=true");
+    for (const std::string algorithm : {"nvls_tree", "sharp"}) {
+      if (nodes > 4 && algorithm == "nvls_tree") continue;
+      for (const std::uint64_t mebi : {1, 16, 256}) {
+        auto row = simulate_call(scene, question(Collective::all_reduce, mebi * kMebi, algorithm));
+        ASSERT_TRUE(row) << row.error().message;
+        EXPECT_NEAR(row->predicted_us / row->out_of_place->time_us, 1, 0.1) << algorithm << ", " << nodes << " nodes, " << mebi << " MiB";
+      }
+    }
+  }
 }
 
 // The network's switches halve what a NIC carries: a rail's share goes out once and comes in once. Then NVLink is the limit, which carries

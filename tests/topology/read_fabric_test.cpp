@@ -58,6 +58,7 @@ TEST(ReadFabric, ErrorsNameFileLineAndMend) {
   EXPECT_THAT(error_of("{kind: fat-tree, levels: 4}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("from 1 to 3")));
   EXPECT_THAT(error_of("{kind: fat-tree, switch: foo}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("quantum-2")));
   EXPECT_THAT(error_of("{kind: fat-tree, switch: spectrum-4, sharp: true}"), AllOf(HasSubstr("mine.yaml:3"), HasSubstr("quantum-2")));
+  EXPECT_THAT(build_cluster("gcp-a4", 4, "fat-tree,switch=quantum-2,sharp=true").error().message, HasSubstr("ethernet NICs"));
   EXPECT_THAT(error_of("{kind: dragonfly, sharp: true}"), AllOf(HasSubstr("mine.yaml:3"), HasSubstr("kind: rail-optimised")));
   EXPECT_THAT(error_of("{kind: fat-tree, sharp: perhaps}"), HasSubstr("mine.yaml:3"));
   EXPECT_THAT(error_of("[fat-tree]"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("mapping")));

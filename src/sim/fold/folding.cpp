@@ -34,6 +34,18 @@ void find_folding(const Unfolded& whole, Fold& fold) {
   fold.folding = fold_by_colours(whole, most);
 }
 
+/// Where ways are not those that colours are refined over, or who stands behind whom counts.
+bool needs_order(const Job& job, const InterpretOptions& options) {
+  return options.congestion.control != FlowControl::fair || options.is_staged || job.environment->level[1].scope == "tcp";
+}
+
+/// No class of resources is crossed twice on one way, as both ends' memory would be.
+bool ways_keep_their_order(const topology::Resources& resources) {
+  const topology::Graph& machine = resources.cluster().machine();
+  return std::none_of(machine.links().begin(), machine.links().end(), [](const topology::Link& link) { return link.is_shared; }) &&
+         std::none_of(machine.devices().begin(), machine.devices().end(), [](const topology::Device& d) { return d.capacity.value > 0; });
+}
+
 /// Messages of the whole, as far as some ranks tell.
 double messages_of(const tuning::Plan& plan, std::int32_t most_pieces = std::numeric_limits<std::int32_t>::max()) {
   constexpr std::int32_t kLookedAt = 16;
@@ -66,13 +78,18 @@ Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, co
   // What a switch computes crosses wires in other ways than messages do.
   const auto is_switched = [](const Job& each) { return has_switched_ops(*each.plan); };
   if (job.environment->is_host || std::any_of(jobs.begin(), jobs.end(), is_switched)) return fold;
-  fold.implied = ImpliedWires(jobs, resources, options.perturbation);
+  const bool is_ordered = needs_order(job, options);
+  if (!is_ordered) fold.implied = ImpliedWires(jobs, resources, options.perturbation);
   if (!may_fold(jobs, options)) return fold;
   fold.repeats = true;
   const MessageSizes sizes(*job.plan);
   const auto whole = [&](const MessageSizes& as) {
     return Unfolded{*job.plan, resources, job.device_of_rank, *job.environment, job.wires, options.perturbation, as, fold.implied};
   };
+  if (is_ordered) {
+    if (ways_keep_their_order(resources)) fold.folding = fold_by_machine(whole(sizes));
+    return fold;
+  }
   find_folding(whole(sizes), fold);
   if (fold.folding || messages_of(*job.plan) < kMostMessages) return fold;
   const MessageSizes equal(*job.plan, true);

@@ -99,6 +99,8 @@ class Look {
     if (shape_.per_node > 1) PEAL_TRY(look_inside());
     shape_.has_multicast = can_multicast();
     if (shape_.nodes > 1) PEAL_TRY(look_outside());
+    const topology::Fabric* const fabric = resources_.cluster().fabric();
+    shape_.has_network_sums = shape_.nodes > 1 && fabric != nullptr && fabric->reduction_limits() != nullptr;
     shape_.has_line128 =
         shape_.wire == NodeWire::nvlink && (shape_.nodes == 1 || shape_.gpu == "hopper" || shape_.gpu == "blackwell" || reaches_nic());
     PEAL_TRY(count_channels(constants));

@@ -15,14 +15,15 @@ struct JobShape {
   std::string gpu;   ///< generation: "volta", "ampere", "hopper", "blackwell", "cdna", "ascend"
   std::string link;  ///< whose share of the rings is known: "nvlink", "xgmi", "pcie"
   NodeWire wire = NodeWire::nvlink;
-  double ring_GBps = 0;        ///< of all rings inside a node together, usable; 0: one rank a node
-  double port_GBps = 0;        ///< of one GPU's own links to the others, usable
-  double pair_GBps = 0;        ///< from one GPU to one other of its node
-  bool has_multicast = false;  ///< NVSwitches that reduce and multicast, and GPUs that can use them
-  bool has_line128 = false;    ///< LL128: NVLink inside, and NICs that GPUs reach without the host
-  int nics = 0;                ///< of a node
-  double net_GBps = 0;         ///< of all NICs of a node, line rate, one direction
-  std::string network;         ///< "infiniband", "roce", "efa-1", "tcp"; empty: one node
+  double ring_GBps = 0;           ///< of all rings inside a node together, usable; 0: one rank a node
+  double port_GBps = 0;           ///< of one GPU's own links to the others, usable
+  double pair_GBps = 0;           ///< from one GPU to one other of its node
+  bool has_multicast = false;     ///< NVSwitches that reduce and multicast, and GPUs that can use them
+  bool has_line128 = false;       ///< LL128: NVLink inside, and NICs that GPUs reach without the host
+  bool has_network_sums = false;  ///< between nodes are switches that sum (SHARP)
+  int nics = 0;                   ///< of a node
+  double net_GBps = 0;            ///< of all NICs of a node, line rate, one direction
+  std::string network;            ///< "infiniband", "roce", "efa-1", "tcp"; empty: one node
   int channels = 1;
 };
 

@@ -110,6 +110,8 @@ std::string LibraryModel::evidence(const LibraryCall& call, const LibraryAnswer&
   const bool is_between = state_->nodes > 1;
   const auto bytes = static_cast<double>(call.bytes.value);
   std::string text = "no measured case is like this";
+  for (const std::string_view never : {"PAT", "CollNetDirect", "CollNetChain"})
+    if (answer.algorithm == never) return fmt::format("no measured case went by {}", never);
   for (const topology::LibraryAccuracy& a : state_->constants.accuracy()) {
     if (a.is_between_nodes != is_between || bytes < a.from || bytes >= a.to || a.cases == 0) continue;
     text = fmt::format("±{:.0f} %, from {} cases {}", 100 * a.median, a.cases, is_between ? "of several nodes" : "inside a node");

@@ -11,8 +11,9 @@ namespace peal::sim {
 
 namespace {
 
-constexpr NcclAlgorithm kAlgorithms[] = {NcclAlgorithm::ring, NcclAlgorithm::tree, NcclAlgorithm::nvls, NcclAlgorithm::nvls_tree,
-                                         NcclAlgorithm::pat};
+constexpr NcclAlgorithm kAlgorithms[] = {NcclAlgorithm::ring,         NcclAlgorithm::tree, NcclAlgorithm::nvls,
+                                         NcclAlgorithm::nvls_tree,    NcclAlgorithm::pat,  NcclAlgorithm::collnet_direct,
+                                         NcclAlgorithm::collnet_chain};
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 std::size_t index(NcclAlgorithm a) { return static_cast<std::size_t>(a); }
@@ -20,6 +21,7 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 bool is_gather(Collective c) { return c == Collective::all_gather || c == Collective::reduce_scatter; }
 bool is_rooted(Collective c) { return c == Collective::broadcast || c == Collective::reduce; }
 bool is_nvls(NcclAlgorithm a) { return a == NcclAlgorithm::nvls || a == NcclAlgorithm::nvls_tree; }
+bool is_collnet(NcclAlgorithm a) { return a == NcclAlgorithm::collnet_direct || a == NcclAlgorithm::collnet_chain; }
 bool is_planned(Collective c) { return c == Collective::all_reduce || is_gather(c) || is_rooted(c); }
 
 int log2_of(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
@@ -43,7 +45,7 @@ bool has_pat(std::string_view version) { return is_at_least(version, 2, 23); }
 }  // namespace
 
 std::string_view name_of(NcclAlgorithm algorithm) noexcept {
-  constexpr std::string_view kNames[] = {"Ring", "Tree", "NVLS", "NVLSTree", "PAT", "Direct"};
+  constexpr std::string_view kNames[] = {"Ring", "Tree", "NVLS", "NVLSTree", "PAT", "CollNetDirect", "CollNetChain", "Direct"};
   return kNames[index(algorithm)];
 }
 
@@ -71,11 +73,18 @@ Result<NcclPlan> NcclPlan::make(const JobShape& shape, const LibraryOptions& opt
   const auto known =
       std::find_if(std::begin(kAlgorithms), std::end(kAlgorithms), [&](auto a) { return is_same_word(name_of(a), *options.algorithm); });
   if (known == std::end(kAlgorithms))
-    return fail(ErrorCode::unsupported, "the algorithm {} is not modelled: Ring, Tree, NVLS, NVLSTree and PAT are", *options.algorithm);
+    return fail(ErrorCode::unsupported,
+                "the algorithm {} is not modelled: Ring, Tree, NVLS, NVLSTree, PAT, CollNetDirect and CollNetChain are",
+                *options.algorithm);
   if (is_nvls(*known) && !shape.has_multicast)
     return fail(ErrorCode::unsupported,
                 "{} needs switches that reduce (NVSwitch 3 or later) and Hopper or later: this machine has none; type --algorithm Ring",
                 name_of(*known));
+  if (is_collnet(*known) && !shape.has_network_sums)
+    return fail(
+        ErrorCode::unsupported,
+        "{} needs InfiniBand switches that sum between several nodes: write sharp: true at the cluster's fabric, or type --algorithm Tree",
+        name_of(*known));
   return plan;
 }
 
@@ -135,6 +144,8 @@ bool NcclPlan::is_offered(NcclAlgorithm a, int p, Collective collective) const {
   if (options_.protocol && !is_same_word(kNcclProtocols[p], *options_.protocol)) return false;
   if (offered_[at(p)] == 0 || (p == 1 && !shape_.has_line128)) return false;
   if (a == NcclAlgorithm::tree) return collective == Collective::all_reduce;
+  // NCCL takes it only where NCCL_COLLNET_ENABLE says so: by name.
+  if (is_collnet(a)) return p == 2 && options_.algorithm && collective == Collective::all_reduce && shape_.has_network_sums;
   if (a == NcclAlgorithm::pat)
     return p == 2 && is_gather(collective) && shape_.nodes > 1 && shape_.per_node == 1 && has_pat(options_.version);
   if (!is_nvls(a)) return true;

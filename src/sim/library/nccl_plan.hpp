@@ -9,7 +9,7 @@
 
 namespace peal::sim {
 
-enum class NcclAlgorithm : std::uint8_t { ring, tree, nvls, nvls_tree, pat, direct };
+enum class NcclAlgorithm : std::uint8_t { ring, tree, nvls, nvls_tree, pat, collnet_direct, collnet_chain, direct };
 std::string_view name_of(NcclAlgorithm algorithm) noexcept;  ///< "Ring", "NVLSTree"; "Direct" where ranks just send to each other
 inline constexpr std::string_view kNcclProtocols[] = {"LL", "LL128", "Simple"};
 

@@ -146,6 +146,15 @@ void WayMaker::pat(LibraryWay& way) const {
   way.fixed_us = n * pat_us_a_rank_;
 }
 
+/// The network's switches sum: a node sends all bytes up once and gets them once, however many nodes there are. Inside, every GPU hands its
+/// bytes to the GPUs beside the NICs and takes the sums from them (direct), or they go along a chain and back.
+void WayMaker::collnet(LibraryWay& way, bool is_direct) const {
+  const double g = shape_.per_node;
+  limit(way, is_direct ? shape_.port_GBps * g / (2 * std::max(1.0, g - 1)) : shape_.ring_GBps / 2, shape_.net_GBps);
+  way.hops = 2 * (is_direct ? std::min(1.0, g - 1) : g - 1);
+  way.net_hops = 2;  // up and down
+}
+
 /// Ranks send to each other at once: nothing is in pieces that wait for each other.
 void WayMaker::direct(LibraryWay& way, Collective collective) const {
   const double n = shape_.ranks;
@@ -189,6 +198,8 @@ LibraryWay WayMaker::way(const LibraryCall& call, const NcclChoice& choice) cons
     case NcclAlgorithm::nvls:
     case NcclAlgorithm::nvls_tree: nvls(way, call.collective); break;
     case NcclAlgorithm::pat: pat(way); break;
+    case NcclAlgorithm::collnet_direct: collnet(way, true); break;
+    case NcclAlgorithm::collnet_chain: collnet(way, false); break;
     case NcclAlgorithm::direct: direct(way, call.collective); break;
   }
   return way;

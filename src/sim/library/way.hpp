@@ -17,6 +17,7 @@ class WayMaker {
   void tree(LibraryWay& way, int protocol) const;
   void nvls(LibraryWay& way, Collective collective) const;
   void pat(LibraryWay& way) const;
+  void collnet(LibraryWay& way, bool is_direct) const;
   void direct(LibraryWay& way, Collective collective) const;
 
   JobShape shape_;

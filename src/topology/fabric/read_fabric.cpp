@@ -238,15 +238,16 @@ Result<std::vector<SwitchModel>> switch_models() {
 }
 
 /// What SHARP may do on the switch that was found.
-Status set_reduction(const SwitchModel& found, const std::vector<SwitchModel>& models, FabricSpec& spec) {
+Status set_reduction(const SwitchModel& found, const std::vector<SwitchModel>& models, LinkKind nics, FabricSpec& spec) {
   if (!spec.reduces) return {};
   spec.reduction = {found.name, found.trees_a_switch, found.most_trees};
-  if (found.reduces) return {};
+  if (found.reduces && found.kind == nics) return {};
   std::string known;
   for (const SwitchModel& model : models)
     if (model.reduces) known += (known.empty() ? "" : ", ") + model.name;
-  return fail(ErrorCode::invalid_argument, "`sharp: true`, but {} does not reduce; write `switch:` with one of {}, or `sharp: false`",
-              found.name, known);
+  return fail(ErrorCode::invalid_argument,
+              "`sharp: true`, but {} does not sum what {} NICs send; on InfiniBand write `switch:` with one of {}, else `sharp: false`",
+              found.name, name_of(nics), known);
 }
 
 /// Radix and latency of a switch that was named, or that has ports for the NICs, where they were not said.
@@ -286,7 +287,7 @@ Status fill_in_switch(FabricText& text, const std::vector<FabricPlug>& plugs) {
       spec.radix = found->radix;
       spec.source += fmt::format("{}{}: {}", spec.source.empty() ? "" : "; ", found->name, found->source);
     }
-    PEAL_TRY(set_reduction(*found, models, spec));
+    PEAL_TRY(set_reduction(*found, models, kind, spec));
     if (found->latency_ns >= 0) set_latency(found->latency_ns, found->source);
   }
   set_latency(kDefaultSwitchNs, std::string(kDefaultSwitchSource));

@@ -238,6 +238,7 @@ std::string SwitchedFabric::join_summary(const std::vector<std::pair<std::size_t
   for (const Tier& tier : tiers_) cables += tier.cables;
   text += fmt::format(" {} cables of {:g} GB/s between switches, {:g} ns a switch, {}", cables, cable_.bandwidth.gigabytes(),
                       spec_.switch_latency.value, spec_.is_adaptive ? "adaptive routing" : "ECMP by hash");
+  if (spec_.reduces) text += ", switches that sum (SHARP)";
   if (seats_.storage_nodes > 0) text += fmt::format(", {} storage nodes of {} ports", seats_.storage_nodes, seats_.storage_ports);
   return text;
 }

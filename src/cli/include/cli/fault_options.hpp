@@ -2,6 +2,7 @@
 #pragma once
 
 #include <base/result.hpp>
+#include <cli/question_words.hpp>
 #include <sim/simulate.hpp>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ void add_fault_options(CLI::App& command, FaultWords& words);
 
 /// What the words mean on this scene.
 Result<sim::InterpretOptions> interpret_options(const FaultWords& words, const sim::Scene& scene);
+/// How the network between machines is taken: `congestion` and `gpudirect`.
+Status set_network(const QuestionWords& words, const sim::Scene& scene, sim::InterpretOptions& options);
 Result<int> runs_of(const FaultWords& words);
 Result<std::vector<sim::Beside>> beside_of(const FaultWords& words);
 

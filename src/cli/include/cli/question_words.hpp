@@ -16,6 +16,7 @@ struct QuestionWords {
   std::vector<std::string> dead_links;
   int ranks = 0, root = 0, groups = 0;
   bool deterministic = false;
+  std::string congestion = "auto", gpudirect = "on";
   std::string whose = "peal";  ///< behaviour is asked for: a library's name
 };
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <sim/event_queue.hpp>
 #include <sim/solver.hpp>
 #include <span>
@@ -26,7 +27,7 @@ class Engine {
     virtual void on_flow_left(Tag tag) = 0;     ///< the last byte has left: the source and the resources are free
     virtual void on_flow_arrived(Tag tag) = 0;  ///< `latency` after that
     /// An event that comes soon, told once at each distance, the furthest (0) first: a chance to fetch what it will need.
-    enum class Event : std::uint8_t { timer, left, arrived };
+    enum class Event : std::uint8_t { timer, left, arrived, lets_pass };
     virtual void on_soon(Tag, Event, int /*distance*/) {}
   };
 
@@ -40,10 +41,18 @@ class Engine {
     Tag tag = 0;
     /// A flow may stand for a class of flows that all do the same: how many of them cross each resource. Empty: one.
     std::span<const double> counts = {};
+    double holds_up_for =
+        std::numeric_limits<double>::infinity();  ///< nanoseconds in which those behind it in a line wait for it (solver.hpp)
   };
 
-  /// A resource of so many bytes a nanosecond; returns its number, counted from 0.
-  std::uint32_t add_resource(double capacity);
+  /// A resource of so many bytes a nanosecond, a line or not (solver.hpp); returns its number, counted from 0.
+  std::uint32_t add_resource(double capacity, bool is_line = false);
+  /// What stands in front of a line that is full: the bytes, of so many flows that share so many bytes a nanosecond. What passes it
+  /// arrives later by the time that these take. Without a law nothing stands there.
+  using QueueLaw = std::function<double(double flows, double capacity)>;
+  void set_queue_law(QueueLaw law) { queue_law_ = std::move(law); }
+  /// Flows that are under way over a resource.
+  double flows_over(std::uint32_t resource) const { return share_.users(resource); }
   double now() const { return now_; }
   void at(double time, Tag tag);
   void after(double delay, Tag tag) { queue_.push_after(now_, delay, {tag, 0, 0, Kind::timer}); }
@@ -65,7 +74,7 @@ class Engine {
   struct What {
     Tag tag = 0;
     std::uint32_t flow = 0;     // left: slot in flows_
-    std::uint32_t version = 0;  // left: stale when the flow's differs
+    std::uint32_t version = 0;  // left: stale when the flow's differs; lets_pass: likewise its `birth`
     Kind kind = Kind::timer;
   };
   struct FlowState {
@@ -74,13 +83,16 @@ class Engine {
     double rate = 0;
     double since = 0;
     double latency = 0;
+    double queueing = 0;
     std::uint32_t version = 0;
+    std::uint32_t birth = 0;
     bool wants_arrival = true;
     Tag tag = 0;
   };
 
   void share_again();
   void look_ahead(Listener& listener) const;
+  double queueing(std::uint32_t flow) const;
   void finish_flow(const What& what, Listener& listener);
 
   double now_ = 0;
@@ -90,6 +102,7 @@ class Engine {
   FairShare share_;
   LargeVector<FlowState> flows_;  // index: the solver's variable
   std::vector<double> bytes_over_;
+  QueueLaw queue_law_;
 };
 
 }  // namespace peal::sim

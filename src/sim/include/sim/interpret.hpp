@@ -11,6 +11,7 @@
 #include <base/trace.hpp>
 #include <functional>
 #include <optional>
+#include <sim/congestion.hpp>
 #include <tuning/plan.hpp>
 
 namespace peal::sim {
@@ -59,6 +60,8 @@ struct InterpretOptions {
   Jitter jitter = {};
   std::optional<RankFailure> failure = {};
   std::vector<MessageAsked> messages = {};  ///< may be asked for in folded runs too
+  bool is_staged = false;      ///< GPUs' messages to other machines lie in host memory on their way, at both ends: no GPUDirect RDMA
+  Congestion congestion = {};  ///< what happens in front of the network's ports, beside max-min sharing
 };
 
 /// An op that has ended; the log is in the order in which ops ended.
@@ -134,6 +137,9 @@ struct Outcome {
   /// Above 0: parts of a buffer were taken as equally long, because else too many ranks would differ; the longest is longer than the mean
   /// by this share of it.
   double chunk_spread = 0;
+  double most_in_line = 0;          ///< flows in front of one full port of the network, at most
+  std::vector<std::string> circle;  ///< ports of the network that can wait for one another for ever, as this call's ways lead; mostly none
+  double longest_queue = 0;         ///< bytes that stood there, at most
   std::uint64_t events = 0;
   std::uint64_t messages = 0;
   Trace trace;

@@ -35,7 +35,7 @@ Library library_of(const topology::Cluster& cluster, int device);
 struct LibraryOptions {
   Library whose = Library::nccl;
   bool one_process = false;              ///< one process drives all GPUs of a node
-  std::optional<std::string> algorithm;  ///< NCCL_ALGO: "Ring", "Tree", "NVLS", "NVLSTree", "PAT"
+  std::optional<std::string> algorithm;  ///< NCCL_ALGO: "Ring", "Tree", "NVLS", "NVLSTree", "PAT", "CollNetDirect", "CollNetChain"
   std::optional<std::string> protocol;   ///< NCCL_PROTO: "LL", "LL128", "Simple"
   bool is_nvls_off = false;              ///< NCCL_NVLS_ENABLE=0
   bool is_p2p_off = false;               ///< NCCL_P2P_DISABLE=1: GPUs of a node meet in host memory

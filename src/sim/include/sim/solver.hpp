@@ -4,6 +4,10 @@
 // components in which something was added, removed or changed since the last time; a variable that is alone on its constraints costs
 // nothing but them. Not thread-safe. Deterministic.
 //
+// A constraint may be a line: those who use it pass one behind the other, so whoever is stopped further on, by a constraint later in its
+// list, keeps all who use the line from passing faster than itself, and they in turn those who share their lines before. With lines the
+// rates are not max-min fair: they are what a network of queues comes to that lose nothing and push back.
+//
 // A variable may stand for a class of variables that are all alike: then constraint i of it is one of a class too, and `counts` says how
 // many members cross one such constraint. Rates are those of a member.
 #pragma once
@@ -22,16 +26,20 @@ class FairShare {
   using Constraint = std::uint32_t;
   using Variable = std::uint32_t;
   static constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+  static constexpr Constraint kNowhere = std::numeric_limits<Constraint>::max();
 
   /// The rates of the variables that use a constraint sum to at most `capacity` (>= 0, or kUnbounded).
-  Constraint add_constraint(double capacity);
+  Constraint add_constraint(double capacity, bool is_line = false);
   void set_capacity(Constraint constraint, double capacity);
 
   /// A variable that uses `constraints` (no repeats). Its rate is at most `bound`; weight > 0. Numbers of removed variables come again.
-  /// Without constraints and without bound its rate is infinite. `counts`: one for each constraint; empty: all are 1.
+  /// Without constraints and without bound its rate is infinite. `counts`: one for each constraint; empty: all are 1. `holds_up`: where it
+  /// is stopped, those who stand behind it in a line are.
   Variable add_variable(std::span<const Constraint> constraints, double bound = kUnbounded, double weight = 1,
-                        std::span<const double> counts = {});
+                        std::span<const double> counts = {}, bool holds_up = true);
   void remove_variable(Variable variable);
+  /// From now on it holds nobody up.
+  void let_pass(Variable variable);
 
   struct Link {
     Constraint constraint;
@@ -45,6 +53,13 @@ class FairShare {
   void solve();
 
   double rate(Variable variable) const { return variables_[variable].rate; }
+  /// The constraint that keeps a variable from going faster, of several the last in its list; kNowhere: its bound. Known only where there
+  /// are lines.
+  Constraint stopped_by(Variable variable) const { return variables_[variable].stopped_by; }
+  bool is_line(Constraint constraint) const { return constraint < lines_.size() && lines_[constraint].is_line; }
+  double capacity(Constraint constraint) const { return constraints_[constraint].capacity; }
+  /// How many variables use a line, members of classes counted one by one.
+  double users(Constraint line) const { return lines_[line].members; }
   /// Variables whose rate the last solve() set anew (their value may be what it was): those that are alone in the order in which they
   /// were added, then the others in ascending order.
   std::span<const Variable> touched() const { return component_; }
@@ -57,6 +72,7 @@ class FairShare {
   void fetch_links(Variable variable) const {
     for (const Link& link : variables_[variable].links) __builtin_prefetch(&constraints_[link.constraint], 1);
   }
+  bool is_used(Variable variable) const { return variables_[variable].is_used; }
   std::size_t variables_in_use() const { return variables_.size() - free_.size(); }
 
  private:
@@ -66,10 +82,14 @@ class FairShare {
     double bound = kUnbounded;
     double weight = 1;
     double rate = 0;
-    double limit = 0;  // while solving: the level at which its bound, or a constraint that nobody else uses, stops it
+    double limit =
+        0;  // while solving: the level at which its bound, or a constraint that nobody else uses, stops it; then that of its rate
+    Constraint stopped_by = kNowhere;
+    std::uint32_t held = 0;  // while solving: before this place of `links` its lines are backed up
     std::uint32_t visited = 0;
     bool is_used = false;
     bool is_fixed = false;
+    bool holds_up = true;
   };
   struct Use {
     Variable variable;
@@ -84,6 +104,12 @@ class FairShare {
     ShortList<Use, 3> users;
   };
   static_assert(sizeof(VariableState) == 128 && sizeof(ConstraintState) == 64);
+  /// Of a constraint that is a line.
+  struct LineState {
+    double members = 0;      // of its users
+    std::uint32_t held = 0;  // the last solution in which it was backed up
+    bool is_line = false;
+  };
   struct Full {
     double level;
     Constraint constraint;
@@ -97,6 +123,9 @@ class FairShare {
   void collect_component();
   void fill();
   void fix(Variable variable, double rate);
+  void fix_where_it_stops(Variable variable, double level);
+  void stop(Variable variable, double level);
+  void hold(Constraint line, double level);
   void push_full(const Full& full);
   void pop_full();
 
@@ -108,8 +137,11 @@ class FairShare {
   std::vector<Variable> component_;
   std::vector<Constraint> component_constraints_;
   std::vector<std::pair<double, Variable>> by_limit_;
-  std::vector<Full> full_;  // a heap, lowest level first
-  std::size_t alone_ = 0;   // of component_, from the front: solved already
+  std::vector<Full> full_;         // a heap, lowest level first
+  std::vector<Variable> held_up_;  // while solving: whose lines are still to be looked at
+  bool has_lines_ = false;
+  std::vector<LineState> lines_;  // by constraint, where there are any
+  std::size_t alone_ = 0;         // of component_, from the front: solved already
   std::uint32_t stamp_ = 0;
 };
 

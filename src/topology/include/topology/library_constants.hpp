@@ -41,6 +41,8 @@ class LibraryConstants {
  public:
   /// Of all files in data/; read once a process.
   static Result<LibraryConstants> from_data();
+  /// Of networks, in the same form: data/constants/network.
+  static Result<LibraryConstants> of_networks();
   /// Adds one file's text; refuses a name that is there twice and whatever is not a constant, with FILE:LINE. `file` stands for it in
   /// messages. Not thread-safe.
   Status add_text(std::string_view text, const std::string& file);

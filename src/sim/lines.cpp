@@ -1,0 +1,133 @@
+// Lines in front of the ports of the network, and cores that run TCP for GPUs.
+#include <algorithm>
+#include <cmath>
+#include <topology/library_constants.hpp>
+
+#include "world.hpp"
+
+namespace peal::sim {
+
+namespace {
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+/// NIC by which a device reaches other machines, in the cluster's numbering, or -1.
+int nic_of(const topology::Resources& resources, int device) {
+  const topology::Cluster& cluster = resources.cluster();
+  const int nic = resources.nic_of(cluster.local_of(device));
+  return nic < 0 ? -1 : cluster.copy_of(device) * cluster.devices_per_node() + nic;
+}
+
+/// GB/s that the cores of a rank's sockets carry.
+Result<double> socket_rate(std::string_view cycles_a_byte) {
+  PEAL_ASSIGN(const topology::LibraryConstants all, topology::LibraryConstants::of_networks());
+  PEAL_ASSIGN(const int clock, all.find("tcp.clock"));
+  PEAL_ASSIGN(const int cores, all.find("tcp.cores"));
+  PEAL_ASSIGN(const int cycles, all.find(cycles_a_byte));
+  return all.value(cores) * all.value(clock) / all.value(cycles);
+}
+
+}  // namespace
+
+void World::make_lines() {
+  const Congestion& congestion = options_.congestion;
+  if (congestion.control == FlowControl::fair) return;
+  engine_.set_queue_law([this, &congestion, known = std::map<std::pair<double, double>, double>()](double flows, double capacity) mutable {
+    const auto [queue, is_new] = known.try_emplace({flows, capacity}, 0);
+    if (is_new) queue->second = congestion.queue(flows, capacity);
+    outcome_.most_in_line = std::max(outcome_.most_in_line, flows);
+    outcome_.longest_queue = std::max(outcome_.longest_queue, queue->second);
+    return queue->second;
+  });
+}
+
+/// What lies between the NICs is passed in order.
+void World::lay_lines(const Channel& c) {
+  if (options_.congestion.control == FlowControl::fair) return;
+  const int from = nic_of(resources_, device_of(c.from));
+  const int to = nic_of(resources_, device_of(c.to));
+  if (from < 0 || to < 0) return;
+  const topology::Route between = resources_.route(from, to);
+  lines_.insert(between.resources.begin(), between.resources.end());
+}
+
+/// A sender holds up others until it has been told how fast it may send. How many share its port is not known before they have begun, and
+/// in a folded simulation not in their order: as if all ranks sent to one.
+double World::holds_up_for(Index channel) {
+  if (options_.congestion.control == FlowControl::fair) return 0;
+  const double learns = options_.congestion.holds_up_for(ranks_[at(channels_[channel].from)].job->job->environment->ranks);
+  if (since_.size() <= channel) since_.resize(channels_.size(), -1);
+  double& since = since_[channel];
+  if (since < 0) {
+    since = engine_.now();
+    if (std::isfinite(learns)) learnt_ = std::max(learnt_, since + learns);
+  }
+  return std::max(0.0, since + learns - engine_.now());
+}
+
+/// To the way that is being laid, which is the last. What is crossed twice (memory that is written and read) counts twice.
+void World::add_to_way(const Channel& c, std::uint32_t resource, bool is_first) {
+  const auto first = static_cast<std::ptrdiff_t>(c.first_wire);
+  if (has_counts()) {
+    const auto known = std::find(ways_.begin() + first, ways_.end(), resource);
+    if (known != ways_.end()) {
+      ++way_counts_[static_cast<std::size_t>(known - ways_.begin())];
+      return;
+    }
+    way_counts_.insert(is_first ? way_counts_.begin() + first : way_counts_.end(), 1);
+  }
+  ways_.insert(is_first ? ways_.begin() + first : ways_.end(), resource);
+}
+
+/// All streams of a rank go through its cores, which copy between sockets and the memory that the GPU reads.
+void World::lay_sockets(const Channel& c, double members) {
+  if (sockets_.empty()) sockets_.resize(ranks_.size());
+  Sockets& sender = sockets_[at(c.from)];
+  Sockets& receiver = sockets_[at(c.to)];
+  for (const auto& [core, cycles] : {std::pair{&sender.out, "tcp.send"}, std::pair{&receiver.in, "tcp.receive"}}) {
+    if (*core != kNobody) continue;
+    const Result<double> rate = socket_rate(cycles);
+    if (!rate) {
+      failure_ = tl::unexpected(rate.error());
+      return;
+    }
+    *core = engine_.add_resource(*rate / cost_of(c).efficiency);
+  }
+  sender.alike = receiver.alike = members;
+  add_to_way(c, sender.out, true);
+  add_to_way(c, receiver.in, false);
+}
+
+void World::add_socket_uses(std::vector<ResourceUse>& uses, double time) const {
+  for (std::size_t r = 0; r < sockets_.size(); ++r) {
+    for (const auto& [core, cycles, what] :
+         {std::tuple{sockets_[r].out, "tcp.send", "sends"}, std::tuple{sockets_[r].in, "tcp.receive", "receives"}}) {
+      const double bytes = core == kNobody ? 0 : engine_.bytes_over(core);
+      const Result<double> rate = socket_rate(cycles);
+      if (bytes <= 0 || !rate) continue;
+      const double efficiency = ranks_[r].job->offer->constants[1].efficiency;
+      const Bandwidth capacity = Bandwidth::gigabytes(*rate / efficiency);
+      uses.push_back({fmt::format("core that {} for rank {} (tcp)", what, r), bytes, capacity, bytes / (capacity.gigabytes() * time)});
+      if (fold_.folding) uses.back().alike = sockets_[r].alike;
+    }
+  }
+}
+
+const Framing* World::framing(const Channel& c, const topology::Route& route) {
+  static const Framing none;
+  const bool is_memory = is_host_ && route.path_class != topology::PathClass::loopback && route.path_class != topology::PathClass::net;
+  if (is_memory || route.scope.empty()) return &none;
+  for (const auto& [scope, known] : framings_)
+    if (scope == route.scope.data()) return known.get();
+  topology::LinkKind kind = topology::LinkKind::nvlink;
+  if (route.path_class == topology::PathClass::net) {
+    const int nic = nic_of(resources_, device_of(c.from));
+    kind = nic < 0 ? topology::LinkKind::ethernet : resources_.cluster().device(nic).port->kind;
+  }
+  const Result<Framing> found = framing_of(route.scope, kind);
+  if (!found) failure_ = tl::unexpected(found.error());
+  framings_.emplace_back(route.scope.data(), std::make_unique<Framing>(found ? *found : none));
+  return framings_.back().second.get();
+}
+
+}  // namespace peal::sim
