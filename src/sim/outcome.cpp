@@ -41,10 +41,6 @@ Result<Outcome> World::run() {
     tell_who_waits();
   else
     PEAL_TRY(check_finished());
-  if (getenv("DBG"))
-    fprintf(stderr, "events %g messages %g repeated %d pieces %d slots %d channels %zu strands %zu\n", (double)engine_.events(), messages_,
-            outcome_.repeated_pieces, jobs_.front().job->plan->pieces.count, jobs_.front().job->plan->slots, channels_.size(),
-            strands_.size());
   gather_times();
   outcome_.messages = static_cast<std::uint64_t>(messages_ + 0.5);
   if (options_.keeps_path) gather_path();

@@ -90,9 +90,6 @@ void World::repeat(const StateMark& now, const StateMark& then) {
   const std::int32_t most_pieces = *std::max_element(pieces.begin(), pieces.end());
   if (most_pieces == 0 || times < kLeastTimes || !signals_keep_up(pieces)) return;
   const double period = now.time - then.time;
-  if (getenv("DBG"))
-    fprintf(stderr, "repeat at %g events %g: %d times %d pieces, beat at piece %d\n", now.time, (double)engine_.events(), times,
-            most_pieces, now.strands[beat_].piece);
   const double delay = period * times;
   std::vector<double> bytes(engine_.bytes_over().size(), 0);
   const std::vector<Channel> logged = logged_channels();
