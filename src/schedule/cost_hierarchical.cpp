@@ -30,8 +30,8 @@ CostTerms all_reduce_cost(const Request& request, const GroupMap& map) {
   cost.pipelined = true;
   if (map.is_equal) {
     const double m = map.size();
-    if (m > 1) cost.level[0] = {2 * (m - 1), 2 * (m - 1), 2 * (m - 1) / m, 2 * (m - 1) / m};
-    cost.level[1] = {2 * (g - 1), 2 * (g - 1), 2 * (g - 1) / (g * m), 2 * (g - 1) / (g * m)};
+    if (m > 1) cost.level[0] = {2 * (m - 1), 2 * (m - 1), 2 * (m - 1) / m, 2 * (m - 1) / m, m - 1};
+    cost.level[1] = {2 * (g - 1), 2 * (g - 1), 2 * (g - 1) / (g * m), 2 * (g - 1) / (g * m), g - 1};
     cost.reduced = (m - 1) / m + (g - 1) / (g * m);
     return cost;
   }

@@ -143,6 +143,7 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
   Breakdown& cost = prediction.breakdown;
   double reduced = terms.reduced;
   double all_rounds = 0;
+  double held = 0;  // what a piece takes a strand that waits for others in every round
   const bool is_switched = terms.switched[0].rounds + terms.switched[1].rounds > 0;
   for (int l = 0; l < kLevels; ++l) {
     if (!environment.is_used(l)) continue;
@@ -158,6 +159,7 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
     const schedule::CostTerms::Switched& switched = terms.switched[l];
     const double wire = wire_time(message, std::max(moved, term.sent * (l == 1 ? level.ranks_per_outlet : 1)) * bytes) +
                         switched_time(environment, switched, l, bytes, length);
+    if (term.strand_rounds > 0) held = std::max(held, term.strand_rounds * message.hop + wire / length);
     const double combined = std::min(reduced, moved);
     reduced -= combined;
     cost.transfer = terms.both_levels_at_once ? std::max(cost.transfer, wire)
@@ -173,6 +175,7 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
     prediction.steps += term.rounds + switched.rounds;
     if (l == 0 || !environment.is_used(0)) cost.copy += time_at(terms.copied * bytes, message.copy);
   }
+  if (terms.pipelined) cost.latency += std::max(0.0, (length - 1) * held - cost.transfer);
   // Ranks of one core do their parts of every step one after another, and in every step the core goes round them once.
   const int sharing = most_on_a_core(environment);
   for (double* part : {&cost.overhead, &cost.copy, &cost.reduce}) *part *= sharing;

@@ -141,6 +141,12 @@ TEST(Prediction, TheClosedFormOfRingsIsNearOnSeveralNodes) {
   expect_closed_form_is_near(scene, Collective::all_reduce, "multi_ring", 1 << 30);
 }
 
+TEST(Prediction, TheClosedFormOfTwoLevelsKnowsThatRingsAlongRailsTakeUpAPieceAfterTheOther) {
+  for (const int nodes : {4, 16})
+    for (const std::uint64_t bytes : {1 << 20, 1 << 26, 1 << 30})
+      expect_closed_form_is_near(machine_scene("dgx-h100", nodes, nodes * 8), Collective::all_reduce, "hierarchical", bytes);
+}
+
 TEST(Prediction, TheClosedFormOfChainsIsNearOnSeveralNodes) {
   const sim::Scene scene = machine_scene("dgx-h100", 4, 32);
   for (const Collective collective : {Collective::broadcast, Collective::reduce})

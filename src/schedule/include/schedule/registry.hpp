@@ -20,6 +20,8 @@ struct CostTerms {
     double messages = 0;  ///< messages that the busiest rank sends in all (its overhead)
     double sent = 0;      ///< bytes that the busiest rank sends / S
     double critical = 0;  ///< bytes that pass one after another on the critical path / S (without pipelining of pieces)
+    /// Rounds that one strand makes for a piece before it takes up the next; where pieces overlap, strands do, and not these.
+    double strand_rounds = 0;
   };
   Level level[2];
   double reduced = 0;  ///< bytes that the busiest rank reduces / S
