@@ -100,7 +100,7 @@ Status read_lines(YamlFields& fields, std::string_view key, const std::string& f
                   std::vector<Line>& lines) {
   PEAL_ASSIGN(const YamlNode* list, fields.list(key));
   for (std::size_t i = 0; list != nullptr && i < list->items.size(); ++i) {
-    PEAL_ASSIGN(YamlFields line, YamlFields::of(list->items[i], file, std::string(key)));
+    PEAL_ASSIGN(YamlFields line, YamlFields::of(list->items[i], file, key));
     PEAL_ASSIGN(Line one, read(line, sources));
     PEAL_TRY(line.finish());
     lines.push_back(std::move(one));

@@ -79,6 +79,8 @@ TEST(Claims, BadFilesAreRefusedWithTheirLine) {
       why("claims:\n  - id: 1\n    claim: a\n    verdict: right\n    because: b\n    arithmetic:\n      - {text: t, formula: '1 +'}\n")
           .find("c.yaml:7: '1 +' is no formula"),
       std::string::npos);
+  EXPECT_NE(why("claims:\n  - {id: 1, claim: a, verdict: right, because: b, measured: [{txet: t, source: s}]}\n").find("measured"),
+            std::string::npos);
   const auto simulated = [&](const char* line) {
     return why((std::string("claims:\n  - id: 1\n    claim: a\n    verdict: right\n    because: b\n    simulated:\n      - ") + line + "\n")
                    .c_str());
