@@ -171,8 +171,8 @@ void World::lay_way(Channel& c, double members) {
       if (scale_.contains(id)) bottleneck = std::min(bottleneck, Bandwidth::gigabytes(capacity_of(id)));
   const Nanoseconds latency = is_wire_known ? route_.latency : known.latency;
   const bool is_socket = !is_host_ && route_.scope == "tcp";
-  c.kind = kind_of(
-      {&job, level, environment.are_on_one_core(from, to), latency.value, bottleneck.value, members, framing(c, route_), is_socket});
+  c.kind = kind_of({&job, level, environment.are_on_one_core(from, to), latency.value, bottleneck.value, members,
+                    framing(c, route_, tuning::is_by_memory(environment, level)), is_socket});
   const tuning::MessageCost& cost = cost_of(c);
   c.first_wire = ways_.size();
   if (route_.path_class == topology::PathClass::net) lay_lines(c);

@@ -19,12 +19,25 @@ int nic_of(const topology::Resources& resources, int device) {
 }
 
 /// GB/s that the cores of a rank's sockets carry.
-Result<double> socket_rate(std::string_view cycles_a_byte) {
+struct SocketRates {
+  double send = 0;
+  double receive = 0;
+};
+
+Result<SocketRates> read_socket_rates() {
   PEAL_ASSIGN(const topology::LibraryConstants all, topology::LibraryConstants::of_networks());
   PEAL_ASSIGN(const int clock, all.find("tcp.clock"));
   PEAL_ASSIGN(const int cores, all.find("tcp.cores"));
-  PEAL_ASSIGN(const int cycles, all.find(cycles_a_byte));
-  return all.value(cores) * all.value(clock) / all.value(cycles);
+  PEAL_ASSIGN(const int send, all.find("tcp.send"));
+  PEAL_ASSIGN(const int receive, all.find("tcp.receive"));
+  const double cycles = all.value(cores) * all.value(clock);
+  return SocketRates{cycles / all.value(send), cycles / all.value(receive)};
+}
+
+/// Read once a process.
+const Result<SocketRates>& socket_rates() {
+  static const Result<SocketRates> rates = read_socket_rates();
+  return rates;
 }
 
 }  // namespace
@@ -82,40 +95,39 @@ void World::add_to_way(const Channel& c, std::uint32_t resource, bool is_first) 
 /// All streams of a rank go through its cores, which copy between sockets and the memory that the GPU reads.
 void World::lay_sockets(const Channel& c, double members) {
   if (sockets_.empty()) sockets_.resize(ranks_.size());
+  const Result<SocketRates>& rates = socket_rates();
+  if (!rates) {
+    failure_ = tl::unexpected(rates.error());
+    return;
+  }
   Sockets& sender = sockets_[at(c.from)];
   Sockets& receiver = sockets_[at(c.to)];
-  for (const auto& [core, cycles] : {std::pair{&sender.out, "tcp.send"}, std::pair{&receiver.in, "tcp.receive"}}) {
-    if (*core != kNobody) continue;
-    const Result<double> rate = socket_rate(cycles);
-    if (!rate) {
-      failure_ = tl::unexpected(rate.error());
-      return;
-    }
-    *core = engine_.add_resource(*rate / cost_of(c).efficiency);
-  }
+  const double efficiency = cost_of(c).efficiency;
+  if (sender.out == kNobody) sender.out = engine_.add_resource(rates->send / efficiency);
+  if (receiver.in == kNobody) receiver.in = engine_.add_resource(rates->receive / efficiency);
   sender.alike = receiver.alike = members;
   add_to_way(c, sender.out, true);
   add_to_way(c, receiver.in, false);
 }
 
 void World::add_socket_uses(std::vector<ResourceUse>& uses, double time) const {
+  if (sockets_.empty() || !socket_rates()) return;
+  const SocketRates rates = *socket_rates();
   for (std::size_t r = 0; r < sockets_.size(); ++r) {
-    for (const auto& [core, cycles, what] :
-         {std::tuple{sockets_[r].out, "tcp.send", "sends"}, std::tuple{sockets_[r].in, "tcp.receive", "receives"}}) {
+    for (const auto& [core, rate, what] :
+         {std::tuple{sockets_[r].out, rates.send, "sends"}, std::tuple{sockets_[r].in, rates.receive, "receives"}}) {
       const double bytes = core == kNobody ? 0 : engine_.bytes_over(core);
-      const Result<double> rate = socket_rate(cycles);
-      if (bytes <= 0 || !rate) continue;
+      if (bytes <= 0) continue;
       const double efficiency = ranks_[r].job->offer->constants[1].efficiency;
-      const Bandwidth capacity = Bandwidth::gigabytes(*rate / efficiency);
+      const Bandwidth capacity = Bandwidth::gigabytes(rate / efficiency);
       uses.push_back({fmt::format("core that {} for rank {} (tcp)", what, r), bytes, capacity, bytes / (capacity.gigabytes() * time)});
       if (fold_.folding) uses.back().alike = sockets_[r].alike;
     }
   }
 }
 
-const Framing* World::framing(const Channel& c, const topology::Route& route) {
+const Framing* World::framing(const Channel& c, const topology::Route& route, bool is_memory) {
   static const Framing none;
-  const bool is_memory = is_host_ && route.path_class != topology::PathClass::loopback && route.path_class != topology::PathClass::net;
   if (is_memory || route.scope.empty()) return &none;
   for (const auto& [scope, known] : framings_)
     if (scope == route.scope.data()) return known.get();

@@ -249,7 +249,7 @@ class World final : Engine::Listener {
   bool is_learning() const { return engine_.now() < learnt_; }
   void lay_sockets(const Channel& channel, double members);
   void add_to_way(const Channel& channel, std::uint32_t resource, bool is_first);
-  const Framing* framing(const Channel& channel, const topology::Route& route);
+  const Framing* framing(const Channel& channel, const topology::Route& route, bool is_memory);
   void stage(topology::Route& route, int from, int to) const;
   void find_circle();
   void add_socket_uses(std::vector<ResourceUse>& uses, double time) const;

@@ -65,7 +65,7 @@ class YamlFields {
   YamlFields(const YamlNode& node, const std::string& file, std::string_view what) : node_(&node), file_(&file), what_(what) {}
   const YamlNode* node_;
   const std::string* file_;
-  std::string_view what_;
+  std::string what_;
   std::set<std::string, std::less<>> known_;
 };
 

@@ -7,12 +7,16 @@ namespace peal::tuning {
 using schedule::OpKind;
 using schedule::Protocol;
 
+bool is_by_memory(const Environment& environment, int level) {
+  const topology::PathClass way = environment.level[level].path_class;
+  return environment.is_host && way != topology::PathClass::loopback && way != topology::PathClass::net;
+}
+
 MessageCost message_cost(const Environment& environment, const topology::ProtocolConstants& constants, Protocol protocol, int level,
                          Nanoseconds way_latency, Bandwidth bottleneck, bool is_one_core) {
   MessageCost cost;
   cost.is_on_core = environment.is_host;
-  const topology::PathClass way = environment.level[level].path_class;
-  cost.is_memory = environment.is_host && way != topology::PathClass::loopback && way != topology::PathClass::net;
+  cost.is_memory = is_by_memory(environment, level);
   cost.is_read_in_place = cost.is_memory && protocol == Protocol::direct_read;
   cost.is_written_in_place = cost.is_memory && protocol == Protocol::direct_write;
   cost.per_op = constants.per_op.value;

@@ -11,6 +11,8 @@
 #include <topology/library_constants.hpp>
 #include <topology/machine.hpp>
 
+#include "half_to_half.hpp"
+
 namespace peal::sim {
 namespace {
 
@@ -36,25 +38,10 @@ topology::Cluster nodes_of(int gpus, const std::string& port, int nodes, const s
   return *std::move(cluster);
 }
 
-/// Max-min rates, as shares of a NIC, when every rank of the first half sends to its counterpart in the second.
+/// The rates of half_to_half, as shares of a NIC.
 std::vector<double> shares_of(const topology::Cluster& cluster) {
-  const topology::Resources resources{topology::Cluster(cluster)};
-  FairShare solver;
-  std::map<topology::ResourceId, FairShare::Constraint> of;
-  std::vector<FairShare::Variable> flows;
-  const int half = cluster.ranks() / 2;
-  for (int r = 0; r < half; ++r) {
-    std::vector<FairShare::Constraint> crossed;
-    for (const auto id : resources.route(cluster.device_of_rank(r), cluster.device_of_rank(r + half)).resources) {
-      const auto [it, is_new] = of.try_emplace(id, 0);
-      if (is_new) it->second = solver.add_constraint(resources.capacity(id).gigabytes());
-      crossed.push_back(it->second);
-    }
-    flows.push_back(solver.add_variable(crossed));
-  }
-  solver.solve();
-  std::vector<double> shares;
-  for (const auto flow : flows) shares.push_back(solver.rate(flow) / 48);
+  std::vector<double> shares = half_to_half(cluster);
+  for (double& share : shares) share /= 48;
   return shares;
 }
 

@@ -51,8 +51,6 @@ class Engine {
   /// arrives later by the time that these take. Without a law nothing stands there.
   using QueueLaw = std::function<double(double flows, double capacity)>;
   void set_queue_law(QueueLaw law) { queue_law_ = std::move(law); }
-  /// Flows that are under way over a resource.
-  double flows_over(std::uint32_t resource) const { return share_.users(resource); }
   double now() const { return now_; }
   void at(double time, Tag tag);
   void after(double delay, Tag tag) { queue_.push_after(now_, delay, {tag, 0, 0, Kind::timer}); }

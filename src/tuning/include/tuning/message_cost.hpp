@@ -29,6 +29,9 @@ struct MessageCost {
   double fetch_share = 1;  ///< of the time of a copy: what a reduction waits for where the other core wrote it (Environment)
 };
 
+/// Messages at a level pass the memory of one host, not a wire.
+bool is_by_memory(const Environment& environment, int level);
+
 /// Terms of a protocol at a level. `way_latency` and `bottleneck` of the pair (the level's own where the pair is not known).
 /// `is_one_core`: the pair takes turns on a core.
 MessageCost message_cost(const Environment& environment, const topology::ProtocolConstants& constants, schedule::Protocol protocol,
