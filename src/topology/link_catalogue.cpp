@@ -291,6 +291,7 @@ Status append(LinkCatalogue& all, LinkCatalogue&& more, const std::string& name)
   move(more.memories, all.memories);
   move(more.frames, all.frames);
   move(more.facts, all.facts);
+  all.both_ways_through_cpu = std::max(all.both_ways_through_cpu, more.both_ways_through_cpu);
   return refuse_doubles(all, name);
 }
 
@@ -349,8 +350,10 @@ Result<LinkCatalogue> read_links_text(std::string_view text, const std::string& 
   PEAL_ASSIGN(const YamlNode* memories, top.list("memories"));
   PEAL_ASSIGN(const YamlNode* frames, top.list("frames"));
   PEAL_ASSIGN(const YamlNode* facts, top.list("facts"));
-  PEAL_TRY(top.finish());
   LinkCatalogue read;
+  PEAL_ASSIGN(const Sourced both_ways, read_sourced(top, "through_cpu", "both_ways", 1, name));
+  read.both_ways_through_cpu = both_ways.value;
+  PEAL_TRY(top.finish());
   PEAL_TRY(each_of(links, name, [&](const YamlNode& node) { return read_link(node, name, family, read); }));
   PEAL_TRY(each_of(switches, name, [&](const YamlNode& node) -> Status {
     PEAL_ASSIGN(SwitchGeneration chip, read_switch(node, name, family));
@@ -394,13 +397,22 @@ Result<const LinkGeneration*> link_generation(std::string_view name) {
               near.empty() ? std::string() : fmt::format(", did you mean '{}'?", near));
 }
 
+namespace {
+
+const Result<LinkCatalogue>& pcie_catalogue() {
+  static const Result<LinkCatalogue> pcie = []() -> Result<LinkCatalogue> {
+    const std::string path = (std::filesystem::path(data_directory()) / "links" / "pcie.yaml").string();
+    PEAL_ASSIGN(const std::string text, read_small_file(path));
+    return read_links_text(text, path);
+  }();
+  return pcie;
+}
+
+}  // namespace
+
 const std::vector<const LinkGeneration*>& pcie_generations() {
   static const std::vector<const LinkGeneration*> lanes = [] {
-    static const Result<LinkCatalogue> pcie = []() -> Result<LinkCatalogue> {
-      const std::string path = (std::filesystem::path(data_directory()) / "links" / "pcie.yaml").string();
-      PEAL_ASSIGN(const std::string text, read_small_file(path));
-      return read_links_text(text, path);
-    }();
+    const Result<LinkCatalogue>& pcie = pcie_catalogue();
     std::vector<const LinkGeneration*> found;
     for (std::size_t i = 0; pcie && i < pcie->links.size(); ++i)
       if (pcie->links[i].lanes == 1) found.push_back(&pcie->links[i]);
@@ -408,6 +420,11 @@ const std::vector<const LinkGeneration*>& pcie_generations() {
     return found;
   }();
   return lanes;
+}
+
+double pcie_both_ways_through_cpu() {
+  const Result<LinkCatalogue>& pcie = pcie_catalogue();
+  return pcie && pcie->both_ways_through_cpu > 0 ? pcie->both_ways_through_cpu : 1;
 }
 
 const LinkGeneration* pcie_generation(double gtps) {

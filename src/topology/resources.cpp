@@ -3,6 +3,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <topology/link_catalogue.hpp>
 #include <topology/resources.hpp>
 #include <tuple>
 
@@ -33,7 +34,9 @@ struct Resources::State {
     names.push_back(std::move(name));
     return static_cast<ResourceId>(capacities.size() - 1);
   }
+  using Bundles = std::map<std::tuple<int, int, LinkKind>, ResourceId>;
   void add_links();
+  void add_both_ways(const Bundles& bundles);
   void add_devices();
   void choose_nics();
   ResourceId of(DirectedLink l) const { return link_resource[at(2 * l.link + (l.forward ? 0 : 1))]; }
@@ -49,6 +52,8 @@ struct Resources::State {
   std::vector<double> capacities;                                // of one copy
   std::vector<std::string> names;                                // of one copy
   std::vector<ResourceId> link_resource;                         // by link and direction
+  std::unordered_map<ResourceId, ResourceId> both_ways;          // by a slot of a CPU, either way: both together
+  std::vector<bool> is_both_ways;                                // of one copy
   std::vector<ResourceId> device_resource;                       // by device
   std::vector<std::pair<ResourceId, ResourceId>> port_resource;  // out, in; by device
   std::vector<int> port_index;                                   // by device, -1: not on the fabric
@@ -61,11 +66,13 @@ Resources::State::State(Cluster c) : cluster(std::move(c)), paths(cluster.machin
   add_links();
   add_devices();
   choose_nics();
+  is_both_ways.resize(capacities.size());
+  for (const auto& [wire, both] : both_ways) is_both_ways[both] = true;
 }
 
 void Resources::State::add_links() {
   const Graph& g = cluster.machine();
-  std::map<std::tuple<int, int, LinkKind>, ResourceId> bundles;
+  Bundles bundles;
   std::map<ResourceId, int> wires;
   link_resource.assign(at(2 * g.link_count()), kNone);
   for (int l = 0; l < g.link_count(); ++l) {
@@ -86,6 +93,22 @@ void Resources::State::add_links() {
     }
   }
   for (const auto& [key, id] : bundles) names[id] += fmt::format(" ({} x{})", name_of(std::get<2>(key)), wires[id]);
+  add_both_ways(bundles);
+}
+
+/// A slot of a CPU carries less both ways than twice one way, while GPUs speak to one another through it.
+void Resources::State::add_both_ways(const Bundles& bundles) {
+  const Graph& g = cluster.machine();
+  const std::vector<int> compute = g.compute_devices();
+  if (std::none_of(compute.begin(), compute.end(), [&](int d) { return g.device(d).kind == DeviceKind::gpu; })) return;
+  for (const auto& [key, out] : bundles) {
+    const auto [from, to, kind] = key;
+    if (kind != LinkKind::pcie || g.device(to).kind != DeviceKind::cpu) continue;
+    const auto back = bundles.find({to, from, kind});
+    if (back == bundles.end()) continue;  // half-duplex
+    const double both = pcie_both_ways_through_cpu() * (capacities[out] + capacities[back->second]);
+    both_ways[out] = both_ways[back->second] = add(both, fmt::format("{} with {} both ways (pcie)", g.device(from).id, g.device(to).id));
+  }
 }
 
 void Resources::State::add_devices() {
@@ -180,9 +203,17 @@ Resources::State::Part Resources::State::find_part(int from, int to, Via via) co
     part.resources.push_back(id);
     part.bottleneck = std::min(part.bottleneck, capacities[id]);
   };
+  const auto is_gpu = [&](int device) { return cluster.machine().device(device).kind == DeviceKind::gpu; };
+  const auto is_cpu = [&](int device) { return cluster.machine().device(device).kind == DeviceKind::cpu; };
+  const bool is_between_gpus = is_gpu(from) && is_gpu(to);
   for (const Hop& hop : path.hops) {
     cross_once(device_resource[at(hop.from)]);
-    cross_once(of(hop.links.front()));
+    const ResourceId wire = of(hop.links.front());
+    const auto both = is_between_gpus ? both_ways.find(wire) : both_ways.end();
+    // A way begins and ends with wires.
+    if (both == both_ways.end() || is_cpu(hop.to)) cross_once(wire);
+    if (both != both_ways.end()) cross_once(both->second);
+    cross_once(wire);
     cross_once(device_resource[at(hop.to)]);
   }
   return part;
@@ -250,6 +281,11 @@ std::string Resources::name(ResourceId id) const {
   if (id >= all) return state_->cluster.fabric()->resource_name(id - all);
   const std::string& local = state_->names[id % per_copy()];
   return state_->cluster.copies() == 1 ? local : fmt::format("n{}: {}", id / per_copy(), local);
+}
+
+bool Resources::is_both_ways(ResourceId id) const {
+  const std::size_t all = per_copy() * at(state_->cluster.copies());
+  return id < all && state_->is_both_ways[id % per_copy()];
 }
 
 std::uint32_t Resources::class_of(ResourceId id) const {

@@ -15,7 +15,7 @@ Result<RingSet> rings_of(const topology::Resources& resources, std::span<const i
   schedule::Placement placement;
   if (is_one_node) {
     placement = place(resources, devices);
-    RingSet found = find_rings(wiring_of(resources, devices), placement.ring);
+    RingSet found = find_rings(wiring_of(resources, devices, Slots::ignored), placement.ring);
     if (!found.rings.empty()) return found;
   } else {
     PEAL_ASSIGN(Environment environment, environment_of(resources, devices, {}));

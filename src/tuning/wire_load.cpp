@@ -16,6 +16,7 @@ Status WireLoads::add(std::int32_t from, std::int32_t to, double amount) {
                 resources_.cluster().id_of(a), resources_.cluster().id_of(b));
   }
   for (const topology::ResourceId id : route_.resources) {
+    if (resources_.is_both_ways(id)) continue;
     Load& load = loads_[id];
     ++load.crossings;
     load.amount += amount;

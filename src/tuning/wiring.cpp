@@ -9,9 +9,25 @@ namespace {
 
 constexpr std::size_t kMostRanks = 64;
 
+/// True where what leaves a rank and what enters it meet in one resource: a slot that carries less both ways than twice one way.
+bool meets_itself(const Wiring& wiring, std::int32_t rank) {
+  std::vector<bool> leaves(wiring.capacity.size());
+  for (const bool is_out : {true, false})
+    for (std::int32_t other = 0; other < wiring.ranks; ++other) {
+      const Wiring::Way* way = is_out ? wiring.way(rank, other) : wiring.way(other, rank);
+      for (std::size_t i = 0; way != nullptr && i < way->wires.size(); ++i) {
+        if (is_out) leaves[way->wires[i]] = true;
+        if (!is_out && leaves[way->wires[i]]) return true;
+      }
+    }
+  return false;
+}
+
 /// True where ranks have one way out each and all pairs are as wide as it: one ring then takes all there is.
 bool is_plain(const Wiring& wiring) {
   double width = 0;
+  for (std::int32_t rank = 0; rank < wiring.ranks; ++rank)
+    if (meets_itself(wiring, rank)) return false;
   for (std::int32_t a = 0; a < wiring.ranks; ++a) {
     const Wiring::Way* first = nullptr;
     for (std::int32_t b = 0; b < wiring.ranks; ++b) {
@@ -34,7 +50,7 @@ double Wiring::width(const Way& way) const {
   return width;
 }
 
-Wiring wires_of(const topology::Resources& resources, std::span<const int> device_of_rank) {
+Wiring wires_of(const topology::Resources& resources, std::span<const int> device_of_rank, Slots slots) {
   const std::size_t n = device_of_rank.size();
   if (n < 2 || n > kMostWiredRanks) return {};
   Wiring wiring;
@@ -51,6 +67,7 @@ Wiring wires_of(const topology::Resources& resources, std::span<const int> devic
       Wiring::Way& way = wiring.ways[a * n + b];
       way.latency_ns = route.latency.value;
       for (const topology::ResourceId id : route.resources) {
+        if (slots == Slots::ignored && resources.is_both_ways(id)) continue;
         const auto [it, is_new] = number.emplace(id, static_cast<std::uint16_t>(wiring.capacity.size()));
         if (is_new) wiring.capacity.push_back(resources.capacity(id).gigabytes());
         if (wiring.capacity[it->second] > 0) way.wires.push_back(it->second);
@@ -61,9 +78,11 @@ Wiring wires_of(const topology::Resources& resources, std::span<const int> devic
   return wiring;
 }
 
-Wiring wiring_of(const topology::Resources& resources, std::span<const int> device_of_rank) {
-  if (device_of_rank.size() < 3 || device_of_rank.size() > kMostRanks) return {};
-  Wiring wiring = wires_of(resources, device_of_rank);
+Wiring wiring_of(const topology::Resources& resources, std::span<const int> device_of_rank, Slots slots) {
+  // Two ranks have one way, and only their slots can make it narrower.
+  const std::size_t least = slots == Slots::counted ? 2 : 3;
+  if (device_of_rank.size() < least || device_of_rank.size() > kMostRanks) return {};
+  Wiring wiring = wires_of(resources, device_of_rank, slots);
   return is_plain(wiring) ? Wiring{} : wiring;
 }
 

@@ -255,6 +255,16 @@ TEST(LinkFigures, TheUsableRateOfTheWiresIsHeldAgainstTheRange) {
   EXPECT_EQ(errors_of(figures).rows, 3);
 }
 
+TEST(LinkFigures, BothWaysThroughACpuAreLessThanTwice) {
+  const double slot = (*topology::link_generation("pcie-4-x16"))->usable.gigabytes();
+  const auto figures = figures_of(
+      "a,bandwidth,bidir,PCIe4 x16 via host,no,1,2,GB/s,good\n"
+      "a,bandwidth,bidir,PCIe4 x16 switch,yes,1,2,GB/s,good\n");
+  EXPECT_NEAR(*figures[0].predicted, 2 * slot * topology::pcie_both_ways_through_cpu(), 1e-9);
+  EXPECT_NEAR(*figures[1].predicted, 2 * slot, 1e-9);
+  EXPECT_LT(topology::pcie_both_ways_through_cpu(), 0.7);
+}
+
 TEST(LinkFigures, NonsenseNamesFileLineColumnAndMend) {
   const auto message = [](const std::string& row) {
     const auto figures = read_link_figures("case_id,quantity,link,value_low,value_high\n" + row, "t.csv");

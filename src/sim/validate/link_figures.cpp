@@ -55,7 +55,10 @@ void predict(LinkFigure& figure, std::string_view quantity) {
   const auto of = topology::link_generation(figure.generation);
   if (!of) return skip(of.error().message);
   const double one_way = (*of)->usable.gigabytes() * figure.wires;
-  figure.predicted = figure.direction.find("bidir") == std::string::npos ? one_way : 2 * one_way;
+  const bool is_both_ways = figure.direction.find("bidir") != std::string::npos;
+  // From GPU to GPU over PCIe the way leads through a CPU, unless a switch is named.
+  const bool passes_cpu = (*of)->kind == topology::LinkKind::pcie && lower_case(figure.link).find("switch") == std::string::npos;
+  figure.predicted = one_way * (is_both_ways ? 2 * (passes_cpu ? topology::pcie_both_ways_through_cpu() : 1) : 1);
 }
 
 Result<LinkFigure> read_figure(const TableFields& fields, int line) {

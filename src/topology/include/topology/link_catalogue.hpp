@@ -120,6 +120,7 @@ struct LinkCatalogue {
   std::vector<MemoryGeneration> memories;
   std::vector<FrameOverhead> frames;
   std::vector<LinkFact> facts;
+  double both_ways_through_cpu = 0;  ///< pcie_both_ways_through_cpu(); 0: no file said it
 };
 
 /// Everything in data/links, read once a process. Thread-safe; the catalogue lives as long as the process.
@@ -128,6 +129,9 @@ Result<const LinkCatalogue*> link_catalogue();
 Result<const LinkGeneration*> link_generation(std::string_view name);
 /// The generations of PCIe, slowest first, of one lane each; empty where the data cannot be read. Reads that family's file alone.
 const std::vector<const LinkGeneration*>& pcie_generations();
+/// The share of its two directions together that a slot carries while a GPU speaks to another through a CPU; 1 where the data cannot be
+/// read. Measured, data/links/pcie.yaml.
+double pcie_both_ways_through_cpu();
 /// The one that runs at `gtps` as tools print it (within 2 %), or null.
 const LinkGeneration* pcie_generation(double gtps);
 /// Parses one file's text; `name` stands for the file in messages. Takes any bytes: limits of our YAML form, at most 10,000 records.

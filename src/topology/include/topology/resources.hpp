@@ -3,7 +3,8 @@
 //
 // Resource ids: resource r of copy n is n * per_copy() + r, then the fabric's. Capacities are usable rates in bytes a second.
 // A bundle of wires that is always used together (12 NVLinks to six switches) is one resource a direction; a half-duplex wire is one for
-// both.
+// both. A PCIe slot of a CPU has a third one beside its two directions, what both carry together while GPUs speak to one another through
+// the CPU: less than twice one direction (data/links/pcie.yaml).
 #pragma once
 
 #include <memory>
@@ -39,6 +40,8 @@ class Resources {
   std::size_t per_copy() const;
   Bandwidth capacity(ResourceId id) const;
   std::string name(ResourceId id) const;  ///< "n3: gpu0 > nvswitch0 (nvlink x12)"
+  /// No wire of its own: both directions of a slot together.
+  bool is_both_ways(ResourceId id) const;
   /// Equal for resources that are copies of one another (same wire of another node).
   std::uint32_t class_of(ResourceId id) const;
 

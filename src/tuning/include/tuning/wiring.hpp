@@ -1,5 +1,5 @@
 // The wires inside nodes as plain data: which of them the way of each pair of ranks takes. Kept where ranks have several ways out or pairs
-// are of different width (GPUs as a cube mesh, wired all to all); elsewhere a level says all, and there is no wiring.
+// are of different width (a cube mesh, wired all to all), or what leaves a rank shares a slot with what enters; elsewhere a level says all.
 #pragma once
 
 #include <cstdint>
@@ -33,10 +33,15 @@ struct Wiring {
 
 inline constexpr std::size_t kMostWiredRanks = 128;
 
+/// Whether a slot's two directions together are looked at beside its wires (topology/resources.hpp): a call takes that long, while rings
+/// and trees are searched, as NCCL's are, for what wires carry.
+enum class Slots : std::uint8_t { ignored, counted };
+
 /// Of 2 to kMostWiredRanks ranks; empty where two ranks of a node have no way to each other.
-Wiring wires_of(const topology::Resources& resources, std::span<const int> device_of_rank);
-/// What a placement keeps of them: of up to 64 ranks on GPUs; empty where all pairs of a node are alike and every rank has one way out.
-Wiring wiring_of(const topology::Resources& resources, std::span<const int> device_of_rank);
+Wiring wires_of(const topology::Resources& resources, std::span<const int> device_of_rank, Slots slots = Slots::ignored);
+/// What a placement keeps of them: of up to 64 ranks on GPUs; empty where all pairs of a node are alike and every rank has one way out,
+/// which shares nothing with its way in.
+Wiring wiring_of(const topology::Resources& resources, std::span<const int> device_of_rank, Slots slots = Slots::counted);
 
 /// The different wires by which a rank's ways to others begin, or, not `is_out`, those from others end; ascending.
 std::vector<std::uint16_t> ends_of(const Wiring& wiring, std::int32_t rank, bool is_out);
