@@ -48,11 +48,15 @@ Result<sim::InterpretOptions> interpret_options(const FaultWords& words, const s
   return options;
 }
 
-Status set_network(const QuestionWords& words, const sim::Scene& scene, sim::InterpretOptions& options) {
-  PEAL_ASSIGN(options.congestion, sim::parse_congestion(words.congestion, scene.resources->cluster()));
+Result<bool> is_staged(const QuestionWords& words) {
   if (words.gpudirect != "on" && words.gpudirect != "off")
     return fail(ErrorCode::invalid_argument, "--gpudirect {} is neither; type on or off", words.gpudirect);
-  options.is_staged = words.gpudirect == "off";
+  return words.gpudirect == "off";
+}
+
+Status set_network(const QuestionWords& words, const sim::Scene& scene, sim::InterpretOptions& options) {
+  PEAL_ASSIGN(options.congestion, sim::parse_congestion(words.congestion, scene.resources->cluster()));
+  PEAL_ASSIGN(options.is_staged, is_staged(words));
   return {};
 }
 

@@ -1,3 +1,4 @@
+#include <cli/fault_options.hpp>
 #include <cli/library_words.hpp>
 #include <set>
 #include <tuning/placement.hpp>
@@ -36,6 +37,7 @@ Result<LibraryScene> library_scene_of(const QuestionWords& words) {
   if (!words.algorithm.empty()) options.algorithm = words.algorithm;
   if (!words.protocol.empty()) options.protocol = words.protocol;
   if (words.transport == "tcp") options.network = "tcp";
+  PEAL_ASSIGN(options.is_gdr_off, is_staged(words));
   PEAL_ASSIGN(const topology::Cluster cluster, cluster_of(words.cluster));
   PEAL_ASSIGN(const std::vector<int> devices, devices_of_library(words, cluster));
   PEAL_ASSIGN(sim::LibraryModel model, sim::LibraryModel::make(cluster, devices, options));

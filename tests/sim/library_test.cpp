@@ -81,6 +81,43 @@ TEST(Library, NetworksWhosePluginsForbidProtocolsDoNotTakeThem) {
   EXPECT_NE(forced.error().message.find("LL is switched off over efa-1"), std::string::npos) << forced.error().message;
 }
 
+TEST(Library, WhatNicsCannotBringToAGpuGoesThroughHostMemory) {
+  const auto rests_on = [](const LibraryAnswer& a, std::string_view constant) {
+    return std::count(a.constants.begin(), a.constants.end(), constant) > 0;
+  };
+  const auto large = [](const char* machine, LibraryOptions options, int per_node) {
+    return answer(model(machine, 2, std::move(options), per_node), Collective::all_gather, 16 * kGiB);
+  };
+  // One PCIe 5 port with both directions on it is narrower than the NIC; eight of them share the work.
+  const LibraryAnswer direct = large("dgx-h100", {}, 1);
+  const LibraryAnswer staged = large("dgx-h100", {.is_gdr_off = true}, 1);
+  EXPECT_TRUE(rests_on(direct, "net.share.infiniband"));
+  EXPECT_TRUE(rests_on(staged, "share.ring.pcie-host"));
+  const double rate = 8 * kGiB / staged.time.value;
+  EXPECT_GT(rate, 25) << "p2pBandwidthLatencyTest through hosts on PCIe 5: 43 GB/s of both directions together, 29 of PCIe 4";
+  EXPECT_LT(rate, 36);
+  EXPECT_GT(staged.time.value / direct.time.value, 1.3);
+  // The first EFA reaches GPUs only where the machine has switches for it; sockets never do; Slingshot crosses host bridges.
+  EXPECT_TRUE(rests_on(large("aws-p4de", {}, 8), "net.share.efa-1"));
+  EXPECT_TRUE(rests_on(large("aws-p3dn", {}, 8), "net.share.host"));
+  EXPECT_TRUE(rests_on(large("perlmutter", {}, 4), "net.share.slingshot"));
+  EXPECT_TRUE(rests_on(large("dgx-a100", {.network = "tcp"}, 1), "net.copy.tcp"));
+  // What one process copies is no limit of a node with many.
+  EXPECT_GT(large("aws-g4dn", {.network = "tcp"}, 1).time.value, 1.5 * large("aws-g4dn", {.network = "tcp"}, 8).time.value);
+}
+
+TEST(Library, OnlyPiecesOfSimpleWaitForTheNetwork) {
+  const auto way = [](const char* protocol) {
+    return model("dgx-a100", 2, {.algorithm = "Tree", .protocol = protocol})->way({Collective::all_reduce, Bytes{kGiB}});
+  };
+  auto constants = topology::LibraryConstants::from_data();
+  ASSERT_TRUE(constants);
+  constants->at(*constants->find("net.ramp")).values[0] *= 4;
+  const auto known = topology::LibraryConstants::from_data();
+  EXPECT_GT(time_of(*way("Simple"), *constants).value, time_of(*way("Simple"), *known).value);
+  EXPECT_EQ(time_of(*way("LL128"), *constants).value, time_of(*way("LL128"), *known).value);
+}
+
 TEST(Library, ManyNodesOfOneGpuGatherInTrees) {
   const auto one_each = model("dgx-h100", 64, {}, 1);
   EXPECT_EQ(answer(one_each, Collective::all_gather, 256 << 10).algorithm, "PAT");
@@ -102,6 +139,10 @@ TEST(Library, SwitchesThatSumCarryEveryByteOnceHoweverManyNodes) {
   EXPECT_GT(time("Tree", 16), 1.2 * time("CollNetDirect", 16));
   EXPECT_NEAR(time("CollNetDirect", 16) / time("CollNetDirect", 2), 1, 0.02);
   EXPECT_LT(time("CollNetDirect", 16), time("CollNetChain", 16));
+  // NVSwitches sum inside and InfiniBand's between: no more than the tree of nodes with two, half of its bytes with more.
+  EXPECT_NEAR(time("NVLS", 2) / time("NVLSTree", 2), 1, 0.02);
+  EXPECT_GT(time("NVLSTree", 16), 1.2 * time("NVLS", 16));
+  EXPECT_NEAR(time("NVLS", 16) / time("NVLS", 2), 1, 0.02);
   const auto made = model("dgx-h100", 4, {}, 0, "rail-optimised,switch=quantum-2,sharp=true");
   EXPECT_NE(answer(made, Collective::all_reduce, kGiB).algorithm, "CollNetDirect");  // NCCL takes it when it is told to
 }
@@ -114,6 +155,7 @@ TEST(Library, WhatCannotBeDoneIsSaid) {
   fails_with(model("dgx-a100", 1, {.algorithm = "NVLS"}), "type --algorithm Ring");
   fails_with(model("dgx-h100", 1, {.algorithm = "Star"}), "Ring, Tree, NVLS");
   fails_with(model("dgx-h100", 4, {.algorithm = "CollNetDirect"}), "sharp: true");
+  fails_with(model("dgx-h100", 4, {.algorithm = "NVLS"}), "type --algorithm NVLSTree");
   fails_with(model("dgx-h100", 1, {.protocol = "LL64"}), "LL, LL128 or Simple");
   fails_with(model("dgx-h100", 2, {.network = "pigeon"}), "nothing is known of net.share.pigeon");
   const auto tree = model("dgx-a100", 1, {.algorithm = "Tree"});

@@ -156,6 +156,48 @@ TEST(Validate, AFileDescribesTheClusterWhereTheMachineColumnIsNotEnough) {
   EXPECT_EQ(v->cases[2].ranks, 2);
 }
 
+TEST(Validate, WhatASourceSaysBeyondItsTableCountsAndIsTold) {
+  const char* text =
+      "case_id,machine,collective,bytes,time_us\n"
+      "dranet_h200_2nx1_ag,dgx-h200:2 (1 GPU and 1x400G RoCE a node),all_gather,1073741824,17261\n";
+  ValidateOptions options;
+  const auto known = validate("t.csv", *read_published_text(text, "t.csv"), options);
+  options.is_by_words = true;
+  const auto bare = validate("t.csv", *read_published_text(text, "t.csv"), options);
+  ASSERT_TRUE(known) << known.error().message;
+  ASSERT_TRUE(bare) << bare.error().message;
+  ASSERT_EQ(known->cases[0].why_not, "");
+  EXPECT_GT(known->cases[0].rows[0].answer->time.value, 1.2 * bare->cases[0].rows[0].answer->time.value) << "the GPU is not beside its NIC";
+  ASSERT_EQ(known->cases[0].remarks.size(), 1u);
+  const std::string& remark = known->cases[0].remarks[0];
+  EXPECT_NE(remark.find("data/cases/dranet_h200_2nx1_ag.yaml"), std::string::npos) << remark;
+  const std::string by_words = fmt::format("by the words alone {:.0f} %", 100 * bare->all.median);
+  EXPECT_NE(remark.find(by_words), std::string::npos) << remark;
+  EXPECT_TRUE(bare->cases[0].remarks.empty());
+}
+
+TEST(Validate, ARateThatTwoCasesWouldHaveFarApartIsNamed) {
+  const auto runs = [](double ring, double tree) {
+    return *read_published_text(fmt::format("case_id,machine,collective,bytes,time_us,notable_env\n"
+                                            "ring,dgx-a100:2,all_reduce,8589934592,{},NCCL_ALGO=Ring\n"
+                                            "gather,dgx-a100:2,all_gather,8589934592,{},\n",
+                                            ring, tree),
+                                "t.csv");
+  };
+  const auto exact = validate("t.csv", runs(1, 1), {});
+  ASSERT_TRUE(exact) << exact.error().message;
+  const auto time = [&](std::size_t c) { return exact->cases[c].rows[0].answer.value().time.microseconds(); };
+  EXPECT_TRUE(validate("t.csv", runs(time(0) * 0.95, time(1) * 1.05), {})->tensions.empty());
+  const auto apart = validate("t.csv", runs(time(0) / 1.2, time(1) / 0.9), {});
+  ASSERT_EQ(apart->tensions.size(), 1u);
+  const Tension& t = apart->tensions[0];
+  EXPECT_EQ(t.slow, "ring");
+  EXPECT_EQ(t.fast, "gather");
+  EXPECT_NEAR(t.slowest, 0.2, 1e-3);
+  EXPECT_NEAR(t.fastest, -0.1, 1e-3);
+  EXPECT_NE(validation_text(*apart, {}).find("no value of it meets both"), std::string::npos);
+}
+
 TEST(Validate, CasesThatRanTheSameAndDisagreeAreNamed) {
   std::string text = "case_id,machine,collective,bytes,time_us\n";
   for (const int bytes : {8, 16, 32})

@@ -98,7 +98,10 @@ class Look {
     shape_.link = name_of(shape_.wire);
     if (shape_.per_node > 1) PEAL_TRY(look_inside());
     shape_.has_multicast = can_multicast();
-    if (shape_.nodes > 1) PEAL_TRY(look_outside());
+    if (shape_.nodes > 1) {
+      PEAL_TRY(look_outside());
+      look_at_staging(constants.has("plan.direct." + shape_.network));
+    }
     const topology::Fabric* const fabric = resources_.cluster().fabric();
     shape_.has_network_sums = shape_.nodes > 1 && fabric != nullptr && fabric->reduction_limits() != nullptr;
     shape_.has_line128 =
@@ -183,6 +186,18 @@ class Look {
                        : nics.front()->port->scope == "tcp"             ? "tcp"
                                                                         : "roce";
     return {};
+  }
+
+  /// NICs read and write the memory of GPUs that PCIe switches join to them (NCCL_NET_GDR_LEVEL is PXB unless set; `is_direct`: networks
+  /// that are run with PHB) and of GPUs on wires of the CPU's own; sockets never do. A lone GPU's port then carries both directions; of
+  /// several, one takes in what comes by a NIC and another sends.
+  void look_at_staging(bool is_direct) {
+    const double port = pcie_port(machine_, resources_.cluster().local_of(local_.front()));
+    const bool is_far = port > 0 && !is_direct && !reaches_nic();
+    shape_.is_staged = shape_.network == "tcp" || options_.is_gdr_off || is_far;
+    if (!shape_.is_staged) return;
+    const int ports = std::min(shape_.per_node, 2 * shape_.nics);
+    shape_.stage_GBps = ports * port;
   }
 
   bool reaches_nic() const {

@@ -23,6 +23,8 @@ struct JobShape {
   bool has_network_sums = false;  ///< between nodes are switches that sum (SHARP)
   int nics = 0;                   ///< of a node
   double net_GBps = 0;            ///< of all NICs of a node, line rate, one direction
+  bool is_staged = false;         ///< bytes between NICs and GPUs go through host memory: no GPUDirect RDMA
+  double stage_GBps = 0;          ///< of the GPUs' PCIe ports that they take then, line rate; 0: not staged, or no such port
   std::string network;            ///< "infiniband", "roce", "efa-1", "tcp"; empty: one node
   int channels = 1;
 };

@@ -112,6 +112,7 @@ std::string LibraryModel::evidence(const LibraryCall& call, const LibraryAnswer&
   std::string text = "no measured case is like this";
   for (const std::string_view never : {"PAT", "CollNetDirect", "CollNetChain"})
     if (answer.algorithm == never) return fmt::format("no measured case went by {}", never);
+  if (answer.algorithm == "NVLS" && is_between) return "no measured case went by NVLS over switches that sum";
   for (const topology::LibraryAccuracy& a : state_->constants.accuracy()) {
     if (a.is_between_nodes != is_between || bytes < a.from || bytes >= a.to || a.cases == 0) continue;
     text = fmt::format("±{:.0f} %, from {} cases {}", 100 * a.median, a.cases, is_between ? "of several nodes" : "inside a node");

@@ -80,6 +80,11 @@ Result<NcclPlan> NcclPlan::make(const JobShape& shape, const LibraryOptions& opt
     return fail(ErrorCode::unsupported,
                 "{} needs switches that reduce (NVSwitch 3 or later) and Hopper or later: this machine has none; type --algorithm Ring",
                 name_of(*known));
+  if (*known == NcclAlgorithm::nvls && shape.nodes > 1 && !shape.has_network_sums)
+    return fail(
+        ErrorCode::unsupported,
+        "NVLS alone stays in a node unless InfiniBand switches sum between them: write sharp: true at the cluster's fabric, or type "
+        "--algorithm NVLSTree");
   if (is_collnet(*known) && !shape.has_network_sums)
     return fail(
         ErrorCode::unsupported,
@@ -150,7 +155,10 @@ bool NcclPlan::is_offered(NcclAlgorithm a, int p, Collective collective) const {
     return p == 2 && is_gather(collective) && shape_.nodes > 1 && shape_.per_node == 1 && has_pat(options_.version);
   if (!is_nvls(a)) return true;
   if (!shape_.has_multicast || options_.is_nvls_off || p != 2 || is_rooted(collective)) return false;
-  if (a == NcclAlgorithm::nvls) return shape_.nodes == 1;
+  // Between nodes it needs switches that sum, and as CollNet it is taken by name.
+  if (a == NcclAlgorithm::nvls && shape_.nodes > 1)
+    return options_.algorithm && collective == Collective::all_reduce && shape_.has_network_sums;
+  if (a == NcclAlgorithm::nvls) return true;
   return shape_.nodes > 1 && collective == Collective::all_reduce;
 }
 

@@ -33,7 +33,7 @@ Nanoseconds time_of(const LibraryWay& way, const topology::LibraryConstants& con
   const double inside = way.hops * value_or(constants, way.hop, 0);
   const double between = way.net_hops * (value_or(constants, way.net_hop, 0) + way.net_crossings * value_or(constants, way.net_more, 0));
   const double launch = way.fixed_us + value_or(constants, way.launch, 0) + way.more * value_or(constants, way.launch_more, 0);
-  const double paid = inside + value_or(constants, way.net_ramp, 1) * between;
+  const double paid = inside + value_or(constants, way.net_ramp, 0) * between;
   const double cut = way.round_bytes > 0 ? std::min(1.0, way.round_bytes / way.bytes) : 1;
   const double pieces = way.is_pipelined ? 2 * std::sqrt(paid * move * cut) : 0;
   return Nanoseconds{1e3 * (launch + inside + between + move + pieces)};
@@ -79,8 +79,8 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   }
   PEAL_ASSIGN(const int cap, constants.find(fmt::format("plan.LL.{}", nccl_table_of(shape.gpu))));
   maker.line_cap_ = constants.all()[at(cap)].values[at(std::min(shape.nodes, 3) - 1)];
-  PEAL_ASSIGN(const int chunk, constants.find("plan.chunk"));
-  maker.chunk_bytes_ = constants.value(chunk);
+  PEAL_ASSIGN(const int step, constants.find("plan.step"));
+  maker.step_bytes_ = constants.value(step);
   PEAL_ASSIGN(const int ring, constants.find("plan.share.Ring"));
   maker.ring_protocol_ = constants.all()[at(ring)].values;
   PEAL_ASSIGN(const int pat, constants.find("plan.PAT"));
@@ -91,7 +91,10 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   maker.tree_protocol_ = constants.all()[at(tree)].values;
   if (shape.nodes == 1) return maker;
   PEAL_TRY(find("net.ramp", maker.net_ramp_));
-  PEAL_TRY(find("net.share." + shape.network, maker.net_share_));
+  PEAL_TRY(find("net.share." + (shape.is_staged ? "host" : shape.network), maker.net_share_));
+  if (shape.stage_GBps > 0) PEAL_TRY(find("share.ring.pcie-host", maker.stage_));
+  const std::string copy = "net.copy." + shape.network;
+  if (shape.is_staged && constants.has(copy)) PEAL_TRY(find(copy, maker.net_copy_));
   // InfiniBand is what the others are later than.
   if (shape.network != "infiniband") PEAL_TRY(find("net.latency." + shape.network, maker.net_more_));
   return maker;
@@ -100,7 +103,15 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
 /// `inside` and `between`: the algorithm's bytes that a node's wires and its NICs carry a second, were all of their rate used; GB/s.
 void WayMaker::limit(LibraryWay& way, double inside, double between) const {
   if (shape_.per_node > 1) way.limits.push_back({inside, ring_share_});
-  if (shape_.nodes > 1) way.limits.push_back({between, net_share_});
+  if (shape_.nodes > 1) limit_between(way, between);
+}
+
+/// The NICs, and what brings their bytes to the GPUs where NICs do not: PCIe to host memory and, over some networks, a process that copies.
+void WayMaker::limit_between(LibraryWay& way, double between) const {
+  const double bytes = between / shape_.net_GBps;  // the algorithm's bytes for each byte on the NICs
+  way.limits.push_back({between, net_share_});
+  if (stage_ >= 0) way.limits.push_back({bytes * shape_.stage_GBps, stage_});
+  if (net_copy_ >= 0) way.limits.push_back({bytes * shape_.per_node, net_copy_});
 }
 
 void WayMaker::ring(LibraryWay& way, int protocol, Collective collective) const {
@@ -111,7 +122,7 @@ void WayMaker::ring(LibraryWay& way, int protocol, Collective collective) const 
   way.two = shape_.ranks == 2 && shape_.nodes == 1 ? ring_of_two_ : -1;
   limit(way, shape_.ring_GBps * share / rounds, shape_.net_GBps * share / rounds);
   if (protocol == 0) way.limits.push_back({line_cap_ / rounds, -1});
-  if (protocol == 2) way.round_bytes = chunk_bytes_ * shape_.ranks * shape_.channels;
+  if (protocol == 2) way.round_bytes = step_bytes_ * shape_.ranks * shape_.channels;
   way.hops = steps.all - steps.between;
   way.net_hops = steps.between;
 }
@@ -127,21 +138,23 @@ void WayMaker::tree(LibraryWay& way, int protocol) const {
 }
 
 /// The switch reads every GPU's bytes once and writes every result once; a GPU's wires carry, one way, all bytes and its own part of them
-/// (all_reduce), or all but its own (all_gather, reduce_scatter). Between nodes as the tree.
-void WayMaker::nvls(LibraryWay& way, Collective collective) const {
+/// (all_reduce), or all but its own (all_gather, reduce_scatter). Between nodes as the tree, or through switches that sum: up and down
+/// once.
+void WayMaker::nvls(LibraryWay& way, Collective collective, bool is_tree) const {
   const double g = shape_.per_node;
   way.limits.push_back({shape_.port_GBps / (collective == Collective::all_reduce ? 1 + 1 / g : (g - 1) / g), nvls_share_});
-  if (shape_.nodes > 1) way.limits.push_back({shape_.net_GBps / (shape_.nodes == 2 ? 1 : 2), net_share_});
+  if (shape_.nodes > 1) limit_between(way, shape_.net_GBps / (is_tree && shape_.nodes > 2 ? 2 : 1));
   way.hop = hop_nvls_;
   way.hops = 1;
-  way.net_hops = 2 * (std::bit_width(static_cast<unsigned>(shape_.nodes)) - 1);
+  const int levels = std::bit_width(static_cast<unsigned>(shape_.nodes)) - 1;
+  way.net_hops = 2 * (is_tree ? levels : std::min(levels, 1));
 }
 
 /// A tree for each rank's part, all of them shifted into one another (one GPU a node): log2 of the ranks steps on the wire, and a part that
 /// grows with the ranks, for which NCCL's plan has the only figure.
 void WayMaker::pat(LibraryWay& way) const {
   const double n = shape_.ranks;
-  way.limits.push_back({shape_.net_GBps * pat_share_ * n / (n - 1), net_share_});
+  limit_between(way, shape_.net_GBps * pat_share_ * n / (n - 1));
   way.net_hops = std::bit_width(static_cast<unsigned>(shape_.ranks - 1));
   way.fixed_us = n * pat_us_a_rank_;
 }
@@ -189,14 +202,15 @@ LibraryWay WayMaker::way(const LibraryCall& call, const NcclChoice& choice) cons
   way.net_hop = net_hop_[at(choice.protocol)];
   way.net_more = net_more_;
   way.net_crossings = choice.protocol == 2 ? 2 : 1;
-  way.net_ramp = net_ramp_;
+  // LL128 hands its lines to the network as they come: no piece of it waits for another.
+  way.net_ramp = choice.protocol == 2 ? net_ramp_ : -1;
   way.is_pipelined = choice.protocol != 0;  // LL passes on 8 bytes at a time
   if (shape_.ranks == 1) return way;
   switch (choice.algorithm) {
     case NcclAlgorithm::ring: ring(way, choice.protocol, call.collective); break;
     case NcclAlgorithm::tree: tree(way, choice.protocol); break;
-    case NcclAlgorithm::nvls:
-    case NcclAlgorithm::nvls_tree: nvls(way, call.collective); break;
+    case NcclAlgorithm::nvls: nvls(way, call.collective, false); break;
+    case NcclAlgorithm::nvls_tree: nvls(way, call.collective, true); break;
     case NcclAlgorithm::pat: pat(way); break;
     case NcclAlgorithm::collnet_direct: collnet(way, true); break;
     case NcclAlgorithm::collnet_chain: collnet(way, false); break;

@@ -13,9 +13,10 @@ class WayMaker {
 
  private:
   void limit(LibraryWay& way, double inside, double between) const;
+  void limit_between(LibraryWay& way, double between) const;
   void ring(LibraryWay& way, int protocol, Collective collective) const;
   void tree(LibraryWay& way, int protocol) const;
-  void nvls(LibraryWay& way, Collective collective) const;
+  void nvls(LibraryWay& way, Collective collective, bool is_tree) const;
   void pat(LibraryWay& way) const;
   void collnet(LibraryWay& way, bool is_direct) const;
   void direct(LibraryWay& way, Collective collective) const;
@@ -25,9 +26,9 @@ class WayMaker {
   int launch_ = -1, launch_more_ = -1, hop_direct_ = -1, hop_nvls_ = -1;
   int hop_[3] = {-1, -1, -1};
   int net_hop_[3] = {-1, -1, -1};
-  int ring_share_ = -1, nvls_share_ = -1, net_share_ = -1, ring_of_two_ = -1, net_more_ = -1, net_ramp_ = -1;
+  int ring_share_ = -1, nvls_share_ = -1, net_share_ = -1, ring_of_two_ = -1, net_more_ = -1, net_ramp_ = -1, net_copy_ = -1, stage_ = -1;
   std::vector<double> ring_protocol_, tree_protocol_;
-  double line_cap_ = 0, chunk_bytes_ = 0, pat_share_ = 1, pat_us_a_rank_ = 0;
+  double line_cap_ = 0, step_bytes_ = 0, pat_share_ = 1, pat_us_a_rank_ = 0;
 };
 
 }  // namespace peal::sim

@@ -37,8 +37,10 @@ bool take_feature(std::string_view phrase, CaseWords& words) {
   }
   for (const std::string_view name : {"gdr", "gpudirect"}) {
     const auto gdr = is_on(phrase, name);
-    if (gdr && !*gdr) words.unsupported = "GPUDirect RDMA was switched off, so that messages go through host memory";
-    if (gdr) return true;
+    if (gdr) {
+      words.options.is_gdr_off = !*gdr;
+      return true;
+    }
   }
   for (const std::string_view name : {"sharp", "collnet"}) {
     const auto sharp = is_on(phrase, name);

@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <base/names.hpp>
-#include <cmath>
 #include <filesystem>
 #include <set>
+#include <topology/machine.hpp>
 
+#include "contradictions.hpp"
 #include "statistics.hpp"
 
 namespace peal::sim {
 namespace {
-
-constexpr double kDisagreement = 0.25;
-constexpr int kLeastFar = 3;
-constexpr int kShareFar = 10;  // one row in ten
 
 std::string generation_of(const topology::Device& gpu) {
   for (const std::string_view key : {"sm", "gfx"})
@@ -22,11 +19,20 @@ std::string generation_of(const topology::Device& gpu) {
 }
 
 /// DIR/<case_id>.yaml where it is there.
-std::string cluster_file_of(const std::string& folder, const std::string& id) {
+std::string file_in(const std::string& folder, const std::string& id) {
   if (folder.empty() || id.find('/') != std::string::npos) return {};
   const std::filesystem::path path = std::filesystem::path(folder) / (id + ".yaml");
   std::error_code error;
   return std::filesystem::is_regular_file(path, error) ? path.string() : std::string();
+}
+
+/// What the source of a run says of its cluster and the table does not.
+std::string known_cluster_of(const std::string& id) { return file_in(topology::data_directory() + "/cases", id); }
+
+std::string cluster_file_of(const ValidateOptions& options, const std::string& id) {
+  if (options.is_by_words) return {};
+  std::string asked = file_in(options.clusters, id);
+  return asked.empty() ? known_cluster_of(id) : asked;
 }
 
 PredictedRow predict_row(const LibraryModel& model, const PredictedCase& c, DataType type, PublishedRow measured) {
@@ -44,8 +50,8 @@ std::string setting_of(const PublishedCase& published, const PlacedCase& placed)
   const LibraryOptions& o = w.options;
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", w.machine, name_of(published.collective), placed.cluster.nodes(),
                      placed.device_of_rank.size(), w.network.technology, w.network.nics, w.network.gbps, w.has_nvlink, o.one_process,
-                     o.algorithm.value_or("") + "/" + o.protocol.value_or(""), o.is_nvls_off * 2 + o.is_p2p_off, o.channels,
-                     name_of(w.type));
+                     o.algorithm.value_or("") + "/" + o.protocol.value_or(""), o.is_gdr_off * 4 + o.is_nvls_off * 2 + o.is_p2p_off,
+                     o.channels, name_of(w.type));
 }
 
 Status predict_case(PredictedCase& c, std::vector<PublishedRow> rows, const ValidateOptions& options) {
@@ -78,41 +84,27 @@ PredictedCase predicted(PublishedCase published, const ValidateOptions& options)
   return c;
 }
 
-std::map<std::pair<std::uint64_t, bool>, double> times_of(const PredictedCase& c) {
-  std::map<std::pair<std::uint64_t, bool>, double> times;
-  for (const PredictedRow& row : c.rows)
-    if (row.measured.set_apart.empty()) times[{row.measured.bytes.value, row.measured.is_in_place}] = row.measured.time_us;
-  return times;
-}
-
-std::optional<Disagreement> disagreement_of(const PredictedCase& a, const PredictedCase& b) {
-  const auto before = times_of(a);
-  std::vector<double> differences;
-  for (const auto& [size, time] : times_of(b))
-    if (const auto it = before.find(size); it != before.end())
-      differences.push_back(std::abs(time - it->second) / std::min(time, it->second));
-  const auto far = std::count_if(differences.begin(), differences.end(), [](double d) { return d > kDisagreement; });
-  const int rows = static_cast<int>(differences.size());
-  if (far < kLeastFar || far * kShareFar < rows) return std::nullopt;
-  return Disagreement{a.published.label, b.published.label, rows, static_cast<int>(far), percentile(std::move(differences), 0.5)};
-}
-
-std::vector<Disagreement> disagreements_of(const std::vector<PredictedCase>& cases) {
-  std::map<std::string, std::vector<const PredictedCase*>> by_setting;
-  for (const PredictedCase& c : cases)
-    if (!c.setting.empty()) by_setting[c.setting].push_back(&c);
-  std::vector<Disagreement> found;
-  for (const auto& [setting, same] : by_setting) {
-    for (std::size_t i = 1; i < same.size(); ++i)
-      if (auto one = disagreement_of(*same[i - 1], *same[i])) found.push_back(*std::move(one));
+/// Where a file of data/ describes the cluster: that it does, and how far off the table's words alone would be.
+void compare_with_words(PredictedCase& c, PublishedCase published, ValidateOptions options) {
+  const std::string& id = published.id;
+  const std::string file = known_cluster_of(id);
+  if (file.empty() || options.is_by_words || cluster_file_of(options, id) != file || !c.why_not.empty()) return;
+  std::string remark = fmt::format("data/cases/{}.yaml says what the table does not: {}", id, c.title);
+  options.is_by_words = true;
+  const PredictedCase bare = predicted(std::move(published), options);
+  for (int range = 0; range < kSizeRanges; ++range) {
+    const Errors by_words = errors_of({&bare}, range);
+    if (by_words.rows > 0)
+      remark += fmt::format("; {}: {:.0f} % off, by the words alone {:.0f} %", name_of_range(range), 100 * errors_of({&c}, range).median,
+                            100 * by_words.median);
   }
-  return found;
+  c.remarks.push_back(std::move(remark));
 }
 
 }  // namespace
 
 Result<PlacedCase> place(const PublishedCase& published, const ValidateOptions& options) {
-  PEAL_ASSIGN(PlacedCase placed, place_case(published, cluster_file_of(options.clusters, published.id)));
+  PEAL_ASSIGN(PlacedCase placed, place_case(published, cluster_file_of(options, published.id)));
   if (options.whose) placed.words.options.whose = *options.whose;
   return placed;
 }
@@ -130,7 +122,8 @@ Result<Validation> validate(std::string file, std::vector<PublishedCase> cases, 
   v.file = std::move(file);
   for (PublishedCase& c : cases) {
     if (options.progress) options.progress(fmt::format("{}: {} rows", c.label, c.rows.size()));
-    v.cases.push_back(predicted(std::move(c), options));
+    v.cases.push_back(predicted(c, options));
+    compare_with_words(v.cases.back(), std::move(c), options);
   }
   const std::vector<const PredictedCase*> all = pointers_to(v.cases);
   v.errors = errors_by_size(all);
@@ -138,6 +131,7 @@ Result<Validation> validate(std::string file, std::vector<PublishedCase> cases, 
   weigh_evidence(v, *options.constants);
   v.classes = classes_of(v);
   v.disagreements = disagreements_of(v.cases);
+  v.tensions = tensions_of(v.cases);
   return v;
 }
 

@@ -90,6 +90,10 @@ std::string validation_json(const Validation& v, const Bounds& bounds) {
   tree["disagreements"] = json::array();
   for (const Disagreement& d : v.disagreements)
     tree["disagreements"].push_back({{"a", d.a}, {"b", d.b}, {"rows", d.rows}, {"rows_apart", d.apart}, {"difference", d.difference}});
+  tree["tensions"] = json::array();
+  for (const Tension& t : v.tensions)
+    tree["tensions"].push_back(
+        {{"constant", t.constant}, {"fast", t.fast}, {"fastest", t.fastest}, {"slow", t.slow}, {"slowest", t.slowest}});
   tree["cases"] = json::array();
   for (const PredictedCase& c : v.cases) tree["cases"].push_back(case_tree(c));
   return tree.dump(1, ' ', false, json::error_handler_t::replace);

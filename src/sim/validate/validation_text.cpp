@@ -101,6 +101,10 @@ std::string remarks_text(const Validation& v) {
         "  {} and {} are one run to the model and differ by more than 25 % in {} of {} rows ({} % in the median): it cannot meet both, "
         "both are counted\n",
         d.a, d.b, d.apart, d.rows, percent(d.difference));
+  for (const Tension& t : v.tensions)
+    text +=
+        fmt::format("  from 16 MiB on {} is predicted {:+.0f} % and {} {:+.0f} % off by {}: no value of it meets both, both are counted\n",
+                    t.fast, 100 * t.fastest, t.slow, 100 * t.slowest, t.constant);
   for (const PredictedCase& c : v.cases)
     for (const std::string& remark : c.remarks) text += fmt::format("  {}: {}\n", c.published.label, remark);
   return text.empty() ? text : "\nRemarks\n" + text;

@@ -30,6 +30,8 @@ void add_fault_options(CLI::App& command, FaultWords& words);
 
 /// What the words mean on this scene.
 Result<sim::InterpretOptions> interpret_options(const FaultWords& words, const sim::Scene& scene);
+/// Whether messages pass through host memory, as `gpudirect` says; fails where it is neither on nor off.
+Result<bool> is_staged(const QuestionWords& words);
 /// How the network between machines is taken: `congestion` and `gpudirect`.
 Status set_network(const QuestionWords& words, const sim::Scene& scene, sim::InterpretOptions& options);
 Result<int> runs_of(const FaultWords& words);

@@ -7,10 +7,12 @@
 //
 // F hops inside nodes and N hops between them, each with a latency by protocol and kind of wire; X = bytes / rate, where the rate is the
 // narrowest of what the algorithm crosses (rings of the machine, NVSwitches that compute, NICs). The last term is what the best number of
-// pieces k costs a pipeline of h hops of latency l: (h + k)(l + X / k) is least at k = sqrt(h X / l). Rings stop there once their buffers
-// are full: what follows comes behind the last piece, so the X of that term is at most a round of all buffers. r is the share of the
-// network's latency that pieces pay. Constants belong to a generation of GPU, wire or network (fitted.yaml names the machines that they
-// rest on), never to a case. `peal` has no formula: its schedules are simulated (sim/simulate.hpp).
+// pieces k costs a pipeline of h hops of latency l: (h + k)(l + X / k) is least at k = sqrt(h X / l). Rings stop there once a step of
+// every buffer is under way: what follows comes behind the last piece, so the X of that term is at most a round of such steps. r is the
+// share of the network's latency that pieces pay, none of it with LL128. Where NICs do not reach the GPUs' memory, what brings the bytes to
+// them may be narrower than they are: PCIe, on which both directions meet, or processes that copy. Constants belong to a generation of GPU,
+// wire or network (fitted.yaml names the machines that they rest on), never to a case. `peal` has no formula: its schedules are simulated
+// (sim/simulate.hpp).
 #pragma once
 
 #include <base/result.hpp>
@@ -39,6 +41,7 @@ struct LibraryOptions {
   std::optional<std::string> protocol;   ///< NCCL_PROTO: "LL", "LL128", "Simple"
   bool is_nvls_off = false;              ///< NCCL_NVLS_ENABLE=0
   bool is_p2p_off = false;               ///< NCCL_P2P_DISABLE=1: GPUs of a node meet in host memory
+  bool is_gdr_off = false;               ///< no GPUDirect RDMA (NCCL_NET_GDR_LEVEL=0): NICs meet GPUs in host memory
   int channels = 0;                      ///< NCCL_MAX_NCHANNELS; 0: what the library takes
   std::string version;                   ///< of the library, "2.26.2"; empty: a recent one
   std::string network;                   ///< "tcp", "infiniband", ...: over the NICs in this way; empty: as they are

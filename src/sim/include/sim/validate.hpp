@@ -91,6 +91,14 @@ struct Disagreement {
   double difference = 0;  ///< median of |a - b| / the smaller
 };
 
+/// A rate that two cases rest on and would have far apart: medians of their rows from 16 MiB on, with sign.
+struct Tension {
+  std::string constant;
+  std::string fast, slow;  ///< labels of the cases that are predicted fastest and slowest
+  double fastest = 0;
+  double slowest = 0;
+};
+
 struct Validation {
   std::string file;
   std::vector<PredictedCase> cases;
@@ -101,12 +109,14 @@ struct Validation {
   std::vector<KeptOut> kept_out;                ///< of machines whose generation occurs in other machines, too; empty: not asked for
   ErrorsBySize kept_out_errors;                 ///< over all their cases
   std::vector<Disagreement> disagreements;
+  std::vector<Tension> tensions;
 };
 
 struct ValidateOptions {
   std::optional<topology::LibraryConstants> constants = {};  ///< none: those of data/
   std::optional<Library> whose;                              ///< behaviour; none: that of the library of the machine's GPUs
-  std::string clusters = {};                                 ///< folder with <case_id>.yaml; empty: none
+  std::string clusters = {};                                 ///< folder with <case_id>.yaml; what it lacks: data/cases
+  bool is_by_words = false;                                  ///< no such files: clusters are what the table's words mean
   std::function<void(const std::string&)> progress = {};     ///< one line a case
 };
 
