@@ -16,7 +16,6 @@ namespace {
 struct ValidateWords {
   std::string table, clusters, whose, bound, json, csv, fit;
   bool keeps_out = false;
-  bool is_by_words = false;
 };
 
 constexpr std::string_view kFitHeading =
@@ -70,7 +69,6 @@ Result<int> validate_cases(const ValidateWords& words, std::vector<sim::Publishe
   }
   sim::ValidateOptions options;
   options.clusters = words.clusters;
-  options.is_by_words = words.is_by_words;
   if (!words.whose.empty()) {
     PEAL_ASSIGN(options.whose, sim::parse_library(words.whose));
   }
@@ -114,9 +112,6 @@ void add_validate(CLI::App& app, Action& action) {
   command->add_option("table", words->table, "CSV: case_id, machine, collective, bytes, time_us, ... (docs/guide/validate.md)")->required();
   command->add_option("--clusters", words->clusters,
                       "Folder: <case_id>.yaml describes a case's cluster where the machine column is not enough");
-  command
-      ->add_flag("--by-words", words->is_by_words, "Clusters by the table's words alone: no files, neither of --clusters nor of data/cases")
-      ->excludes("--clusters");
   command->add_option("--library", words->whose, "Whose behaviour: nccl, rccl, hccl or peal (default: that of the machine's GPUs)");
   command->add_option("--bound", words->bound,
                       "Percent for every median; or for medians by size, small first; or these and 90th percentiles (20,15,5,50,40,20)");

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sim/validate.hpp>
+#include <topology/machine.hpp>
 
 namespace peal::sim {
 namespace {
@@ -161,16 +162,16 @@ TEST(Validate, WhatASourceSaysBeyondItsTableCountsAndIsTold) {
       "case_id,machine,collective,bytes,time_us\n"
       "dranet_h200_2nx1_ag,dgx-h200:2 (1 GPU and 1x400G RoCE a node),all_gather,1073741824,17261\n";
   ValidateOptions options;
-  const auto known = validate("t.csv", *read_published_text(text, "t.csv"), options);
-  options.is_by_words = true;
   const auto bare = validate("t.csv", *read_published_text(text, "t.csv"), options);
+  options.clusters = topology::data_directory() + "/cases";
+  const auto known = validate("t.csv", *read_published_text(text, "t.csv"), options);
   ASSERT_TRUE(known) << known.error().message;
   ASSERT_TRUE(bare) << bare.error().message;
   ASSERT_EQ(known->cases[0].why_not, "");
   EXPECT_GT(known->cases[0].rows[0].answer->time.value, 1.2 * bare->cases[0].rows[0].answer->time.value) << "the GPU is not beside its NIC";
   ASSERT_EQ(known->cases[0].remarks.size(), 1u);
   const std::string& remark = known->cases[0].remarks[0];
-  EXPECT_NE(remark.find("data/cases/dranet_h200_2nx1_ag.yaml"), std::string::npos) << remark;
+  EXPECT_NE(remark.find("cases/dranet_h200_2nx1_ag.yaml"), std::string::npos) << remark;
   const std::string by_words = fmt::format("by the words alone {:.0f} %", 100 * bare->all.median);
   EXPECT_NE(remark.find(by_words), std::string::npos) << remark;
   EXPECT_TRUE(bare->cases[0].remarks.empty());

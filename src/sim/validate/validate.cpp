@@ -4,7 +4,6 @@
 #include <base/names.hpp>
 #include <filesystem>
 #include <set>
-#include <topology/machine.hpp>
 
 #include "contradictions.hpp"
 #include "statistics.hpp"
@@ -19,20 +18,11 @@ std::string generation_of(const topology::Device& gpu) {
 }
 
 /// DIR/<case_id>.yaml where it is there.
-std::string file_in(const std::string& folder, const std::string& id) {
+std::string cluster_file_of(const std::string& folder, const std::string& id) {
   if (folder.empty() || id.find('/') != std::string::npos) return {};
   const std::filesystem::path path = std::filesystem::path(folder) / (id + ".yaml");
   std::error_code error;
   return std::filesystem::is_regular_file(path, error) ? path.string() : std::string();
-}
-
-/// What the source of a run says of its cluster and the table does not.
-std::string known_cluster_of(const std::string& id) { return file_in(topology::data_directory() + "/cases", id); }
-
-std::string cluster_file_of(const ValidateOptions& options, const std::string& id) {
-  if (options.is_by_words) return {};
-  std::string asked = file_in(options.clusters, id);
-  return asked.empty() ? known_cluster_of(id) : asked;
 }
 
 PredictedRow predict_row(const LibraryModel& model, const PredictedCase& c, DataType type, PublishedRow measured) {
@@ -84,13 +74,12 @@ PredictedCase predicted(PublishedCase published, const ValidateOptions& options)
   return c;
 }
 
-/// Where a file of data/ describes the cluster: that it does, and how far off the table's words alone would be.
+/// Where a file describes the cluster: that it does, and how far off the table's words alone would be.
 void compare_with_words(PredictedCase& c, PublishedCase published, ValidateOptions options) {
-  const std::string& id = published.id;
-  const std::string file = known_cluster_of(id);
-  if (file.empty() || options.is_by_words || cluster_file_of(options, id) != file || !c.why_not.empty()) return;
-  std::string remark = fmt::format("data/cases/{}.yaml says what the table does not: {}", id, c.title);
-  options.is_by_words = true;
+  const std::string file = cluster_file_of(options.clusters, published.id);
+  if (file.empty() || !c.why_not.empty()) return;
+  std::string remark = fmt::format("its cluster is that of {}: {}", file, c.title);
+  options.clusters.clear();
   const PredictedCase bare = predicted(std::move(published), options);
   for (int range = 0; range < kSizeRanges; ++range) {
     const Errors by_words = errors_of({&bare}, range);
@@ -104,7 +93,7 @@ void compare_with_words(PredictedCase& c, PublishedCase published, ValidateOptio
 }  // namespace
 
 Result<PlacedCase> place(const PublishedCase& published, const ValidateOptions& options) {
-  PEAL_ASSIGN(PlacedCase placed, place_case(published, cluster_file_of(options, published.id)));
+  PEAL_ASSIGN(PlacedCase placed, place_case(published, cluster_file_of(options.clusters, published.id)));
   if (options.whose) placed.words.options.whose = *options.whose;
   return placed;
 }

@@ -115,8 +115,7 @@ struct Validation {
 struct ValidateOptions {
   std::optional<topology::LibraryConstants> constants = {};  ///< none: those of data/
   std::optional<Library> whose;                              ///< behaviour; none: that of the library of the machine's GPUs
-  std::string clusters = {};                                 ///< folder with <case_id>.yaml; what it lacks: data/cases
-  bool is_by_words = false;                                  ///< no such files: clusters are what the table's words mean
+  std::string clusters = {};                                 ///< folder with <case_id>.yaml; empty: none
   std::function<void(const std::string&)> progress = {};     ///< one line a case
 };
 
