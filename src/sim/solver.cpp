@@ -6,11 +6,13 @@ namespace peal::sim {
 
 namespace {
 constexpr double kSameLevel = 1e-9;  // relative: what rounding makes of levels that are equal
-}
+constexpr double kSameRate = 1e-12;  // the same, where a rate that is kept is held against others
+constexpr int kMostRounds = 16;      // of solving ever more anew
+}  // namespace
 
 FairShare::Constraint FairShare::add_constraint(double capacity, bool is_line) {
   ConstraintState& c = constraints_.emplace_back();
-  c.capacity = capacity;
+  c.capacity = c.left = capacity;
   has_lines_ |= is_line;
   if (has_lines_) lines_.resize(constraints_.size());
   if (is_line) lines_.back().is_line = true;
@@ -18,8 +20,9 @@ FairShare::Constraint FairShare::add_constraint(double capacity, bool is_line) {
 }
 
 void FairShare::set_capacity(Constraint constraint, double capacity) {
-  constraints_[constraint].capacity = capacity;
+  constraints_[constraint].capacity = constraints_[constraint].left = capacity;
   dirty_constraints_.push_back(constraint);
+  is_capacity_changed_ = true;
 }
 
 FairShare::Variable FairShare::add_variable(std::span<const Constraint> constraints, double bound, double weight,
@@ -37,7 +40,8 @@ FairShare::Variable FairShare::add_variable(std::span<const Constraint> constrai
   v.bound = bound;
   v.weight = weight;
   v.rate = 0;
-  v.is_used = true;
+  v.stopped_by = kNowhere;
+  v.is_used = v.is_fixed = true;
   v.holds_up = holds_up;
   for (std::uint32_t i = 0; i < constraints.size(); ++i) {
     ConstraintState& c = constraints_[constraints[i]];
@@ -52,12 +56,14 @@ FairShare::Variable FairShare::add_variable(std::span<const Constraint> constrai
 void FairShare::remove_variable(Variable id) {
   VariableState& v = variables_[id];
   for (const Link& link : v.links) {
-    auto& users = constraints_[link.constraint].users;
+    ConstraintState& c = constraints_[link.constraint];
+    auto& users = c.users;
     if (is_line(link.constraint)) lines_[link.constraint].members -= link.count;
     const Use last = users.back();
     users[link.place] = last;
     variables_[last.variable].links[last.index].place = link.place;
     users.pop_back();
+    c.left = users.empty() ? c.capacity : c.left + link.count * v.rate;
     if (!users.empty()) dirty_constraints_.push_back(link.constraint);
   }
   v.is_used = false;
@@ -72,23 +78,32 @@ void FairShare::let_pass(Variable id) {
 /// Nobody else crosses what it crosses: true, and its rate is set.
 bool FairShare::solve_alone(Variable id) {
   VariableState& v = variables_[id];
-  double level = v.bound / v.weight;
+  for (const Link& link : v.links)
+    if (constraints_[link.constraint].users.size() != 1) return false;
+  v.limit = v.bound / v.weight;
+  v.stopped_by = kNowhere;
   for (const Link& link : v.links) {
     const ConstraintState& c = constraints_[link.constraint];
-    if (c.users.size() != 1) return false;
-    if (c.capacity != kUnbounded) level = std::min(level, std::max(0.0, c.capacity) / (v.weight * link.count));
+    if (c.capacity == kUnbounded) continue;
+    const double level = std::max(0.0, c.capacity) / (v.weight * link.count);
+    if (level > v.limit * (has_lines_ ? 1 + kSameLevel : 1)) continue;
+    v.limit = std::min(v.limit, level);
+    v.stopped_by = link.constraint;
   }
-  v.rate = level * v.weight;
-  v.stopped_by = kNowhere;
-  for (std::size_t i = 0; has_lines_ && i < v.links.size(); ++i)
-    if (constraints_[v.links[i].constraint].capacity <= v.rate * v.links[i].count * (1 + kSameLevel)) v.stopped_by = v.links[i].constraint;
+  v.rate = v.limit * v.weight;
+  for (const Link& link : v.links) {
+    ConstraintState& c = constraints_[link.constraint];
+    c.left = c.capacity - link.count * v.rate;
+  }
   return true;
 }
 
-void FairShare::visit(Constraint c) {
-  if (constraints_[c].visited == stamp_) return;
-  constraints_[c].visited = stamp_;
-  component_constraints_.push_back(c);
+void FairShare::visit(Constraint id) {
+  ConstraintState& c = constraints_[id];
+  if (c.visited == stamp_) return;
+  c.visited = stamp_;
+  c.weight = 0;
+  component_constraints_.push_back({id, c.left <= c.capacity * kSameLevel});
 }
 
 void FairShare::visit_variable(Variable id) {
@@ -96,10 +111,10 @@ void FairShare::visit_variable(Variable id) {
   if (!v.is_used || v.visited == stamp_) return;
   v.visited = stamp_;
   component_.push_back(id);
-  for (const Link& link : v.links) visit(link.constraint);
 }
 
-void FairShare::collect_component() {
+/// Variables that were added and are alone are done with.
+void FairShare::solve_those_alone() {
   ++stamp_;
   component_.clear();
   component_constraints_.clear();
@@ -110,14 +125,26 @@ void FairShare::collect_component() {
     component_.push_back(id);
   }
   alone_ = component_.size();
+}
+
+/// Whose rate must change: the new ones, and those that were stopped where somebody has left.
+void FairShare::collect_changed() {
+  for (Variable v : dirty_variables_) visit_variable(v);
+  for (Constraint c : dirty_constraints_)
+    for (const Use& use : constraints_[c].users)
+      if (variables_[use.variable].stopped_by == c) visit_variable(use.variable);
+}
+
+void FairShare::collect_component() {
   for (Constraint c : dirty_constraints_) visit(c);
   for (Variable v : dirty_variables_) visit_variable(v);
-  for (std::size_t i = 0; i < component_constraints_.size(); ++i)
-    for (std::size_t u = 0; u < constraints_[component_constraints_[i]].users.size(); ++u)
-      visit_variable(constraints_[component_constraints_[i]].users[u].variable);
-  dirty_constraints_.clear();
-  dirty_variables_.clear();
-  std::sort(component_.begin() + static_cast<std::ptrdiff_t>(alone_), component_.end());
+  std::size_t next = alone_;
+  for (std::size_t i = 0; i < component_constraints_.size() || next < component_.size(); ++i) {
+    for (; next < component_.size(); ++next)
+      for (const Link& link : variables_[component_[next]].links) visit(link.constraint);
+    if (i < component_constraints_.size())
+      for (const Use& use : constraints_[component_constraints_[i].constraint].users) visit_variable(use.variable);
+  }
 }
 
 void FairShare::push_full(const Full& full) {
@@ -159,7 +186,10 @@ void FairShare::fix_where_it_stops(Variable id, double level) {
 
 /// Fixes a variable at a level, and with it all whom it holds up.
 void FairShare::stop(Variable id, double level) {
-  if (!has_lines_) return fix(id, level * variables_[id].weight);
+  if (!has_lines_) {
+    variables_[id].limit = level;
+    return fix(id, level * variables_[id].weight);
+  }
   fix_where_it_stops(id, level);
   held_up_.assign(1, id);
   while (!held_up_.empty()) {
@@ -187,12 +217,17 @@ void FairShare::hold(Constraint line, double level) {
   }
 }
 
-void FairShare::fill() {
-  const std::span<const Variable> component(component_.begin() + static_cast<std::ptrdiff_t>(alone_), component_.end());
-  for (Constraint id : component_constraints_) {
-    ConstraintState& c = constraints_[id];
-    c.left = c.capacity;
-    c.weight = 0;
+/// Takes the variables of the component out of their constraints and sets the level at which each stops at the latest.
+void FairShare::empty_out(std::span<const Variable> component) {
+  for (const Touched& touched : component_constraints_) constraints_[touched.constraint].weight = 0;
+  for (Variable id : component) {
+    const VariableState& v = variables_[id];
+    for (const Link& link : v.links) {
+      visit(link.constraint);
+      ConstraintState& c = constraints_[link.constraint];
+      c.left += link.count * v.rate;
+      c.weight += link.count * v.weight;
+    }
   }
   by_limit_.clear();
   for (Variable id : component) {
@@ -202,19 +237,28 @@ void FairShare::fill() {
     v.stopped_by = kNowhere;
     v.held = 0;
     for (const Link& link : v.links) {
-      ConstraintState& c = constraints_[link.constraint];
-      c.weight += link.count * v.weight;
-      if (c.users.size() == 1 && c.capacity != kUnbounded) v.limit = std::min(v.limit, std::max(0.0, c.capacity) / c.weight);
+      const ConstraintState& c = constraints_[link.constraint];
+      if (c.weight != link.count * v.weight || c.capacity == kUnbounded) continue;
+      const double level = std::max(0.0, c.left) / c.weight;
+      if (level >= v.limit) continue;
+      v.limit = level;
+      if (!has_lines_) v.stopped_by = link.constraint;
     }
     by_limit_.emplace_back(v.limit, id);
   }
   std::sort(by_limit_.begin(), by_limit_.end());
   full_.clear();
-  for (Constraint id : component_constraints_) {
-    const ConstraintState& c = constraints_[id];
-    if (c.users.size() > 1 && c.capacity != kUnbounded) full_.push_back({std::max(0.0, c.left) / c.weight, id, c.version});
+  for (const Touched& touched : component_constraints_) {
+    const ConstraintState& c = constraints_[touched.constraint];
+    if (c.users.size() > 1 && c.weight > 0 && c.capacity != kUnbounded)
+      full_.push_back({std::max(0.0, c.left) / c.weight, touched.constraint, c.version});
   }
   std::make_heap(full_.begin(), full_.end(), std::greater<>());
+}
+
+/// Progressive filling of what those leave who are not of the component.
+void FairShare::fill() {
+  empty_out({component_.begin() + static_cast<std::ptrdiff_t>(alone_), component_.end()});
   std::size_t next = 0;
   for (;;) {
     while (next < by_limit_.size() && variables_[by_limit_[next].second].is_fixed) ++next;
@@ -233,14 +277,76 @@ void FairShare::fill() {
     }
     const Full full = full_.front();
     pop_full();
-    for (const Use& use : constraints_[full.constraint].users)
-      if (!variables_[use.variable].is_fixed) stop(use.variable, full.level);
+    for (const Use& use : constraints_[full.constraint].users) {
+      if (variables_[use.variable].is_fixed) continue;
+      if (!has_lines_) variables_[use.variable].stopped_by = full.constraint;
+      stop(use.variable, full.level);
+    }
   }
 }
 
-void FairShare::solve() {
+/// Those whose rates were kept though, of a constraint that others cross at new ones, they could have more, or have more than their share.
+void FairShare::hold_against(Constraint id) {
+  const ConstraintState& c = constraints_[id];
+  double highest = 0;
+  double full_at = kUnbounded;
+  for (const Use& use : c.users) {
+    const VariableState& v = variables_[use.variable];
+    if (v.visited != stamp_) continue;
+    highest = std::max(highest, v.limit);
+    if (v.stopped_by == id) full_at = std::min(full_at, v.limit);
+  }
+  const bool has_room = c.left > c.capacity * kSameRate;
+  for (const Use& use : c.users) {
+    const VariableState& v = variables_[use.variable];
+    if (v.visited == stamp_) continue;
+    const bool may_rise = v.stopped_by == id && (has_room || v.limit * (1 + kSameRate) < highest);
+    if (may_rise || v.limit > full_at * (1 + kSameRate)) wider_.push_back(use.variable);
+  }
+}
+
+/// More variables whose rates must change, given those that have; false: none.
+bool FairShare::widen() {
+  wider_.clear();
+  for (const Touched& touched : component_constraints_) {
+    const ConstraintState& c = constraints_[touched.constraint];
+    if (c.capacity != kUnbounded && (touched.was_full || c.left <= c.capacity * kSameLevel)) hold_against(touched.constraint);
+  }
+  for (Variable id : wider_) visit_variable(id);
+  return !wider_.empty();
+}
+
+/// Rates are max-min fair where, and only where, everybody is at his bound or crosses a full constraint in which nobody has more. So it is
+/// enough to find new rates for a few that leave this true of all.
+bool FairShare::solve_changed() {
+  if (has_lines_ || is_capacity_changed_) return false;
+  collect_changed();
+  if (component_.size() == alone_) return true;
+  for (int round = 0; round < kMostRounds; ++round) {
+    fill();
+    if (!widen()) return true;
+  }
+  return false;
+}
+
+void FairShare::solve_component() {
+  component_.resize(alone_);
+  component_constraints_.clear();
+  ++stamp_;
+  for (Variable id : component_) variables_[id].visited = stamp_;
   collect_component();
+  for (const Touched& touched : component_constraints_) constraints_[touched.constraint].left = constraints_[touched.constraint].capacity;
+  for (std::size_t i = alone_; i < component_.size(); ++i) variables_[component_[i]].rate = 0;
   if (component_.size() > alone_) fill();
+}
+
+void FairShare::solve() {
+  solve_those_alone();
+  if (!solve_changed()) solve_component();
+  std::sort(component_.begin() + static_cast<std::ptrdiff_t>(alone_), component_.end());
+  dirty_constraints_.clear();
+  dirty_variables_.clear();
+  is_capacity_changed_ = false;
 }
 
 }  // namespace peal::sim

@@ -82,13 +82,13 @@ class FairShare {
     double bound = kUnbounded;
     double weight = 1;
     double rate = 0;
-    double limit =
-        0;  // while solving: the level at which its bound, or a constraint that nobody else uses, stops it; then that of its rate
+    double limit = 0;  // while solving: the level at which its bound, or a constraint that nobody else of them uses, stops it; then that
+                       // of its rate
     Constraint stopped_by = kNowhere;
     std::uint32_t held = 0;  // while solving: before this place of `links` its lines are backed up
-    std::uint32_t visited = 0;
+    std::uint32_t visited = 0;  // the last solution of which it is part
     bool is_used = false;
-    bool is_fixed = false;
+    bool is_fixed = true;
     bool holds_up = true;
   };
   struct Use {
@@ -97,7 +97,7 @@ class FairShare {
   };
   struct alignas(64) ConstraintState {
     double capacity = 0;
-    double left = 0;    // while solving
+    double left = 0;    // of the capacity, by those who use it
     double weight = 0;  // of variables not yet fixed, while solving
     std::uint32_t visited = 0;
     std::uint32_t version = 0;
@@ -117,11 +117,23 @@ class FairShare {
     bool operator>(const Full& o) const { return level != o.level ? level > o.level : constraint > o.constraint; }
   };
 
+  struct Touched {
+    Constraint constraint;
+    bool was_full;
+  };
+
   bool solve_alone(Variable variable);
+  void solve_those_alone();
+  bool solve_changed();
+  void solve_component();
   void visit(Constraint constraint);
   void visit_variable(Variable variable);
+  void collect_changed();
   void collect_component();
+  void empty_out(std::span<const Variable> component);
   void fill();
+  void hold_against(Constraint constraint);
+  bool widen();
   void fix(Variable variable, double rate);
   void fix_where_it_stops(Variable variable, double level);
   void stop(Variable variable, double level);
@@ -134,12 +146,14 @@ class FairShare {
   std::vector<Variable> free_;
   std::vector<Constraint> dirty_constraints_;
   std::vector<Variable> dirty_variables_;
-  std::vector<Variable> component_;
-  std::vector<Constraint> component_constraints_;
+  std::vector<Variable> component_;  // that are solved anew; from alone_ on together
+  std::vector<Touched> component_constraints_;
+  std::vector<Variable> wider_;
   std::vector<std::pair<double, Variable>> by_limit_;
   std::vector<Full> full_;         // a heap, lowest level first
   std::vector<Variable> held_up_;  // while solving: whose lines are still to be looked at
   bool has_lines_ = false;
+  bool is_capacity_changed_ = false;
   std::vector<LineState> lines_;  // by constraint, where there are any
   std::size_t alone_ = 0;         // of component_, from the front: solved already
   std::uint32_t stamp_ = 0;
