@@ -111,6 +111,7 @@ void FairShare::visit_variable(Variable id) {
   if (!v.is_used || v.visited == stamp_) return;
   v.visited = stamp_;
   component_.push_back(id);
+  fetch_links(id);
 }
 
 /// Variables that were added and are alone are done with.
@@ -130,6 +131,8 @@ void FairShare::solve_those_alone() {
 /// Whose rate must change: the new ones, and those that were stopped where somebody has left.
 void FairShare::collect_changed() {
   for (Variable v : dirty_variables_) visit_variable(v);
+  for (Constraint c : dirty_constraints_)
+    for (const Use& use : constraints_[c].users) __builtin_prefetch(&variables_[use.variable], 1);
   for (Constraint c : dirty_constraints_)
     for (const Use& use : constraints_[c].users)
       if (variables_[use.variable].stopped_by == c) visit_variable(use.variable);

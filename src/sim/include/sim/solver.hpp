@@ -78,7 +78,6 @@ class FairShare {
  private:
   // Both fill whole cache lines.
   struct alignas(64) VariableState {
-    ShortList<Link, 4> links;
     double bound = kUnbounded;
     double weight = 1;
     double rate = 0;
@@ -90,6 +89,7 @@ class FairShare {
     bool is_used = false;
     bool is_fixed = true;
     bool holds_up = true;
+    ShortList<Link, 6> links;
   };
   struct Use {
     Variable variable;
@@ -103,7 +103,7 @@ class FairShare {
     std::uint32_t version = 0;
     ShortList<Use, 3> users;
   };
-  static_assert(sizeof(VariableState) == 128 && sizeof(ConstraintState) == 64);
+  static_assert(sizeof(VariableState) == 192 && sizeof(ConstraintState) == 64);
   /// Of a constraint that is a line.
   struct LineState {
     double members = 0;      // of its users
