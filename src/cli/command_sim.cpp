@@ -109,10 +109,10 @@ Result<int> simulate_failure(const SimWords& words, const sim::Scene& scene, tun
 
 Status refuse_faults(const SimWords& words, std::string_view library) {
   if (!words.faults.any() && words.question.dead_links.empty()) return {};
-  return fail(
-      ErrorCode::invalid_argument,
-      "--library {} has a formula for a machine that is whole and for one call at a time; leave faults, --hash-seeds and --beside out, or --library",
-      library);
+  return fail(ErrorCode::invalid_argument,
+              "--library {} has a formula for a machine that is whole and for one call at a time; leave faults, --hash-seeds and --beside "
+              "out, or --library",
+              library);
 }
 
 namespace {

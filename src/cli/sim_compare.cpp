@@ -222,8 +222,9 @@ Result<int> compare(const SimWords& words) {
                 "--compare shows times of several calls; ask for --utilisation, --critical-path, --message, --trace or "
                 "--fail-rank of one of them alone");
   if (words.faults.hash_seeds != 0)
-    return fail(ErrorCode::invalid_argument,
-                "--hash-seeds tells how one question spreads; ask it of each by itself, or type --compare \"fabric=...,seed=1;...,seed=2\"");
+    return fail(
+        ErrorCode::invalid_argument,
+        "--hash-seeds tells how one question spreads; ask it of each by itself, or type --compare \"fabric=...,seed=1;...,seed=2\"");
   PEAL_ASSIGN(const std::vector<Bytes> sizes, sizes_of(words));
   std::vector<Variant> variants(1);
   variants[0].question = words.question;

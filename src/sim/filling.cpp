@@ -6,7 +6,7 @@
 namespace peal::sim {
 
 namespace {
-constexpr double kSameLevel = 1e-9;   // relative: what rounding makes of levels that are equal
+constexpr double kSameLevel = 1e-9;  // relative: what rounding makes of levels that are equal
 constexpr double kNoWeight = 1e-12;  // what it leaves of weights that cancel
 }  // namespace
 

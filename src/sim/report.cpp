@@ -228,9 +228,8 @@ std::string to_json(const Table& table, std::span<const Row> rows, std::span<con
                             {"chunk_spread", r.folded.chunk_spread}});
     if (!r.groups.empty()) tree["rows"].back()["groups"] = to_tree(r.groups);
     if (r.hashes)
-      tree["rows"].back()["hash_seeds"] = {{"first", r.hashes->first_seed},
-                                           {"out_of_place_us", r.hashes->out_of_place},
-                                           {"in_place_us", r.hashes->in_place}};
+      tree["rows"].back()["hash_seeds"] = {
+          {"first", r.hashes->first_seed}, {"out_of_place_us", r.hashes->out_of_place}, {"in_place_us", r.hashes->in_place}};
     if (!r.beside.empty()) tree["rows"].back()["beside"] = to_tree(r.beside);
   }
   for (const Detail& detail : details) tree[detail.key] = json::parse(detail.json);

@@ -134,8 +134,8 @@ Timing timing_of(const tuning::Call& call, int ranks, std::vector<double> us) {
   for (double time : us) t.time_us += time / static_cast<double>(us.size());
   t.p50_us = nearest_rank(us, 0.5);
   if (us.size() > 1)
-    t.spread = Spread{static_cast<int>(us.size()), us.front(), nearest_rank(us, 0.1), nearest_rank(us, 0.9), nearest_rank(us, 0.99),
-                      us.back()};
+    t.spread =
+        Spread{static_cast<int>(us.size()), us.front(), nearest_rank(us, 0.1), nearest_rank(us, 0.9), nearest_rank(us, 0.99), us.back()};
   t.algbw = t.time_us > 0 ? static_cast<double>(tuning::size_of_call(call, ranks).value) / (t.time_us * 1e3) : 0;
   t.busbw = t.algbw * tuning::bus_factor(call.collective, ranks);
   return t;

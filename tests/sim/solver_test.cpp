@@ -184,7 +184,8 @@ TEST(FairShare, SolvingAFewAnewIsSolvingAllAnew) {
         }
         Known k{0, {}, {}, random() % 8 == 0 ? static_cast<double>(random() % 8) : FairShare::kUnbounded, random() % 4 == 0 ? 0.3 : 1.0};
         for (std::size_t hops = 1 + random() % 6; k.uses.size() < hops;)
-          if (const auto c = static_cast<std::uint32_t>(random() % constraints); std::find(k.uses.begin(), k.uses.end(), c) == k.uses.end()) {
+          if (const auto c = static_cast<std::uint32_t>(random() % constraints);
+              std::find(k.uses.begin(), k.uses.end(), c) == k.uses.end()) {
             k.uses.push_back(c);
             k.counts.push_back(random() % 5 == 0 ? 1.0 / 3 : 1);
           }

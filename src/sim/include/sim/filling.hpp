@@ -1,6 +1,6 @@
 // Progressive filling of one system: the levels of all members rise together until a limit is full or a member meets its bound; those stop
-// there, the others go on rising. A member's rate is its level times its weight. Members and limits are added once and numbered from 0; run()
-// may be repeated after more were added. All that it looks at lies side by side in memory.
+// there, the others go on rising. A member's rate is its level times its weight. Members and limits are added once and numbered from 0;
+// run() may be repeated after more were added. All that it looks at lies side by side in memory.
 //
 // A limit may be a line (solver.hpp says what that is).
 #pragma once

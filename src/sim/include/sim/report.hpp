@@ -79,7 +79,7 @@ struct Row {
   Folded folded = {};
   std::vector<BesideTime> beside = {};
   std::optional<OfHashes> hashes = {};  ///< then the spreads of the timings are over these
-  std::string evidence = {};  ///< what the prediction is worth; empty: this host, `peal tune --check` tells
+  std::string evidence = {};            ///< what the prediction is worth; empty: this host, `peal tune --check` tells
 };
 
 struct Table {
