@@ -252,8 +252,8 @@ Result<Study> study_hashes(const Scene& scene, const tuning::Question& question,
   const std::optional<std::uint64_t> first = topology::hash_seed_of(cluster);
   if (!first)
     return fail(ErrorCode::invalid_argument,
-                "no hash chooses a way here, so that all seeds are alike: --hash-seeds needs a fabric with several cables for a pair and "
-                "without `adaptive`; type --fabric fat-tree,levels=2,radix=64");
+                "no hash chooses a way here (no fabric, all on one switch, or `adaptive`), so that all seeds are alike; --hash-seeds needs "
+                "cables to choose from: type --nodes 8 --fabric fat-tree,levels=2,radix=64");
   InterpretOptions asked = options;
   std::optional<Study> study;
   OfHashes hashes{*first};

@@ -115,7 +115,7 @@ class Tool(harness.ToolCase):
         self.assertGreater(hurt["rows"][-1]["out_of_place"]["time_us"], 1.2 * report["rows"][-1]["out_of_place"]["time_us"])
 
     def test_sim_spreads_over_seeds_of_the_hash(self):
-        words = ("sim", "all_to_all", "--machine", "dgx-h100", "--nodes", 4, "--fabric", "fat-tree,levels=2,radix=64,seed=3", "-b", "1M", "-e", "1M", "--hash-seeds", 4)
+        words = ("sim", "all_to_all", "--machine", "dgx-h100", "--nodes", 8, "--fabric", "fat-tree,levels=2,radix=64,seed=3", "-b", "1M", "-e", "1M", "--hash-seeds", 4)
         row = self.json_of(*words)["rows"][0]
         times, half = row["hash_seeds"]["out_of_place_us"], row["out_of_place"]
         self.assertEqual((row["hash_seeds"]["first"], len(times), half["runs"]), (3, 4, 4))
