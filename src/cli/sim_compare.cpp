@@ -225,6 +225,8 @@ Result<int> compare(const SimWords& words) {
     return fail(
         ErrorCode::invalid_argument,
         "--hash-seeds tells how one question spreads; ask it of each by itself, or type --compare \"fabric=...,seed=1;...,seed=2\"");
+  if (!words.compute.empty())
+    return fail(ErrorCode::invalid_argument, "--compare shows times of calls alone; ask for --compute once a machine or algorithm");
   PEAL_ASSIGN(const std::vector<Bytes> sizes, sizes_of(words));
   std::vector<Variant> variants(1);
   variants[0].question = words.question;
