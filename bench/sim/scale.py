@@ -15,6 +15,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GPUS = 8  # of a DGX H100
+ECMP = ["--fabric", "fat-tree,levels=3,radix=64,oversubscription=3"]  # no `adaptive`: a hash chooses the cables
 
 #        name            collective     algorithm       bytes    most ranks  further words
 CASES = [
@@ -24,6 +25,10 @@ CASES = [
     ("all-to-all", "all_to_all", "all_pairs", "64M", 100_000, []),
     ("ring, unfolded", "all_reduce", "ring", "1G", 4_096, ["--unfolded"]),
     ("all-to-all, unfolded", "all_to_all", "all_pairs", "64M", 1_024, ["--unfolded"]),
+    ("tree on ECMP", "all_reduce", "tree", "1G", 16_384, ECMP),
+    ("ring on ECMP", "all_reduce", "ring", "1G", 4_096, ECMP),
+    ("hierarchical on ECMP", "all_reduce", "hierarchical", "1G", 4_096, ECMP),
+    ("all-to-all on ECMP", "all_to_all", "all_pairs", "64M", 1_024, ECMP),
 ]
 OTHERS = {
     "ASTRA-sim, ring": [(1_024, 2.2), (4_096, 109)],

@@ -31,17 +31,39 @@ Result<std::vector<Bytes>> sizes_of(const SimWords& words) {
   return sizes;
 }
 
+namespace {
+
+/// True once every few seconds.
+class Pause {
+ public:
+  bool is_over() {
+    if (Clock::now() < next_) return false;
+    next_ = Clock::now() + kSeconds;
+    return true;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kSeconds{5};
+  Clock::time_point next_ = Clock::now() + kSeconds;
+};
+
+}  // namespace
+
 std::function<void(std::uint64_t, double)> progress_on_stderr() {
-  constexpr double kPause = 5;
-  const auto seconds = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
-  return [seconds, next = seconds() + kPause](std::uint64_t events, double now) mutable {
-    if (seconds() < next) return;
-    next = seconds() + kPause;
-    fmt::print(stderr, "peal: {} million events so far, {:.3f} ms of the call\n", events / 1'000'000, now * 1e-6);
+  return [pause = Pause()](std::uint64_t events, double now) mutable {
+    if (pause.is_over()) fmt::print(stderr, "peal: {} million events so far, {:.3f} ms of the call\n", events / 1'000'000, now * 1e-6);
   };
 }
 
 namespace {
+
+/// Says there too how many seeds of a hash are done.
+std::function<void(int, double)> seeds_on_stderr(int seeds) {
+  return [seeds, pause = Pause()](int done, double us) mutable {
+    if (pause.is_over()) fmt::print(stderr, "peal: {} of {} seeds of the hash, the last {:.2f} us\n", done, seeds, us);
+  };
+}
 
 Status say(const SimWords& words, const std::string& text) { return words.json == "-" ? Status() : write_output("-", text); }
 
@@ -94,10 +116,10 @@ Result<int> simulate_failure(const SimWords& words, const sim::Scene& scene, tun
 
 Status refuse_faults(const SimWords& words, std::string_view library) {
   if (!words.faults.any() && words.question.dead_links.empty()) return {};
-  return fail(
-      ErrorCode::invalid_argument,
-      "--library {} has a formula for a machine that is whole and for one call at a time; leave faults and --beside out, or --library",
-      library);
+  return fail(ErrorCode::invalid_argument,
+              "--library {} has a formula for a machine that is whole and for one call at a time; leave faults, --hash-seeds and --beside "
+              "out, or --library",
+              library);
 }
 
 namespace {
@@ -142,6 +164,7 @@ Result<int> simulate_table(const SimWords& words) {
   PEAL_ASSIGN(sim::InterpretOptions options, interpret_options(words.faults, scene));
   PEAL_TRY(set_network(words.question, scene, options));
   PEAL_ASSIGN(const int runs, runs_of(words.faults));
+  PEAL_ASSIGN(const int seeds, hash_seeds_of(words.faults));
   options.folds = !words.is_unfolded;
   options.progress = progress_on_stderr();
   PEAL_ASSIGN(options.messages, messages_of(words));
@@ -159,13 +182,17 @@ Result<int> simulate_table(const SimWords& words) {
     const bool is_last = &size == &sizes.back();
     options.keeps_trace = is_last && (!words.trace.empty() || !words.svg.empty());
     options.keeps_path = is_last && words.critical_path;
-    PEAL_ASSIGN(last, sim::study(scene, question, options, runs, beside));
+    if (seeds > 1) {
+      PEAL_ASSIGN(last, sim::study_hashes(scene, question, options, {seeds, seeds_on_stderr(seeds)}, beside));
+    } else {
+      PEAL_ASSIGN(last, sim::study(scene, question, options, runs, beside));
+    }
     rows.push_back(last.row);
     PEAL_TRY(say(words, sim::row_text(last.row) + sim::notes_text(last.row)));
   }
   PEAL_TRY(say(words, sim::footer_text(rows)));
   PEAL_ASSIGN(std::vector<sim::Detail> details, tell_of_call(words, scene, last));
-  if (options.congestion.control != sim::FlowControl::fair) {
+  if (options.congestion.control != sim::FlowControl::fair && seeds == 1) {
     PEAL_ASSIGN(const sim::LineCost cost, sim::cost_of_lines(scene, question, options, beside, last));
     PEAL_TRY(say(words, sim::line_cost_text(cost)));
     details.push_back({"network", sim::line_cost_json(cost)});
@@ -198,7 +225,8 @@ void add_sim(CLI::App& app, Action& action) {
                          "Others:  peal sim all_reduce --machine dgx-h100 --library nccl -b 8 -e 16G -f 8\n"
                          "         peal sim all_reduce --machine dgx-a100 --compare library=nccl,peal --svg busbw.svg\n"
                          "         peal sim all_reduce --machine dgx-h100 --nodes 2 -b 1M -e 256M -f 4 --compute 20ms/8\n"
-                         "         peal sim all_to_all --machine gcp-a3-ultra --nodes 4 --compare congestion=fair,pfc,dcqcn");
+                         "         peal sim all_to_all --machine gcp-a3-ultra --nodes 4 --compare congestion=fair,pfc,dcqcn\n"
+                         "         peal sim all_to_all --machine dgx-h100 --nodes 8 --fabric fat-tree,levels=2,radix=64 --hash-seeds 20");
   add_sim_question(*command, *words);
   command->add_option("-e", words->last, "Largest size (default: 64M, or -b where that is more)");
   command->add_option("-f", words->factor, "Factor from one size to the next")->capture_default_str();

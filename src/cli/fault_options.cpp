@@ -19,6 +19,8 @@ void add_fault_options(CLI::App& command, FaultWords& words) {
   command.add_option("--jitter", words.jitter_percent, "Ops take longer at random, by so many percent in the mean");
   command.add_option("--seed", words.seed, "Of the jitter's first run; it counts up from run to run")->capture_default_str();
   command.add_option("--runs", words.runs, fmt::format("Runs with jitter, for percentiles (default: {})", kJitterRuns));
+  command.add_option("--hash-seeds", words.hash_seeds,
+                     "So many choices of ways by the fabric's hash (ECMP), from its `seed` on: how the time and the bus bandwidth spread");
   command
       .add_option(
           "--beside", words.beside,
@@ -69,6 +71,17 @@ Result<std::vector<sim::Beside>> beside_of(const FaultWords& words) {
     beside.push_back(other);
   }
   return beside;
+}
+
+Result<int> hash_seeds_of(const FaultWords& words) {
+  if (words.hash_seeds == 0) return 1;
+  if (words.hash_seeds < 2 || words.hash_seeds > kMostRuns)
+    return fail(ErrorCode::invalid_argument, "--hash-seeds {} gives no percentiles; give 2 to {}", words.hash_seeds, kMostRuns);
+  if (words.jitter_percent > 0)
+    return fail(ErrorCode::invalid_argument, "--hash-seeds and --jitter would be told apart by nobody in one spread; ask for one of them");
+  if (!words.failure.empty())
+    return fail(ErrorCode::invalid_argument, "--fail-rank says who waits in one call, by one choice of ways; leave --hash-seeds away");
+  return words.hash_seeds;
 }
 
 Result<int> runs_of(const FaultWords& words) {

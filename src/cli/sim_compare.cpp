@@ -221,6 +221,10 @@ Result<int> compare(const SimWords& words) {
     return fail(ErrorCode::invalid_argument,
                 "--compare shows times of several calls; ask for --utilisation, --critical-path, --message, --trace or "
                 "--fail-rank of one of them alone");
+  if (words.faults.hash_seeds != 0)
+    return fail(
+        ErrorCode::invalid_argument,
+        "--hash-seeds tells how one question spreads; ask it of each by itself, or type --compare \"fabric=...,seed=1;...,seed=2\"");
   if (!words.compute.empty())
     return fail(ErrorCode::invalid_argument, "--compare shows times of calls alone; ask for --compute once a machine or algorithm");
   PEAL_ASSIGN(const std::vector<Bytes> sizes, sizes_of(words));

@@ -12,10 +12,11 @@ namespace {
 
 Status refuse_beside_computing(const SimWords& words) {
   const bool looks_into_one = words.critical_path || words.utilisation || !words.messages.empty() || words.is_unfolded;
-  if (looks_into_one || !words.faults.beside.empty() || !words.faults.failure.empty() || words.faults.runs > 0)
+  if (looks_into_one || !words.faults.beside.empty() || !words.faults.failure.empty() || words.faults.runs > 0 ||
+      words.faults.hash_seeds != 0)
     return fail(ErrorCode::invalid_argument,
                 "--compute shows many calls and what is computed; leave --critical-path, --utilisation, --message, --unfolded, --beside, "
-                "--fail-rank and --runs to calls alone");
+                "--fail-rank, --runs and --hash-seeds to calls alone");
   if (words.question.whose != "peal")
     return fail(ErrorCode::invalid_argument, "--library {} has a formula and no schedule that could run beside computing; leave it out",
                 words.question.whose);

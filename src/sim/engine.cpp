@@ -36,6 +36,7 @@ void Engine::start(const Flow& flow) {
 void Engine::share_again() {
   is_changed_ = false;
   share_.solve();
+  for (std::uint32_t id : share_.touched()) __builtin_prefetch(&flows_[id], 1);
   for (std::uint32_t id : share_.touched()) {
     FlowState& flow = flows_[id];
     if (flow.bytes <= 0) continue;
@@ -45,8 +46,15 @@ void Engine::share_again() {
     flow.remaining = std::max(0.0, flow.remaining - (flow.rate > 0 ? flow.rate * (now_ - flow.since) : 0));
     flow.since = now_;
     flow.rate = rate;
-    ++flow.version;
-    if (rate > 0) queue_.push_after(now_, std::isinf(rate) ? 0 : flow.remaining / rate, {flow.tag, id, flow.version, Kind::left});
+    const bool is_first = flow.version++ == flow.birth;
+    const double lasts = std::isinf(rate) ? 0 : flow.remaining / rate;
+    // Most flows keep their first rate, and many of the same length begin together; what has changed its rate often does so again.
+    if (is_first && rate > 0)
+      queue_.push_after(now_, lasts, {flow.tag, id, flow.version, Kind::left});
+    else if (rate > 0)
+      queue_.set(id, now_ + lasts, {flow.tag, id, flow.version, Kind::left});
+    else
+      queue_.unset(id);
   }
 }
 
@@ -91,12 +99,12 @@ bool Engine::run(Listener& listener, std::uint64_t most_events) {
     if (is_changed_) {
       // Everything of this instant first, so that a step of a thousand equal flows is shared out once.
       const double window = now_ + std::max(1e-6, now_ * kSameInstant);
-      if (queue_.empty() || queue_.top().time > window) share_again();
+      if (queue_.empty() || queue_.time() > window) share_again();
     }
     if (queue_.empty()) return true;
     if (events_ >= last) return false;
-    const double time = queue_.top().time;
-    const What what = queue_.top().payload;
+    const double time = queue_.time();
+    const What what = queue_.payload();
     queue_.pop();
     look_ahead(listener);
     if (what.kind == Kind::left && flows_[what.flow].version != what.version) continue;

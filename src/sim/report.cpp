@@ -17,15 +17,36 @@ std::string timing_text(const std::optional<Timing>& t) {
   return fmt::format("{:>9.{}f} {:>7.2f} {:>7.2f}", t->time_us, digits, t->algbw, t->busbw);
 }
 
+/// Bus bandwidth that goes with a time; `t` has the mean of both.
+double busbw_at(const Timing& t, double us) { return us > 0 ? t.busbw * t.time_us / us : 0; }
+
+/// How fast the call is over the choices of a hash.
+std::string hashes_text(std::string_view words, std::uint64_t first_seed, const std::vector<double>& us, const Timing& t) {
+  const Spread& s = *t.spread;
+  const auto slowest = static_cast<std::uint64_t>(std::max_element(us.begin(), us.end()) - us.begin());
+  const double percentiles[] = {s.least, s.p10, t.p50_us, s.p90, s.most};
+  std::string text = fmt::format("#   {}, seeds {} to {} of the hash", words, first_seed, first_seed + us.size() - 1);
+  const std::size_t width = std::max<std::size_t>(text.size(), 40);
+  text += fmt::format("{:{}} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "", width - text.size(), "least", "p10", "half below", "p90", "most");
+  text += fmt::format("{:<{}}", "#     time (us)", width);
+  for (const double time : percentiles) text += fmt::format(" {:>10.2f}", time);
+  text += fmt::format("  with seed={}\n{:<{}}", first_seed + slowest, "#     bus bandwidth then (GB/s)", width);
+  for (const double time : percentiles) text += fmt::format(" {:>10.2f}", busbw_at(t, time));
+  return text + fmt::format("  of {} seeds\n", s.runs);
+}
+
 json to_tree(const std::optional<Timing>& t) {
   if (!t) return nullptr;
   json tree = {{"time_us", t->time_us}, {"p50_us", t->p50_us}, {"algbw", t->algbw}, {"busbw", t->busbw}};
   if (t->spread) {
     tree["runs"] = t->spread->runs;
     tree["min_us"] = t->spread->least;
+    tree["p10_us"] = t->spread->p10;
     tree["p90_us"] = t->spread->p90;
     tree["p99_us"] = t->spread->p99;
     tree["max_us"] = t->spread->most;
+    for (const char* key : {"min", "p10", "p50", "p90", "max"})
+      tree[fmt::format("busbw_at_{}_us", key)] = busbw_at(*t, tree[fmt::format("{}_us", key)]);
   }
   return tree;
 }
@@ -137,8 +158,13 @@ std::string notes_text(const Row& row) {
                         other.ranks, other.groups > 1 ? fmt::format(" in each of {} groups", other.groups) : "", other.slowest.time_us,
                         other.slowest.algorithm, other.slowest.protocol);
   for (const auto& [words, timing] : {std::pair{"out of place", &row.out_of_place}, std::pair{"in place", &row.in_place}}) {
-    if (!*timing || !(*timing)->spread) continue;
+    if (!*timing || !(*timing)->spread || (timing == &row.in_place && row.is_in_place_same)) continue;
     const Spread& s = *(*timing)->spread;
+    if (row.hashes) {
+      const bool is_outside = timing == &row.out_of_place;
+      text += hashes_text(words, row.hashes->first_seed, is_outside ? row.hashes->out_of_place : row.hashes->in_place, **timing);
+      continue;
+    }
     text += fmt::format("#   {}, {} runs: least {:.2f}, half below {:.2f}, p90 {:.2f}, p99 {:.2f}, most {:.2f} us\n", words, s.runs,
                         s.least, (*timing)->p50_us, s.p90, s.p99, s.most);
   }
@@ -201,6 +227,9 @@ std::string to_json(const Table& table, std::span<const Row> rows, std::span<con
                             {"repeated_pieces", r.folded.repeated_pieces},
                             {"chunk_spread", r.folded.chunk_spread}});
     if (!r.groups.empty()) tree["rows"].back()["groups"] = to_tree(r.groups);
+    if (r.hashes)
+      tree["rows"].back()["hash_seeds"] = {
+          {"first", r.hashes->first_seed}, {"out_of_place_us", r.hashes->out_of_place}, {"in_place_us", r.hashes->in_place}};
     if (!r.beside.empty()) tree["rows"].back()["beside"] = to_tree(r.beside);
   }
   for (const Detail& detail : details) tree[detail.key] = json::parse(detail.json);

@@ -2,6 +2,7 @@
 #include <base/names.hpp>
 #include <cmath>
 #include <sim/simulate.hpp>
+#include <topology/fabrics.hpp>
 
 #include "prepared_call.hpp"
 #include "same_work.hpp"
@@ -61,7 +62,9 @@ Timing timing_of(const tuning::Call& call, int ranks, std::vector<double> us) {
   Timing t;
   for (double time : us) t.time_us += time / static_cast<double>(us.size());
   t.p50_us = nearest_rank(us, 0.5);
-  if (us.size() > 1) t.spread = Spread{static_cast<int>(us.size()), us.front(), nearest_rank(us, 0.9), nearest_rank(us, 0.99), us.back()};
+  if (us.size() > 1)
+    t.spread =
+        Spread{static_cast<int>(us.size()), us.front(), nearest_rank(us, 0.1), nearest_rank(us, 0.9), nearest_rank(us, 0.99), us.back()};
   t.algbw = t.time_us > 0 ? static_cast<double>(tuning::size_of_call(call, ranks).value) / (t.time_us * 1e3) : 0;
   t.busbw = t.algbw * tuning::bus_factor(call.collective, ranks);
   return t;
@@ -80,15 +83,15 @@ struct Runs {
 };
 
 /// The times are those of the first `count` jobs.
-Result<Runs> run(const Scene& scene, std::span<const Job> jobs, std::size_t count, InterpretOptions options, int runs) {
+Result<Runs> run(const topology::Resources& resources, std::span<const Job> jobs, std::size_t count, InterpretOptions options, int runs) {
   Runs done;
   if (jobs.size() > count) spread_slowness(jobs, options.perturbation);
-  PEAL_ASSIGN(done.first, interpret(jobs, *scene.resources, options));
+  PEAL_ASSIGN(done.first, interpret(jobs, resources, options));
   done.us.push_back(done.first.job_times[slowest_of(done.first, 0, count)].microseconds());
   options.keeps_log = options.keeps_path = options.keeps_trace = false;
   for (int i = 1; i < runs; ++i) {
     ++options.jitter.seed;
-    PEAL_ASSIGN(const Outcome again, interpret(jobs, *scene.resources, options));
+    PEAL_ASSIGN(const Outcome again, interpret(jobs, resources, options));
     done.us.push_back(again.job_times[slowest_of(again, 0, count)].microseconds());
   }
   return done;
@@ -131,22 +134,15 @@ Row row_of(const Scene& scene, const tuning::Question& question, const Prepared&
   return row;
 }
 
-}  // namespace
-
-bool works_in_place(Collective c) noexcept {
-  return c != Collective::all_to_all && c != Collective::all_to_all_v && c != Collective::send_recv && c != Collective::barrier;
-}
-
-Result<std::vector<GroupChoice>> choose(const Scene& scene, const tuning::Question& question) { return choose(views_of(scene), question); }
-
-Result<Study> study(const Scene& scene, const tuning::Question& question, const InterpretOptions& options, int runs,
-                    std::span<const Beside> beside) {
+/// study() on the scene's resources or on others that are the same but for the ways of the fabric.
+Result<Study> study_on(const Scene& scene, const topology::Resources& resources, const tuning::Question& question,
+                       const InterpretOptions& options, int runs, std::span<const Beside> beside) {
   const std::vector<GroupView> groups = views_of(scene);
   PEAL_ASSIGN(const Company company, prepare_company(scene, beside));
   tuning::Question asked = question;
   asked.call.is_in_place = false;
   PEAL_ASSIGN(const Prepared outside, prepare(groups, scene.options.wires, asked));
-  PEAL_ASSIGN(Runs out, run(scene, jobs_of(outside, company), groups.size(), options, runs));
+  PEAL_ASSIGN(Runs out, run(resources, jobs_of(outside, company), groups.size(), options, runs));
   Study study{row_of(scene, question, outside, company, out.first), {}};
   study.row.out_of_place = timing_of(question.call, scene.environment.ranks, std::move(out.us));
   study.outcome = std::move(out.first);
@@ -160,16 +156,55 @@ Result<Study> study(const Scene& scene, const tuning::Question& question, const 
     }
     InterpretOptions quiet = options;
     quiet.keeps_log = quiet.keeps_path = quiet.keeps_trace = false;
-    PEAL_ASSIGN(Runs in, run(scene, jobs_of(inside, company), groups.size(), quiet, runs));
+    PEAL_ASSIGN(Runs in, run(resources, jobs_of(inside, company), groups.size(), quiet, runs));
     study.row.in_place = timing_of(question.call, scene.environment.ranks, std::move(in.us));
   }
   return study;
 }
 
+}  // namespace
+
+bool works_in_place(Collective c) noexcept {
+  return c != Collective::all_to_all && c != Collective::all_to_all_v && c != Collective::send_recv && c != Collective::barrier;
+}
+
+Result<std::vector<GroupChoice>> choose(const Scene& scene, const tuning::Question& question) { return choose(views_of(scene), question); }
+
+Result<Study> study(const Scene& scene, const tuning::Question& question, const InterpretOptions& options, int runs,
+                    std::span<const Beside> beside) {
+  return study_on(scene, *scene.resources, question, options, runs, beside);
+}
+
+Result<Study> study_hashes(const Scene& scene, const tuning::Question& question, const InterpretOptions& options, const HashSeeds& seeds,
+                           std::span<const Beside> beside) {
+  const topology::Cluster cluster = scene.resources->cluster();
+  const std::optional<std::uint64_t> first = topology::hash_seed_of(cluster);
+  if (!first)
+    return fail(ErrorCode::invalid_argument,
+                "no hash chooses a way here (no fabric, all on one switch, or `adaptive`), so that all seeds are alike; --hash-seeds needs "
+                "cables to choose from: type --nodes 8 --fabric fat-tree,levels=2,radix=64");
+  InterpretOptions asked = options;
+  std::optional<Study> study;
+  OfHashes hashes{*first};
+  for (int i = 0; i < seeds.count; ++i) {
+    const topology::Resources resources(topology::with_hash_seed(cluster, *first + static_cast<std::uint64_t>(i)));
+    PEAL_ASSIGN(Study one, study_on(scene, resources, question, asked, 1, beside));
+    hashes.out_of_place.push_back(one.row.out_of_place->time_us);
+    if (one.row.in_place) hashes.in_place.push_back(one.row.in_place->time_us);
+    if (seeds.told) seeds.told(i + 1, hashes.out_of_place.back());
+    if (!study) study = std::move(one);
+    asked.keeps_log = asked.keeps_path = asked.keeps_trace = false;
+  }
+  study->row.out_of_place = timing_of(question.call, scene.environment.ranks, hashes.out_of_place);
+  if (study->row.in_place) study->row.in_place = timing_of(question.call, scene.environment.ranks, hashes.in_place);
+  study->row.hashes = std::move(hashes);
+  return *std::move(study);
+}
+
 Result<Row> simulate_call(const Scene& scene, const tuning::Question& question) {
   const std::vector<GroupView> groups = views_of(scene);
   PEAL_ASSIGN(const Prepared ready, prepare(groups, scene.options.wires, question));
-  PEAL_ASSIGN(Runs done, run(scene, ready.jobs, groups.size(), {}, 1));
+  PEAL_ASSIGN(Runs done, run(*scene.resources, ready.jobs, groups.size(), {}, 1));
   Row row = row_of(scene, question, ready, {}, done.first);
   (question.call.is_in_place ? row.in_place : row.out_of_place) = timing_of(question.call, scene.environment.ranks, std::move(done.us));
   return row;

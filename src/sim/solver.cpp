@@ -1,16 +1,23 @@
 #include <algorithm>
-#include <functional>
 #include <sim/solver.hpp>
 
 namespace peal::sim {
 
 namespace {
 constexpr double kSameLevel = 1e-9;  // relative: what rounding makes of levels that are equal
+constexpr double kSameRate = 1e-12;  // the same, where a rate that is kept is held against others
+constexpr int kMostRounds = 16;      // of solving ever more anew
+
+/// Has all of something fetched that fills whole cache lines.
+template <class T>
+void fetch_whole(const T& what) {
+  for (std::size_t at = 0; at < sizeof what; at += 64) __builtin_prefetch(reinterpret_cast<const char*>(&what) + at, 1);
 }
+}  // namespace
 
 FairShare::Constraint FairShare::add_constraint(double capacity, bool is_line) {
   ConstraintState& c = constraints_.emplace_back();
-  c.capacity = capacity;
+  c.capacity = c.left = capacity;
   has_lines_ |= is_line;
   if (has_lines_) lines_.resize(constraints_.size());
   if (is_line) lines_.back().is_line = true;
@@ -18,8 +25,9 @@ FairShare::Constraint FairShare::add_constraint(double capacity, bool is_line) {
 }
 
 void FairShare::set_capacity(Constraint constraint, double capacity) {
-  constraints_[constraint].capacity = capacity;
+  constraints_[constraint].capacity = constraints_[constraint].left = capacity;
   dirty_constraints_.push_back(constraint);
+  is_capacity_changed_ = true;
 }
 
 FairShare::Variable FairShare::add_variable(std::span<const Constraint> constraints, double bound, double weight,
@@ -37,6 +45,7 @@ FairShare::Variable FairShare::add_variable(std::span<const Constraint> constrai
   v.bound = bound;
   v.weight = weight;
   v.rate = 0;
+  v.stopped_by = kNowhere;
   v.is_used = true;
   v.holds_up = holds_up;
   for (std::uint32_t i = 0; i < constraints.size(); ++i) {
@@ -52,12 +61,14 @@ FairShare::Variable FairShare::add_variable(std::span<const Constraint> constrai
 void FairShare::remove_variable(Variable id) {
   VariableState& v = variables_[id];
   for (const Link& link : v.links) {
-    auto& users = constraints_[link.constraint].users;
+    ConstraintState& c = constraints_[link.constraint];
+    auto& users = c.users;
     if (is_line(link.constraint)) lines_[link.constraint].members -= link.count;
     const Use last = users.back();
     users[link.place] = last;
     variables_[last.variable].links[last.index].place = link.place;
     users.pop_back();
+    c.left = users.empty() ? c.capacity : c.left + link.count * v.rate;
     if (!users.empty()) dirty_constraints_.push_back(link.constraint);
   }
   v.is_used = false;
@@ -72,37 +83,27 @@ void FairShare::let_pass(Variable id) {
 /// Nobody else crosses what it crosses: true, and its rate is set.
 bool FairShare::solve_alone(Variable id) {
   VariableState& v = variables_[id];
-  double level = v.bound / v.weight;
+  for (const Link& link : v.links)
+    if (constraints_[link.constraint].users.size() != 1) return false;
+  v.level = v.bound / v.weight;
+  v.stopped_by = kNowhere;
   for (const Link& link : v.links) {
     const ConstraintState& c = constraints_[link.constraint];
-    if (c.users.size() != 1) return false;
-    if (c.capacity != kUnbounded) level = std::min(level, std::max(0.0, c.capacity) / (v.weight * link.count));
+    if (c.capacity == kUnbounded) continue;
+    const double level = std::max(0.0, c.capacity) / (v.weight * link.count);
+    if (level > v.level * (has_lines_ ? 1 + kSameLevel : 1)) continue;
+    v.level = std::min(v.level, level);
+    v.stopped_by = link.constraint;
   }
-  v.rate = level * v.weight;
-  v.stopped_by = kNowhere;
-  for (std::size_t i = 0; has_lines_ && i < v.links.size(); ++i)
-    if (constraints_[v.links[i].constraint].capacity <= v.rate * v.links[i].count * (1 + kSameLevel)) v.stopped_by = v.links[i].constraint;
+  v.rate = v.level * v.weight;
+  for (const Link& link : v.links) {
+    ConstraintState& c = constraints_[link.constraint];
+    c.left = c.capacity - link.count * v.rate;
+  }
   return true;
 }
 
-void FairShare::visit(Constraint c) {
-  if (constraints_[c].visited == stamp_) return;
-  constraints_[c].visited = stamp_;
-  component_constraints_.push_back(c);
-}
-
-void FairShare::visit_variable(Variable id) {
-  VariableState& v = variables_[id];
-  if (!v.is_used || v.visited == stamp_) return;
-  v.visited = stamp_;
-  component_.push_back(id);
-  for (const Link& link : v.links) visit(link.constraint);
-}
-
-void FairShare::collect_component() {
-  ++stamp_;
-  component_.clear();
-  component_constraints_.clear();
+void FairShare::solve_those_alone() {
   for (Variable id : dirty_variables_) {
     VariableState& v = variables_[id];
     if (!v.is_used || v.visited == stamp_ || !solve_alone(id)) continue;
@@ -110,137 +111,136 @@ void FairShare::collect_component() {
     component_.push_back(id);
   }
   alone_ = component_.size();
-  for (Constraint c : dirty_constraints_) visit(c);
-  for (Variable v : dirty_variables_) visit_variable(v);
-  for (std::size_t i = 0; i < component_constraints_.size(); ++i)
-    for (std::size_t u = 0; u < constraints_[component_constraints_[i]].users.size(); ++u)
-      visit_variable(constraints_[component_constraints_[i]].users[u].variable);
-  dirty_constraints_.clear();
-  dirty_variables_.clear();
-  std::sort(component_.begin() + static_cast<std::ptrdiff_t>(alone_), component_.end());
 }
 
-void FairShare::push_full(const Full& full) {
-  full_.push_back(full);
-  std::push_heap(full_.begin(), full_.end(), std::greater<>());
+/// Of those who are alone nothing is forgotten.
+void FairShare::begin_solution() {
+  ++stamp_;
+  component_.resize(alone_);
+  for (Variable id : component_) variables_[id].visited = stamp_;
+  limits_.clear();
+  filling_.clear();
 }
 
-void FairShare::pop_full() {
-  std::pop_heap(full_.begin(), full_.end(), std::greater<>());
-  full_.pop_back();
-}
-
-void FairShare::fix(Variable id, double rate) {
+void FairShare::visit(Variable id) {
   VariableState& v = variables_[id];
-  v.rate = rate;
-  v.is_fixed = true;
-  for (const Link& link : v.links) {
-    ConstraintState& c = constraints_[link.constraint];
-    c.left -= link.count * rate;
-    c.weight -= link.count * v.weight;
-    if (c.weight < 1e-12) c.weight = 0;
-    ++c.version;
+  if (!v.is_used || v.visited == stamp_) return;
+  v.visited = stamp_;
+  component_.push_back(id);
+  fetch_links(id);
+}
+
+Filling::Number FairShare::limit_of(Constraint id, Gives gives) {
+  ConstraintState& c = constraints_[id];
+  if (c.visited != stamp_) {
+    c.visited = stamp_;
+    const bool keeps_users = gives == Gives::back_its_rate && c.capacity != kUnbounded;
+    c.limit = filling_.add_limit(keeps_users ? c.left : c.capacity, is_line(id));
+    limits_.push_back({id, c.left <= c.capacity * kSameLevel});
+  }
+  return c.limit;
+}
+
+/// Those that were visited and are not yet part of the system that is to be filled.
+void FairShare::enter_visited(Gives gives) {
+  for (std::size_t i = alone_ + filling_.members().size(); i < component_.size(); ++i) {
+    const VariableState& v = variables_[component_[i]];
+    filling_.add_member(v.bound, v.weight, v.holds_up);
+    for (const Link& link : v.links)
+      filling_.add_crossing(limit_of(link.constraint, gives), link.count, gives == Gives::back_its_rate ? v.rate : 0);
   }
 }
 
-/// Fixes a variable at a level and finds out what stops it there: of several constraints that are full the last, for all before that are
-/// backed up.
-void FairShare::fix_where_it_stops(Variable id, double level) {
-  VariableState& v = variables_[id];
-  for (std::uint32_t i = 0; i < v.links.size(); ++i) {
-    const ConstraintState& c = constraints_[v.links[i].constraint];
-    if (c.capacity == kUnbounded || c.left > c.weight * level * (1 + kSameLevel)) continue;
-    v.stopped_by = v.links[i].constraint;
-    v.held = v.holds_up ? i : 0;
-  }
-  v.limit = level;
-  fix(id, level * v.weight);
-}
-
-/// Fixes a variable at a level, and with it all whom it holds up.
-void FairShare::stop(Variable id, double level) {
-  if (!has_lines_) return fix(id, level * variables_[id].weight);
-  fix_where_it_stops(id, level);
-  held_up_.assign(1, id);
-  while (!held_up_.empty()) {
-    const VariableState& v = variables_[held_up_.back()];
-    held_up_.pop_back();
-    for (std::uint32_t i = 0; i < v.held; ++i) hold(v.links[i].constraint, level);
-  }
-}
-
-/// Whoever stands in a line that is backed up goes no faster than this. Once a solution: the first time is the slowest.
-void FairShare::hold(Constraint line, double level) {
-  ConstraintState& c = constraints_[line];
-  if (!is_line(line) || lines_[line].held == stamp_) return;
-  lines_[line].held = stamp_;
+/// Those whose rates were kept though, of a constraint that others cross at new ones, they could have more, or have more than their share.
+void FairShare::hold_against(Filling::Number number) {
+  const Filling::Limit& limit = filling_.limits()[number];
+  const Constraint id = limits_[number].constraint;
+  const ConstraintState& c = constraints_[id];
+  double highest = 0;
+  double full_at = kUnbounded;
+  filling_.each_member(number, [&](const Filling::Member& member, bool is_stopped_here) {
+    highest = std::max(highest, member.level);
+    if (is_stopped_here) full_at = std::min(full_at, member.level);
+  });
+  const bool has_room = limit.left > c.capacity * kSameRate;
   for (const Use& use : c.users) {
-    VariableState& v = variables_[use.variable];
-    if (!v.is_fixed) {
-      fix_where_it_stops(use.variable, level);
-      if (v.stopped_by == kNowhere) v.stopped_by = line;
-    } else if (v.limit < level * (1 - kSameLevel) || v.held >= use.index) {
-      continue;
-    }
-    v.held = std::max(v.held, use.index);
-    held_up_.push_back(use.variable);
+    const VariableState& v = variables_[use.variable];
+    if (v.visited == stamp_) continue;
+    const bool may_rise = v.stopped_by == id && (has_room || v.level * (1 + kSameRate) < highest);
+    if (may_rise || v.level > full_at * (1 + kSameRate)) wider_.push_back(use.variable);
   }
 }
 
-void FairShare::fill() {
-  const std::span<const Variable> component(component_.begin() + static_cast<std::ptrdiff_t>(alone_), component_.end());
-  for (Constraint id : component_constraints_) {
-    ConstraintState& c = constraints_[id];
-    c.left = c.capacity;
-    c.weight = 0;
+/// More variables whose rates must change, given those that have; false: none.
+bool FairShare::widen() {
+  to_look_at_.clear();
+  for (Filling::Number i = 0; i < limits_.size(); ++i) {
+    const Filling::Limit& limit = filling_.limits()[i];
+    const ConstraintState& c = constraints_[limits_[i].constraint];
+    const bool is_for_others = c.users.size() > limit.crossed && c.capacity != kUnbounded;
+    if (!is_for_others || !(limits_[i].was_full || limit.left <= c.capacity * kSameLevel)) continue;
+    for (const Use& use : c.users) __builtin_prefetch(&variables_[use.variable]);
+    to_look_at_.push_back(i);
   }
-  by_limit_.clear();
-  for (Variable id : component) {
-    VariableState& v = variables_[id];
-    v.is_fixed = false;
-    v.limit = v.bound / v.weight;
-    v.stopped_by = kNowhere;
-    v.held = 0;
-    for (const Link& link : v.links) {
-      ConstraintState& c = constraints_[link.constraint];
-      c.weight += link.count * v.weight;
-      if (c.users.size() == 1 && c.capacity != kUnbounded) v.limit = std::min(v.limit, std::max(0.0, c.capacity) / c.weight);
-    }
-    by_limit_.emplace_back(v.limit, id);
+  wider_.clear();
+  for (const Filling::Number i : to_look_at_) hold_against(i);
+  for (Variable id : wider_) fetch_whole(variables_[id]);
+  for (Variable id : wider_) visit(id);
+  return !wider_.empty();
+}
+
+/// Rates are max-min fair where, and only where, everybody is at his bound or crosses a full constraint in which nobody has more. So it is
+/// enough to find new rates for a few that leave this true of all. False where that took too long.
+bool FairShare::solve_changed() {
+  begin_solution();
+  for (Constraint c : dirty_constraints_)
+    for (const Use& use : constraints_[c].users) fetch_whole(variables_[use.variable]);
+  for (Variable v : dirty_variables_) visit(v);
+  for (Constraint c : dirty_constraints_)
+    for (const Use& use : constraints_[c].users)
+      if (variables_[use.variable].stopped_by == c) visit(use.variable);
+  for (int round = 0; round < kMostRounds; ++round) {
+    enter_visited(Gives::back_its_rate);
+    filling_.run();
+    if (!widen()) return true;
   }
-  std::sort(by_limit_.begin(), by_limit_.end());
-  full_.clear();
-  for (Constraint id : component_constraints_) {
-    const ConstraintState& c = constraints_[id];
-    if (c.users.size() > 1 && c.capacity != kUnbounded) full_.push_back({std::max(0.0, c.left) / c.weight, id, c.version});
+  return false;
+}
+
+void FairShare::solve_component() {
+  begin_solution();
+  for (Constraint c : dirty_constraints_) limit_of(c, Gives::all_users_start_afresh);
+  for (Variable v : dirty_variables_) visit(v);
+  enter_visited(Gives::all_users_start_afresh);
+  for (std::size_t i = 0; i < limits_.size(); ++i) {
+    for (const Use& use : constraints_[limits_[i].constraint].users) visit(use.variable);
+    enter_visited(Gives::all_users_start_afresh);
   }
-  std::make_heap(full_.begin(), full_.end(), std::greater<>());
-  std::size_t next = 0;
-  for (;;) {
-    while (next < by_limit_.size() && variables_[by_limit_[next].second].is_fixed) ++next;
-    if (next == by_limit_.size()) break;
-    while (!full_.empty() && full_.front().version != constraints_[full_.front().constraint].version) {
-      // Variables left it since: its level has risen, look again.
-      const Full stale = full_.front();
-      pop_full();
-      const ConstraintState& c = constraints_[stale.constraint];
-      if (c.weight > 0) push_full({std::max(0.0, c.left) / c.weight, stale.constraint, c.version});
-    }
-    const auto [limit, limited] = by_limit_[next];
-    if (full_.empty() || limit <= full_.front().level) {
-      stop(limited, limit);
-      continue;
-    }
-    const Full full = full_.front();
-    pop_full();
-    for (const Use& use : constraints_[full.constraint].users)
-      if (!variables_[use.variable].is_fixed) stop(use.variable, full.level);
+  filling_.run();
+}
+
+void FairShare::keep_solution() {
+  for (std::size_t i = 0; i < filling_.members().size(); ++i) {
+    const Filling::Member& member = filling_.members()[i];
+    VariableState& v = variables_[component_[alone_ + i]];
+    v.level = member.level;
+    v.rate = member.level * v.weight;
+    v.stopped_by = member.stopped_by == Filling::kNone ? kNowhere : limits_[member.stopped_by].constraint;
   }
+  for (std::size_t i = 0; i < limits_.size(); ++i) constraints_[limits_[i].constraint].left = filling_.limits()[i].left;
 }
 
 void FairShare::solve() {
-  collect_component();
-  if (component_.size() > alone_) fill();
+  component_.clear();
+  alone_ = 0;
+  begin_solution();
+  solve_those_alone();
+  if (has_lines_ || is_capacity_changed_ || !solve_changed()) solve_component();
+  keep_solution();
+  std::sort(component_.begin() + static_cast<std::ptrdiff_t>(alone_), component_.end());
+  dirty_constraints_.clear();
+  dirty_variables_.clear();
+  is_capacity_changed_ = false;
 }
 
 }  // namespace peal::sim

@@ -116,6 +116,15 @@ class BadWords(harness.ToolCase):
         self.refuse("sim all_reduce --machine dgx-h100 --nodes 0", "--nodes 0", "1 or more")
         self.refuse("topo --machine dgx-h100 --file x.yaml", "--machine", "--file", "one of them")
 
+    def test_hash_seeds(self):
+        machine = "sim all_to_all --machine dgx-h100 --nodes 2 -b 8 -e 8"
+        self.refuse(f"{machine} --hash-seeds 4", "no hash chooses", "--fabric fat-tree")
+        fabric = f"{machine} --fabric fat-tree,levels=2,radix=64"
+        self.refuse(f"{fabric} --hash-seeds 1", "--hash-seeds 1", "2 to 10000")
+        self.refuse(f"{fabric} --hash-seeds 4 --jitter 5", "--jitter", "one of them")
+        self.refuse(f"{fabric} --hash-seeds 4 --compare nodes=2,4", "--hash-seeds", "--compare")
+        self.refuse(f"{machine} --library nccl --hash-seeds 4", "--library nccl", "--hash-seeds")
+
     def test_export_form(self):
         self.refuse("topo --machine dgx-h100 --export png", '"png"', "nccl-xml", "yaml")
 

@@ -114,6 +114,15 @@ class Tool(harness.ToolCase):
         hurt = self.json_of(*words, "--slow-link", names[0] + "=0.5")
         self.assertGreater(hurt["rows"][-1]["out_of_place"]["time_us"], 1.2 * report["rows"][-1]["out_of_place"]["time_us"])
 
+    def test_sim_spreads_over_seeds_of_the_hash(self):
+        words = ("sim", "all_to_all", "--machine", "dgx-h100", "--nodes", 8, "--fabric", "fat-tree,levels=2,radix=64,seed=3", "-b", "1M", "-e", "1M", "--hash-seeds", 4)
+        row = self.json_of(*words)["rows"][0]
+        times, half = row["hash_seeds"]["out_of_place_us"], row["out_of_place"]
+        self.assertEqual((row["hash_seeds"]["first"], len(times), half["runs"]), (3, 4, 4))
+        self.assertEqual((half["min_us"], half["max_us"], half["p50_us"]), (min(times), max(times), sorted(times)[1]))
+        self.assertAlmostEqual(half["busbw_at_min_us"] * min(times), half["busbw"] * half["time_us"], places=6)
+        self.assertIn(f"with seed={3 + times.index(max(times))}", self.assert_right(self.peal(*words)).out)
+
     def test_sim_of_a_failure_says_who_waits(self):
         failure = self.json_of("sim", "all_reduce", "--machine", "dgx-h100", "-b", "1M", "-e", "1M", "--fail-rank", "3@10us")["failure"]
         self.assertEqual((failure["rank"], len(failure["stuck"]) + failure["finished"]), (3, 7))

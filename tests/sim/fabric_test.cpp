@@ -51,5 +51,38 @@ TEST(Fabric, AllToAllOverAnOversubscribedFabricTakesLonger) {
   EXPECT_GT(tapered, 0.7 * bound);
 }
 
+TEST(Fabric, SeedsOfTheHashGiveTheTimesOfTheFabricsThatNameThem) {
+  tuning::Question question;
+  question.call.collective = Collective::all_to_all;
+  question.call.bytes = {std::uint64_t{4} << 20};
+  const auto scene_of = [](const char* fabric) {
+    auto scene = make_scene(dgx(8, fabric), 0);
+    EXPECT_TRUE(scene) << scene.error().message;
+    return *std::move(scene);
+  };
+  int told = 0;
+  const auto study = study_hashes(scene_of("fat-tree,levels=2,radix=64,seed=7"), question, {}, {5, [&](int done, double) { told = done; }});
+  ASSERT_TRUE(study) << study.error().message;
+  EXPECT_EQ(told, 5);
+  const OfHashes& hashes = *study->row.hashes;
+  EXPECT_EQ(hashes.first_seed, 7U);
+  ASSERT_EQ(hashes.out_of_place.size(), 5U);
+  for (std::size_t i = 0; i < 5; ++i)
+    EXPECT_EQ(hashes.out_of_place[i],
+              simulate(scene_of(fmt::format("fat-tree,levels=2,radix=64,seed={}", 7 + i).c_str()), question)->out_of_place->time_us);
+  const Timing& timing = *study->row.out_of_place;
+  const auto [least, most] = std::minmax_element(hashes.out_of_place.begin(), hashes.out_of_place.end());
+  EXPECT_LT(*least, *most);
+  EXPECT_EQ(timing.spread->runs, 5);
+  EXPECT_EQ(timing.spread->least, *least);
+  EXPECT_EQ(timing.spread->p10, *least);
+  EXPECT_EQ(timing.spread->most, *most);
+  for (const char* fabric : {"ideal", "fat-tree,levels=2,radix=64,adaptive=true"}) {
+    const auto none = study_hashes(scene_of(fabric), question, {}, {5});
+    ASSERT_FALSE(none) << fabric;
+    EXPECT_NE(none.error().message.find("--fabric fat-tree"), std::string::npos) << none.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace peal::sim

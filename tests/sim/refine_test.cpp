@@ -82,13 +82,27 @@ TEST(Refine, RandomGraphsAreRefinedAsByLookingAtEverythingAgain) {
   }
 }
 
-TEST(EventQueue, HandsOutByTimeThenByOrderOfPushingWhateverTheLanes) {
+TEST(EventQueue, HandsOutByTimeThenByOrderOfPushingWhateverTheLanesAndNames) {
   std::mt19937 random(3);
   EventQueue<int> queue;
   std::multimap<double, int> expected;
+  std::map<std::uint32_t, std::multimap<double, int>::iterator> named;
   double now = 0;
-  for (int i = 0; i < 20000; ++i) {
-    if (random() % 2 == 0 || expected.empty()) {
+  for (int i = 0; i < 40000; ++i) {
+    if (random() % 3 == 0) {
+      const auto name = static_cast<std::uint32_t>(random() % 60);
+      if (const auto known = named.find(name); known != named.end()) {
+        expected.erase(known->second);
+        named.erase(known);
+      }
+      if (random() % 8 == 0) {
+        queue.unset(name);
+      } else {
+        const double time = now + static_cast<double>(random() % 300);
+        queue.set(name, time, i);
+        named[name] = expected.emplace(time, i);
+      }
+    } else if (random() % 2 == 0 || expected.empty()) {
       const double delay = static_cast<double>(random() % (random() % 2 == 0 ? 5 : 300));
       if (random() % 4 == 0)
         queue.push_at(now + delay, i);
@@ -96,9 +110,10 @@ TEST(EventQueue, HandsOutByTimeThenByOrderOfPushingWhateverTheLanes) {
         queue.push_after(now, delay, i);
       expected.emplace(now + delay, i);
     } else {
-      ASSERT_EQ(queue.top().payload, expected.begin()->second);
-      now = queue.top().time;
+      ASSERT_EQ(queue.payload(), expected.begin()->second) << i;
+      now = queue.time();
       queue.pop();
+      std::erase_if(named, [&](const auto& known) { return known.second == expected.begin(); });
       expected.erase(expected.begin());
     }
     ASSERT_EQ(queue.empty(), expected.empty());

@@ -154,5 +154,57 @@ TEST(FairShare, RandomNetworksAreMaxMinFairAfterEveryChange) {
   }
 }
 
+// Networks of cables that many cross: what is kept, and what is solved anew, must together be what a solver comes to that sees the whole
+// for the first time.
+TEST(FairShare, SolvingAFewAnewIsSolvingAllAnew) {
+  std::mt19937 random(11);
+  std::size_t touched = 0, in_use = 0;
+  for (int round = 0; round < 6; ++round) {
+    const std::size_t constraints = round < 3 ? 60 : 400;
+    std::vector<double> capacity;
+    FairShare share;
+    for (std::size_t i = 0; i < constraints; ++i) {
+      capacity.push_back(random() % 3 == 0 ? 20 : 10 + static_cast<double>(random() % 1000) / 100);
+      share.add_constraint(capacity.back());
+    }
+    struct Known {
+      std::uint32_t id;
+      Ids uses;
+      std::vector<double> counts;
+      double bound, weight;
+    };
+    std::vector<Known> known;
+    for (int step = 0; step < 100; ++step) {
+      for (std::size_t changes = step == 0 ? 200 : 1 + random() % 2; changes > 0; --changes) {
+        if (step > 0 && random() % 2 == 0) {
+          const std::size_t i = random() % known.size();
+          share.remove_variable(known[i].id);
+          known.erase(known.begin() + static_cast<std::ptrdiff_t>(i));
+          continue;
+        }
+        Known k{0, {}, {}, random() % 8 == 0 ? static_cast<double>(random() % 8) : FairShare::kUnbounded, random() % 4 == 0 ? 0.3 : 1.0};
+        for (std::size_t hops = 1 + random() % 6; k.uses.size() < hops;)
+          if (const auto c = static_cast<std::uint32_t>(random() % constraints);
+              std::find(k.uses.begin(), k.uses.end(), c) == k.uses.end()) {
+            k.uses.push_back(c);
+            k.counts.push_back(random() % 5 == 0 ? 1.0 / 3 : 1);
+          }
+        k.id = share.add_variable(k.uses, k.bound, k.weight, k.counts);
+        known.push_back(k);
+      }
+      share.solve();
+      touched += round < 3 || step == 0 ? 0 : share.touched().size();
+      in_use += round < 3 || step == 0 ? 0 : known.size();
+      FairShare whole;
+      for (const double c : capacity) whole.add_constraint(c);
+      for (const Known& k : known) whole.add_variable(k.uses, k.bound, k.weight, k.counts);
+      whole.solve();
+      for (std::uint32_t i = 0; i < known.size(); ++i)
+        ASSERT_NEAR(share.rate(known[i].id), whole.rate(i), 1e-11 * whole.rate(i)) << "round " << round << ", step " << step;
+    }
+  }
+  EXPECT_LT(touched, in_use / 4);
+}
+
 }  // namespace
 }  // namespace peal::sim

@@ -408,5 +408,20 @@ fabric: {kind: rail-optimised, radix: 8, unit: 4}
   EXPECT_LT(path(0, 4).latency, path(0, 8).latency);  // the same unit; another
 }
 
+TEST(HashSeed, IsThatOfFabricsWhereAHashChooses) {
+  EXPECT_EQ(hash_seed_of(boxes(16, 1, "fat-tree,levels=2,radix=8,seed=7")), 7U);
+  EXPECT_EQ(hash_seed_of(boxes(16, 2, "dragonfly-plus,radix=8")), 0U);
+  for (const char* none : {"ideal", "fat-tree,levels=2,radix=8,adaptive=true", "fat-tree,levels=1,radix=32", "torus,dims=4x4"})
+    EXPECT_FALSE(hash_seed_of(boxes(16, 1, none))) << none;
+  const Cluster named = boxes(16, 1, "fat-tree,levels=2,radix=8,seed=9");
+  const Cluster moved = with_hash_seed(boxes(16, 1, "fat-tree,levels=2,radix=8,seed=7"), 9);
+  for (int to = 1; to < 16; ++to) {
+    std::vector<std::uint32_t> expected, way;
+    named.fabric()->route({0, 0}, {to, 0}, expected);
+    moved.fabric()->route({0, 0}, {to, 0}, way);
+    EXPECT_EQ(way, expected) << to;
+  }
+}
+
 }  // namespace
 }  // namespace peal::topology

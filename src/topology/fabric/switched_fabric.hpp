@@ -71,6 +71,8 @@ class SwitchedFabric : public Fabric {
   std::string resource_name(std::size_t index) const override;
   Bandwidth resource_capacity(std::size_t index) const override;
   Nanoseconds route(FabricPort from, FabricPort to, std::vector<std::uint32_t>& resources) const override;
+  std::uint64_t seed() const { return spec_.seed; }
+  void set_seed(std::uint64_t seed) { spec_.seed = seed; }
   const ReductionLimits* reduction_limits() const override { return spec_.reduces ? &spec_.reduction : nullptr; }
   ReductionTree reduction_tree(std::span<const FabricPort> ports, std::size_t number) const override;
   Status draw(Graph& graph, const std::vector<std::vector<int>>& ports) const override;

@@ -19,9 +19,11 @@ struct FaultWords {
   std::string failure;
   double jitter_percent = 0;
   std::uint64_t seed = 1;
-  int runs = 0;  ///< 0: one, or with jitter kJitterRuns
+  int runs = 0;        ///< 0: one, or with jitter kJitterRuns
+  int hash_seeds = 0;  ///< 0: the fabric's own
   bool any() const {
-    return !slow_links.empty() || !stragglers.empty() || !beside.empty() || !failure.empty() || jitter_percent > 0 || runs > 0;
+    return !slow_links.empty() || !stragglers.empty() || !beside.empty() || !failure.empty() || jitter_percent > 0 || runs > 0 ||
+           hash_seeds != 0;
   }
 };
 inline constexpr int kJitterRuns = 20;
@@ -35,6 +37,8 @@ Result<bool> is_staged(const QuestionWords& words);
 /// How the network between machines is taken: `congestion` and `gpudirect`.
 Status set_network(const QuestionWords& words, const sim::Scene& scene, sim::InterpretOptions& options);
 Result<int> runs_of(const FaultWords& words);
+/// How many seeds of the fabric's hash; 1 where nobody asked for several.
+Result<int> hash_seeds_of(const FaultWords& words);
 Result<std::vector<sim::Beside>> beside_of(const FaultWords& words);
 
 }  // namespace peal::cli

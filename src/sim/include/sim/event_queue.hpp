@@ -2,14 +2,15 @@
 //
 // Most events of a simulation lie one of a few delays ahead of now (a hop, a message of the usual size). Since now never goes back, events
 // of one delay are pushed in the order of their times: each such delay has a lane, first in first out, and only the head of a lane stands
-// in the heap. So the heap stays small however much is under way. A delay without a lane goes to the heap itself.
+// in the heap. So the heap stays small however much is under way. A delay without a lane goes to the heap itself. Events that change
+// their times again and again stand in a heap of their own, in which each is found by its name.
 #pragma once
 
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <sim/large_pages.hpp>
+#include <sim/movable_heap.hpp>
 
 namespace peal::sim {
 
@@ -23,8 +24,9 @@ class EventQueue {
     Payload payload = {};
   };
 
-  bool empty() const { return heap_.empty(); }
-  const Event& top() const { return heap_.front(); }
+  bool empty() const { return heap_.empty() && named_.empty(); }
+  double time() const { return is_named_first() ? named_.top().time : heap_.front().time; }
+  Payload payload() const { return is_named_first() ? named_payloads_[named_.top().name] : heap_.front().payload; }
 
   /// At any instant.
   void push_at(double time, const Payload& payload) { add({time, order_++, kNoLane, payload}); }
@@ -44,7 +46,19 @@ class EventQueue {
     add({now + delay, order_++, static_cast<std::int32_t>(number), payload});
   }
 
+  /// The event of this name, which is set or moved. Names are small numbers.
+  void set(std::uint32_t name, double time, const Payload& payload) {
+    if (name >= named_payloads_.size()) named_payloads_.resize(name + 1);
+    named_payloads_[name] = payload;
+    named_.set({time, order_++, name});
+  }
+  void unset(std::uint32_t name) { named_.erase(name); }
+
   void pop() {
+    if (is_named_first()) {
+      last_lane_ = kNoLane;
+      return named_.erase(named_.top().name);
+    }
     const std::int32_t number = last_lane_ = heap_.front().lane;
     if (number != kNoLane) {
       Lane& lane = lanes_[static_cast<std::size_t>(number)];
@@ -68,6 +82,7 @@ class EventQueue {
 
   /// Everything happens so much later.
   void delay_all(double by) {
+    named_.delay_all(by);
     for (Event& event : heap_) event.time += by;
     for (Lane& lane : lanes_)
       for (Event& event : lane.ring) event.time += by;
@@ -103,6 +118,14 @@ class EventQueue {
     }
   };
 
+  bool is_named_first() const {
+    if (named_.empty()) return false;
+    if (heap_.empty()) return true;
+    const MovableHeap::Entry& named = named_.top();
+    const Event& other = heap_.front();
+    return named.time != other.time ? named.time < other.time : named.order < other.order;
+  }
+
   static bool is_before(const Event& a, const Event& b) { return a.time != b.time ? a.time < b.time : a.order < b.order; }
 
   void add(const Event& event) {
@@ -136,6 +159,8 @@ class EventQueue {
   std::int32_t last_lane_ = kNoLane;
   LargeVector<Event> heap_;
   std::array<Lane, std::size_t{1} << kLaneBits> lanes_;
+  MovableHeap named_;
+  LargeVector<Payload> named_payloads_;  // by name
 };
 
 }  // namespace peal::sim

@@ -14,6 +14,7 @@ namespace peal::sim {
 struct Spread {
   int runs = 0;
   double least = 0;
+  double p10 = 0;
   double p90 = 0;
   double p99 = 0;
   double most = 0;
@@ -53,6 +54,13 @@ struct BesideTime {
   GroupTime slowest;
 };
 
+/// Times of a call by several choices of ways: by a seed of the fabric's hash and those after it. Microseconds.
+struct OfHashes {
+  std::uint64_t first_seed = 0;
+  std::vector<double> out_of_place = {};
+  std::vector<double> in_place = {};
+};
+
 struct Row {
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;  ///< elements a rank, as nccl-tests prints them
@@ -70,7 +78,8 @@ struct Row {
   std::vector<GroupTime> groups = {};  ///< of all, where there are several
   Folded folded = {};
   std::vector<BesideTime> beside = {};
-  std::string evidence = {};  ///< what the prediction is worth; empty: this host, `peal tune --check` tells
+  std::optional<OfHashes> hashes = {};  ///< then the spreads of the timings are over these
+  std::string evidence = {};            ///< what the prediction is worth; empty: this host, `peal tune --check` tells
 };
 
 struct Table {

@@ -2,6 +2,7 @@
 // groups, each a communicator of its own, that make the same call at the same time over the same wires.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <sim/interpret.hpp>
 #include <sim/library.hpp>
@@ -67,6 +68,16 @@ struct Study {
 /// the scene's own; slow ranks are slow in all that they take part in.
 Result<Study> study(const Scene& scene, const tuning::Question& question, const InterpretOptions& options, int runs = 1,
                     std::span<const Beside> beside = {});
+
+/// Seeds of the hash that chooses ways through the scene's fabric: the fabric's own, and those that follow it.
+struct HashSeeds {
+  int count = 1;
+  std::function<void(int done, double us)> told = {};  ///< may be empty; after each, with its time out of place
+};
+/// The same with each of the seeds in turn, by the plan that the fabric's own leads to: times are means with their spread, everything else
+/// is of the first. Fails where the fabric has no hash.
+Result<Study> study_hashes(const Scene& scene, const tuning::Question& question, const InterpretOptions& options, const HashSeeds& seeds,
+                           std::span<const Beside> beside = {});
 
 /// The question's call alone, in place where it says so: half of a row, which has both.
 Result<Row> simulate_call(const Scene& scene, const tuning::Question& question);

@@ -1,8 +1,8 @@
 // Max-min fair sharing by progressive filling: the rates of all variables rise together, each in proportion to its weight, until a
 // constraint is full or a variable meets its bound; those stop there, the others go on rising. (Bertsekas and Gallager, Data
-// Networks, 6.5.) Knows variables, constraints, weights and bounds, and nothing else. Incremental: solve() touches only the connected
-// components in which something was added, removed or changed since the last time; a variable that is alone on its constraints costs
-// nothing but them. Not thread-safe. Deterministic.
+// Networks, 6.5.) Knows variables, constraints, weights and bounds, and nothing else. Incremental: a variable that is alone on its
+// constraints costs nothing but them; of others solve() finds new rates for those that were added or stopped where something was removed,
+// given the rates of all others, and for those others for whom that is wrong, until it is right of all. Not thread-safe. Deterministic.
 //
 // A constraint may be a line: those who use it pass one behind the other, so whoever is stopped further on, by a constraint later in its
 // list, keeps all who use the line from passing faster than itself, and they in turn those who share their lines before. With lines the
@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <sim/filling.hpp>
 #include <sim/large_pages.hpp>
 #include <sim/short_list.hpp>
 #include <span>
@@ -49,12 +50,13 @@ class FairShare {
   /// What a variable in use crosses.
   std::span<const Link> links(Variable variable) const { return {variables_[variable].links.begin(), variables_[variable].links.size()}; }
 
-  /// Makes rates right again. O(v k log v) for the v variables of the touched components, each in k constraints.
+  /// Makes rates right again. O(v k log v) for v variables that are solved anew, each in k constraints; with lines, and after a change of
+  /// a capacity, these are all of the touched components.
   void solve();
 
   double rate(Variable variable) const { return variables_[variable].rate; }
-  /// The constraint that keeps a variable from going faster, of several the last in its list; kNowhere: its bound. Known only where there
-  /// are lines.
+  /// The constraint that keeps a variable from going faster; of several one, where there are lines the last in its list; kNowhere: its
+  /// bound.
   Constraint stopped_by(Variable variable) const { return variables_[variable].stopped_by; }
   bool is_line(Constraint constraint) const { return constraint < lines_.size() && lines_[constraint].is_line; }
   double capacity(Constraint constraint) const { return constraints_[constraint].capacity; }
@@ -78,18 +80,15 @@ class FairShare {
  private:
   // Both fill whole cache lines.
   struct alignas(64) VariableState {
-    ShortList<Link, 4> links;
     double bound = kUnbounded;
     double weight = 1;
     double rate = 0;
-    double limit =
-        0;  // while solving: the level at which its bound, or a constraint that nobody else uses, stops it; then that of its rate
+    double level = 0;  // rate / weight
     Constraint stopped_by = kNowhere;
-    std::uint32_t held = 0;  // while solving: before this place of `links` its lines are backed up
-    std::uint32_t visited = 0;
+    std::uint32_t visited = 0;  // the last solution of which it is part
     bool is_used = false;
-    bool is_fixed = false;
     bool holds_up = true;
+    ShortList<Link, 6> links;
   };
   struct Use {
     Variable variable;
@@ -97,49 +96,49 @@ class FairShare {
   };
   struct alignas(64) ConstraintState {
     double capacity = 0;
-    double left = 0;    // while solving
-    double weight = 0;  // of variables not yet fixed, while solving
+    double left = 0;  // of the capacity, by those who use it
     std::uint32_t visited = 0;
-    std::uint32_t version = 0;
+    Filling::Number limit = 0;  // of the last solution of which it is part
     ShortList<Use, 3> users;
   };
-  static_assert(sizeof(VariableState) == 128 && sizeof(ConstraintState) == 64);
+  static_assert(sizeof(VariableState) == 192 && sizeof(ConstraintState) == 64);
   /// Of a constraint that is a line.
   struct LineState {
-    double members = 0;      // of its users
-    std::uint32_t held = 0;  // the last solution in which it was backed up
+    double members = 0;  // of its users
     bool is_line = false;
   };
-  struct Full {
-    double level;
+  /// A constraint that is part of a solution.
+  struct Touched {
     Constraint constraint;
-    std::uint32_t version;
-    bool operator>(const Full& o) const { return level != o.level ? level > o.level : constraint > o.constraint; }
+    bool was_full;
   };
+  /// What is taken out of the constraints that a variable crosses, before they are filled again.
+  enum class Gives : std::uint8_t { back_its_rate, all_users_start_afresh };
 
   bool solve_alone(Variable variable);
-  void visit(Constraint constraint);
-  void visit_variable(Variable variable);
-  void collect_component();
-  void fill();
-  void fix(Variable variable, double rate);
-  void fix_where_it_stops(Variable variable, double level);
-  void stop(Variable variable, double level);
-  void hold(Constraint line, double level);
-  void push_full(const Full& full);
-  void pop_full();
+  void solve_those_alone();
+  bool solve_changed();
+  void solve_component();
+  void begin_solution();
+  Filling::Number limit_of(Constraint constraint, Gives gives);
+  void visit(Variable variable);
+  void enter_visited(Gives gives);
+  void hold_against(Filling::Number limit);
+  bool widen();
+  void keep_solution();
 
   LargeVector<VariableState> variables_;
   LargeVector<ConstraintState> constraints_;
   std::vector<Variable> free_;
   std::vector<Constraint> dirty_constraints_;
   std::vector<Variable> dirty_variables_;
-  std::vector<Variable> component_;
-  std::vector<Constraint> component_constraints_;
-  std::vector<std::pair<double, Variable>> by_limit_;
-  std::vector<Full> full_;         // a heap, lowest level first
-  std::vector<Variable> held_up_;  // while solving: whose lines are still to be looked at
+  std::vector<Variable> component_;  // solved anew; from alone_ on together, as the members of filling_
+  std::vector<Touched> limits_;      // as the limits of filling_
+  std::vector<Filling::Number> to_look_at_;
+  std::vector<Variable> wider_;
+  Filling filling_;
   bool has_lines_ = false;
+  bool is_capacity_changed_ = false;
   std::vector<LineState> lines_;  // by constraint, where there are any
   std::size_t alone_ = 0;         // of component_, from the front: solved already
   std::uint32_t stamp_ = 0;

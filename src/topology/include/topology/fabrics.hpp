@@ -75,6 +75,12 @@ Result<std::unique_ptr<Fabric>> make_fabric(const FabricSpec& spec, std::vector<
 /// How many machines, and what joins them, in two lines; empty without a fabric.
 std::string describe_fabric(const Cluster& cluster);
 
+/// The seed of the hash that chooses among the cables of a cluster's fabric; empty where nothing is left for it to choose: no fabric, or
+/// one with a single way for each pair, or adaptive. Looks at some thousand pairs.
+std::optional<std::uint64_t> hash_seed_of(const Cluster& cluster);
+/// The same cluster with another seed of that hash.
+Cluster with_hash_seed(const Cluster& cluster, std::uint64_t seed);
+
 /// A second level of NVSwitches over several machines, as in an NVLink SuperPOD: `links` NVLinks leave each machine, spread evenly over its
 /// NVSwitches and over `switches` switches of `radix` ports above.
 struct NvlinkNetworkSpec {
