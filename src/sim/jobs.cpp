@@ -162,10 +162,11 @@ Status check_memory(std::span<const Job> jobs, const Fold& fold, int ranks, cons
   for (const Job& job : jobs) channels += named_channels(*job.plan);
   const double most = options.most_bytes > 0 ? options.most_bytes : memory_of_this_host();
   if (channels * kBytesOfAChannel <= most) return {};
-  return fail(ErrorCode::unsupported,
-              "{:.1g} pairs of ranks that talk to each other are {:.3g} GB to simulate one by one, and there are {:.3g} GB of memory: ask for "
-              "fewer ranks, or leave out what keeps ranks from being folded (faults, --unfolded, traces, critical paths)",
-              channels, channels * kBytesOfAChannel / kGigabyte, most / kGigabyte);
+  return fail(
+      ErrorCode::unsupported,
+      "{:.1g} pairs of ranks that talk to each other are {:.3g} GB to simulate one by one, and there are {:.3g} GB of memory: ask for "
+      "fewer ranks, or leave out what keeps ranks from being folded (faults, --unfolded, traces, critical paths)",
+      channels, channels * kBytesOfAChannel / kGigabyte, most / kGigabyte);
 }
 
 }  // namespace
