@@ -1,4 +1,6 @@
 // What runs where: plans on their ranks, ranks on their cores.
+#include <unistd.h>
+
 #include <base/names.hpp>
 #include <map>
 
@@ -150,6 +152,28 @@ Status check(const InterpretOptions& options, int ranks) {
   return {};
 }
 
+/// Bytes of a channel that is simulated by itself: its state, its way and its name, in tables that grow by half or are doubled (measured:
+/// an all-to-all of 1,024 ranks, bench/RESULTS.md).
+constexpr double kBytesOfAChannel = 130;
+constexpr int kFewRanks = 1000;  // which cannot have too many
+constexpr double kGigabyte = 1e9;
+
+double memory_of_this_host() { return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)); }
+
+/// Channels are laid as they are first used, so what is too much would only be known in the middle.
+Status check_memory(std::span<const Job> jobs, const Fold& fold, int ranks, const InterpretOptions& options) {
+  if (fold.folding || ranks < kFewRanks) return {};
+  double channels = 0;
+  for (const Job& job : jobs) channels += named_channels(*job.plan);
+  const double most = options.most_bytes > 0 ? options.most_bytes : memory_of_this_host();
+  if (channels * kBytesOfAChannel <= most) return {};
+  return fail(
+      ErrorCode::unsupported,
+      "{:.1g} pairs of ranks that talk to each other are {:.3g} GB to simulate one by one, and there are {:.3g} GB of memory: ask for "
+      "fewer ranks, or leave out what keeps ranks from being folded (faults, --unfolded, traces, critical paths)",
+      channels, channels * kBytesOfAChannel / kGigabyte, most / kGigabyte);
+}
+
 }  // namespace
 
 Result<Outcome> interpret(const Step& step, const topology::Resources& resources, const InterpretOptions& options) {
@@ -174,6 +198,7 @@ Result<Outcome> interpret(const Step& step, const topology::Resources& resources
         fold.messages, ranks,
         is_perturbed ? ", because each meets the slow wire or rank at another step" : ", because no two of them do the same");
   }
+  PEAL_TRY(check_memory(jobs, fold, ranks, options));
   return World(step, resources, options, std::move(fold)).run();
 }
 

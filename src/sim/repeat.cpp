@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::size_t kLongestPeriod = 24;  // pieces of the strand at whose ends the marks are taken
 constexpr double kSameTime = 1e-13;         // of the time since the beginning: what rounding makes of a difference of two times
+constexpr double kSameMoment = 4e-12;       // ... and the engine: moments that it takes for one instant are 1e-12 long, and add up
+constexpr double kSlip = 1e-10;             // of a period that is counted many times over: as far off is then the whole
 constexpr double kSameInstant = 1e-11;      // of it, too: well beyond what the engine takes for one instant
 constexpr double kMoment = 0x1p-6;          // nanoseconds; at least
 constexpr std::int32_t kLeastTimes = 2;
@@ -23,7 +25,7 @@ constexpr std::int32_t kLeastTimes = 2;
 }  // namespace
 
 bool is_same_state(const StateMark& a, const StateMark& b) {
-  const double near = kSameTime * a.time;
+  const double near = std::max(kSameTime * a.time, std::min(kSameMoment * a.time, kSlip * (a.time - b.time)));
   for (std::size_t i = 0; i < a.strands.size(); ++i) {
     const StateMark::OfStrand& s = a.strands[i];
     const StateMark::OfStrand& t = b.strands[i];

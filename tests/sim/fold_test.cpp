@@ -161,6 +161,27 @@ TEST(Fold, LongCallsAreContinuedFromPiecesThatRepeat) {
   }
 }
 
+// A tree over many machines runs full only after many pieces, and with a slow root, a slow leaf or a slow port otherwise than without.
+TEST(Fold, TreesInManyPiecesStayRightWithOneSlowWireOrOneSlowRank) {
+  const Scene scene = scene_of("dgx-h100", 9, "ideal");
+  const auto in = scene.resources->route(scene.device_of_rank[8], scene.device_of_rank[0]).resources;
+  const auto out = scene.resources->route(scene.device_of_rank[32], scene.device_of_rank[40]).resources;
+  const auto plan = plan_of(scene, **schedule::find_algorithm(Collective::all_reduce, "tree"), 1 << 28);
+  ASSERT_TRUE(plan);
+  std::vector<double> times;
+  for (const Perturbation& one : {Perturbation{}, Perturbation{{}, {{0, 2.0}}}, Perturbation{{}, {{13, 3.0}}},
+                                  Perturbation{{{in.back(), 0.5}}, {}}, Perturbation{{{out.front(), 0.5}}, {}}}) {
+    const auto done = both(scene, *plan, one);
+    ASSERT_TRUE(done) << done.error().message;
+    const std::string what = fmt::format("perturbation {}", times.size());
+    EXPECT_GT(done->folded.repeated_pieces, plan->pieces.count / 4) << what;
+    EXPECT_LT(done->folded.events, done->whole.events * 3 / 4) << what;
+    expect_same(*done, what);
+    times.push_back(done->folded.time.value);
+  }
+  EXPECT_GT(times[1], 1.2 * times[0]);
+}
+
 // One slow wire or one slow rank: what it touches is told apart, and times stay right.
 TEST(Fold, StaysRightWithOneSlowWireOrOneSlowRank) {
   const Scene scene = scene_of("dgx-h100", 4, "ideal");
@@ -188,6 +209,22 @@ TEST(Fold, WhatIsTooMuchToSimulateIsSaidAtOnce) {
   const auto refused = interpret(*plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires, options);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("5e+08 messages are too many"), std::string::npos) << refused.error().message;
+}
+
+// Before it is taken: a channel for every pair of ranks.
+TEST(Fold, WhatTakesTooMuchMemoryIsSaidAtOnce) {
+  const Scene scene = scene_of("dgx-h100", 256, "ideal");
+  const auto plan = plan_of(scene, **schedule::find_algorithm(Collective::all_to_all, "all_pairs"), 64 << 20);
+  ASSERT_TRUE(plan);
+  InterpretOptions options;
+  options.perturbation.slow_ranks = {{13, 2.0}};
+  options.most_bytes = 5e8;
+  const auto refused = interpret(*plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires, options);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("4e+06 pairs of ranks that talk to each other are 0.545 GB"), std::string::npos)
+      << refused.error().message;
+  options.perturbation = {};
+  EXPECT_TRUE(interpret(*plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires, options));
 }
 
 // Parts of two lengths pass every rank of a ring at other times.

@@ -36,7 +36,7 @@ class ByColours final : public Folding {
 
   bool fold() {
     const std::int32_t n = whole_.environment.ranks;
-    if (named_channels() > kFarTooMany * static_cast<double>(most_channels_)) return false;
+    if (named_channels(whole_.plan) > kFarTooMany * static_cast<double>(most_channels_)) return false;
     // Ranks have the lowest vertices, so that classes of ranks are numbered first.
     for (std::int32_t r = 0; r < n; ++r) graph_.add(kRankColour);
     for (std::int32_t r = 0; r < n; ++r) {
@@ -63,24 +63,6 @@ class ByColours final : public Folding {
   Kin resource(topology::ResourceId id) const override { return kin(vertex_of_resource_[id]); }
 
  private:
-  /// About, as some ranks name them; those that several ops name count several times.
-  double named_channels() const {
-    constexpr std::int32_t kLookedAt = 16;
-    const std::int32_t n = whole_.environment.ranks;
-    double named = 0;
-    std::int32_t looked_at = 0;
-    for (std::int32_t r = 0; r < n; r += std::max(1, n / kLookedAt), ++looked_at) {
-      const schedule::Program program = schedule::program_for(whole_.plan.schedule, r);
-      std::vector<std::int32_t> times{1};
-      for (const schedule::Op& op : program.ops) {
-        if (op.kind == schedule::OpKind::loop) times.push_back(op.operand);
-        if (op.kind == schedule::OpKind::end_loop) times.pop_back();
-        if (schedule::sends(op.kind)) named += op.peer_step != 0 ? times.back() : 1;
-      }
-    }
-    return named / looked_at * n;
-  }
-
   std::uint64_t key(std::int32_t from, std::int32_t to, std::int32_t number) const {
     return ((static_cast<std::uint64_t>(from) * at(whole_.environment.ranks) + static_cast<std::uint64_t>(to)) << 8) |
            static_cast<std::uint64_t>(number);

@@ -1,7 +1,9 @@
 #include "folding.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <numeric>
 
 namespace peal::sim {
 
@@ -46,25 +48,36 @@ bool ways_keep_their_order(const topology::Resources& resources) {
          std::none_of(machine.devices().begin(), machine.devices().end(), [](const topology::Device& d) { return d.capacity.value > 0; });
 }
 
-/// Messages of the whole, as far as some ranks tell.
-double messages_of(const tuning::Plan& plan, std::int32_t most_pieces = std::numeric_limits<std::int32_t>::max()) {
+/// The sum over all ranks of what `of` says of a program's op and the loops around it, as far as some ranks tell: the product of their
+/// turns, and the turns of the innermost.
+template <class F>
+double sum_over_sends(const tuning::Plan& plan, F&& of) {
   constexpr std::int32_t kLookedAt = 16;
   const std::int32_t n = plan.schedule.request.ranks;
-  double messages = 0;
+  double sum = 0;
   std::int32_t looked_at = 0;
   for (std::int32_t r = 0; r < n; r += std::max(1, n / kLookedAt), ++looked_at) {
-    const schedule::Program program = schedule::program_for(plan.schedule, r);
-    std::vector<double> times{1};
-    for (const schedule::Op& op : program.ops) {
-      if (op.kind == schedule::OpKind::loop) times.push_back(times.back() * op.operand);
-      if (op.kind == schedule::OpKind::end_loop) times.pop_back();
-      if (schedule::sends(op.kind)) messages += times.back();
+    std::vector<double> turns{1};
+    for (const schedule::Op& op : schedule::program_for(plan.schedule, r).ops) {
+      if (op.kind == schedule::OpKind::loop) turns.push_back(op.operand);
+      if (op.kind == schedule::OpKind::end_loop) turns.pop_back();
+      if (schedule::sends(op.kind)) sum += of(op, std::accumulate(turns.begin(), turns.end(), 1.0, std::multiplies<>()), turns.back());
     }
   }
-  return messages / looked_at * n * std::min(plan.pieces.count, most_pieces);
+  return sum / looked_at * n;
+}
+
+double messages_of(const tuning::Plan& plan, std::int32_t most_pieces = std::numeric_limits<std::int32_t>::max()) {
+  return std::min(plan.pieces.count, most_pieces) *
+         sum_over_sends(plan, [](const schedule::Op&, double all_turns, double) { return all_turns; });
 }
 
 }  // namespace
+
+// Peers advance in the innermost loop alone.
+double named_channels(const tuning::Plan& plan) {
+  return sum_over_sends(plan, [](const schedule::Op& op, double, double innermost) { return op.peer_step != 0 ? innermost : 1; });
+}
 
 void Folding::set_classes(std::vector<std::int32_t> class_of) {
   class_of_ = std::move(class_of);

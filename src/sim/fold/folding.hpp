@@ -74,6 +74,8 @@ struct Fold {
   double messages = 0;                 ///< to be simulated one by one, about; 0: nobody counted
   bool repeats = false;                ///< pieces that repeat are counted
 };
+/// Channels that the programs of a plan name, about, as some ranks tell; those that several ops name count several times.
+double named_channels(const tuning::Plan& plan);
 Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options);
 
 }  // namespace peal::sim

@@ -53,6 +53,8 @@ struct InterpretOptions {
   /// counted. The times are the same. Done for GPUs, for one job without late ranks, jitter and failure of which nothing single is kept.
   bool folds = true;
   std::uint64_t most_events = 2'000'000'000;
+  /// What would take more memory, about, is refused before it is taken. 0: as much as this host has.
+  double most_bytes = 0;
   /// Called every few million events with how many there were and the virtual time in nanoseconds; may be empty.
   std::function<void(std::uint64_t events, double now)> progress = {};
   Perturbation perturbation = {};
