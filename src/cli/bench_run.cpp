@@ -303,7 +303,9 @@ Status run_bench(comm::Core& core, comm::Core& plain, const BenchOptions& option
     PEAL_ASSIGN(BenchRow row, bench.measure(size));
     if (options.collective != Collective::send_recv && !has_private_counts(options.collective)) {
       const int root = has_root(options.collective) ? options.root : -1;
-      PEAL_ASSIGN(row.predicted_us, core.plans().predicted_us(options.collective, {row.bytes}, options.type, root));
+      const BenchHalf& half = row.half[row.half[0].is_measured ? 0 : 1];
+      PEAL_ASSIGN(const tuning::CoreDistance cores, tuning::core_distance(half.line_ns, half.line_after_ns));
+      PEAL_ASSIGN(row.predicted_us, core.plans().predicted_us(options.collective, {row.bytes}, options.type, root, cores));
     }
     each(row);
     if (options.collective == Collective::barrier || size.value == 0 || size.value > options.last.value / options.factor) break;

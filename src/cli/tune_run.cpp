@@ -49,13 +49,16 @@ Result<std::vector<TunedPoint>> points_of(const tuning::Environment& environment
   return points;
 }
 
+/// Of ways whose first round found the cores alike.
 void drop_hopeless(std::vector<TunedPoint>& points) {
-  std::map<std::pair<Collective, std::uint64_t>, double> best;
+  std::map<std::tuple<Collective, std::uint64_t, tuning::CoreDistance>, double> best;
+  const auto case_of = [](const TunedPoint& p) { return std::tuple{p.collective, p.bytes, p.samples.front().cores}; };
   for (const TunedPoint& p : points) {
-    const auto [at, is_new] = best.emplace(std::pair{p.collective, p.bytes}, p.us.front());
-    if (!is_new) at->second = std::min(at->second, p.us.front());
+    if (p.samples.empty()) continue;
+    const auto [at, is_new] = best.emplace(case_of(p), p.samples.front().us);
+    if (!is_new) at->second = std::min(at->second, p.samples.front().us);
   }
-  for (TunedPoint& p : points) p.is_dropped = p.us.front() > kHopeless * best[{p.collective, p.bytes}];
+  for (TunedPoint& p : points) p.is_dropped = !p.samples.empty() && p.samples.front().us > kHopeless * best[case_of(p)];
 }
 
 class Tuner {
@@ -102,12 +105,18 @@ class Tuner {
       point.options.fewest = 3;
       asked.push_back(point);
     }
-    return run_points(world_, asked, [&](std::size_t k, const BenchRow& row) {
-      points[order[k]].us.push_back(std::max(1e-3, row.half[0].p50_us));
+    Status read;
+    PEAL_TRY(run_points(world_, asked, [&](std::size_t k, const BenchRow& row) {
+      const auto sample = sample_of(row.half[0]);
+      if (!sample)
+        read = pass_on(sample.error());
+      else if (*sample)
+        points[order[k]].samples.push_back(**sample);
       if (!is_first || now_ns() - said_ns_ < 3'000'000'000) return;
       said_ns_ = now_ns();
       say_(fmt::format("{}: first round, {} of {} measurements", what, k + 1, asked.size()));
-    });
+    }));
+    return read;
   }
 
   /// A communicator that takes no other way. Collective when the way is new.
@@ -127,28 +136,47 @@ class Tuner {
 
 }  // namespace
 
-double TunedPoint::typical_us() const {
-  if (us.empty()) return 0;
-  std::vector<double> sorted = us;
-  std::sort(sorted.begin(), sorted.end());
-  return sorted[sorted.size() / 4];
+Result<std::optional<TunedSample>> sample_of(const BenchHalf& half) {
+  PEAL_ASSIGN(const tuning::CoreDistance cores, tuning::core_distance(half.line_ns, half.line_after_ns));
+  if (half.line_ns > 0 && cores == tuning::CoreDistance::unknown) return std::optional<TunedSample>{};
+  return std::optional(TunedSample{std::max(1e-3, half.p50_us), (half.line_ns + half.line_after_ns) / 2, cores});
 }
 
-double TunedPoint::spread() const {
-  if (us.empty()) return 0;
-  std::vector<double> sorted = us;
-  std::sort(sorted.begin(), sorted.end());
-  return (sorted[(sorted.size() * 3) / 4] - sorted[sorted.size() / 4]) / typical_us();
+std::optional<tuning::MeasuredPoint> TunedPoint::typical(tuning::CoreDistance cores) const {
+  std::vector<double> us, exchanges;
+  for (const TunedSample& sample : samples) {
+    if (sample.cores != cores) continue;
+    us.push_back(sample.us);
+    exchanges.push_back(sample.exchange_ns);
+  }
+  if (us.empty()) return std::nullopt;
+  std::sort(us.begin(), us.end());
+  std::sort(exchanges.begin(), exchanges.end());
+  const double quartile = us[us.size() / 4];
+  return tuning::MeasuredPoint{bytes, quartile, (us[us.size() * 3 / 4] - quartile) / quartile, exchanges[exchanges.size() / 2]};
+}
+
+tuning::CoreDistance usual_distance(const std::vector<TunedPoint>& points) {
+  std::map<tuning::CoreDistance, int> rounds;
+  for (const TunedPoint& p : points)
+    for (const TunedSample& sample : p.samples) ++rounds[sample.cores];
+  const auto most = std::max_element(rounds.begin(), rounds.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == rounds.end() ? tuning::CoreDistance::unknown : most->first;
 }
 
 std::vector<tuning::MeasuredWay> ways_of(const std::vector<TunedPoint>& points, int ranks, const std::string& scope) {
+  using tuning::CoreDistance;
   std::vector<tuning::MeasuredWay> ways;
   for (const TunedPoint& p : points) {
-    auto way = std::find_if(ways.begin(), ways.end(), [&](const tuning::MeasuredWay& w) {
-      return w.collective == p.collective && w.algorithm == p.algorithm && w.protocol == p.protocol;
-    });
-    if (way == ways.end()) way = ways.insert(ways.end(), {p.collective, ranks, scope, p.algorithm, p.protocol, {}});
-    way->points.push_back({p.bytes, p.typical_us(), p.spread()});
+    for (const CoreDistance cores : {CoreDistance::unknown, CoreDistance::siblings, CoreDistance::near, CoreDistance::far}) {
+      const auto typical = p.typical(cores);
+      if (!typical) continue;
+      auto way = std::find_if(ways.begin(), ways.end(), [&](const tuning::MeasuredWay& w) {
+        return w.collective == p.collective && w.algorithm == p.algorithm && w.protocol == p.protocol && w.cores == cores;
+      });
+      if (way == ways.end()) way = ways.insert(ways.end(), {p.collective, ranks, scope, p.algorithm, p.protocol, {}, cores});
+      way->points.push_back(*typical);
+    }
   }
   for (tuning::MeasuredWay& way : ways)
     std::sort(way.points.begin(), way.points.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
@@ -159,9 +187,11 @@ Result<std::vector<Judgement>> judge(const tuning::Environment& environment, con
                                      const std::vector<TunedPoint>& points) {
   tuning::Environment tuned = environment;
   tuned.measured = ways;
+  tuned.cores = usual_distance(points);
   std::vector<Judgement> judgements;
   std::map<std::pair<Collective, std::uint64_t>, std::vector<const TunedPoint*>> cases;
-  for (const TunedPoint& p : points) cases[{p.collective, p.bytes}].push_back(&p);
+  for (const TunedPoint& p : points)
+    if (p.typical(tuned.cores)) cases[{p.collective, p.bytes}].push_back(&p);
   for (const auto& [which, all] : cases) {
     const auto find = [&](const tuning::Candidate& c) -> const TunedPoint* {
       for (const TunedPoint* p : all)
@@ -176,12 +206,14 @@ Result<std::vector<Judgement>> judge(const tuning::Environment& environment, con
     PEAL_ASSIGN(const tuning::Selection without, tuning::select(environment, question));
     const TunedPoint* const a = find(with.chosen());
     const TunedPoint* const b = find(without.chosen());
-    const TunedPoint* const best = *std::min_element(
-        all.begin(), all.end(), [](const TunedPoint* x, const TunedPoint* y) { return x->typical_us() < y->typical_us(); });
-    if (a == nullptr || b == nullptr) return fail(ErrorCode::internal, "a choice for {} was not measured", name_of(which.first));
+    if (a == nullptr || b == nullptr) continue;  // the cores were moved whenever it was measured
+    const auto us = [&](const TunedPoint* p) { return p->typical(tuned.cores)->us; };
+    const auto spread = [&](const TunedPoint* p) { return p->typical(tuned.cores)->spread; };
+    const TunedPoint* const best =
+        *std::min_element(all.begin(), all.end(), [&](const TunedPoint* x, const TunedPoint* y) { return us(x) < us(y); });
     judgements.push_back({which.first, which.second, environment.ranks, name_of_way(best->algorithm, best->protocol),
-                          name_of_way(a->algorithm, a->protocol), name_of_way(b->algorithm, b->protocol), best->typical_us(),
-                          a->typical_us(), b->typical_us(), std::max(best->spread(), a->spread())});
+                          name_of_way(a->algorithm, a->protocol), name_of_way(b->algorithm, b->protocol), us(best), us(a),
+                          us(b), std::max(spread(best), spread(a))});
   }
   return judgements;
 }

@@ -13,7 +13,7 @@ Walk::Walk(const Environment& environment, const Plan& plan, const std::vector<P
     : environment_(environment),
       plan_(plan),
       programs_(programs),
-      offer_(*environment.offer(plan.protocol)),
+      offer_(plan.offer),
       turns_(environment),
       scale_(extent.scale) {
   const int own_level = environment.is_used(0) ? 0 : 1;
