@@ -7,6 +7,7 @@
 #include <cli/bench.hpp>
 #include <cli/bench_buffers.hpp>
 #include <cli/bench_reals.hpp>
+#include <cli/core_speed.hpp>
 #include <cli/digest.hpp>
 #include <cmath>
 #include <functional>
@@ -17,6 +18,7 @@ namespace peal::cli {
 namespace {
 
 constexpr int kMostIterations = 3000;
+constexpr double kFullSpeed = 1.1;  // times as long as at best: the clock's grain and no more
 constexpr std::uint64_t kMostCompared = std::uint64_t{1} << 18;  // results over all ranks that are compared with a reference
 
 // A spin barrier that all ranks of one host share. Ranks on several hosts align by Peal's barrier alone.
@@ -106,6 +108,7 @@ class Bench {
   const BenchOptions& options_;
   Aligner aligner_;
   BenchBuffers buffers_;
+  CoreSpeed speed_;
   const executor::Plan* plan_ = nullptr;
   std::uint64_t head_count_ = 0;   // elements a rank in the first row
   Digest first_{}, first_head_{};  // of this rank's result in the first hashed call of a row
@@ -117,6 +120,7 @@ Status Bench::open() {
     aligner_.ranks = static_cast<std::uint32_t>(core_->size());
     aligner_.shares_cores = core_->shares_cores();
   }
+  if (options_.only_full_speed) speed_.learn();
   return {};
 }
 
@@ -218,6 +222,19 @@ Result<ErrorFigures> Bench::measure_numerics(bool in_place) {
   return all;
 }
 
+double median_of(std::vector<double> times) {
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  return times[times.size() / 2];
+}
+
+/// Those of the times during which no rank's core was slow.
+std::vector<double> at_full_speed(const std::vector<double>& times, const std::vector<double>& slowness) {
+  std::vector<double> kept;
+  for (std::size_t i = 0; i < times.size(); ++i)
+    if (slowness[i] <= kFullSpeed) kept.push_back(times[i]);
+  return kept;
+}
+
 Status Bench::measure_half(bool in_place, BenchHalf& half) {
   half.is_measured = true;
   if (options_.check) PEAL_TRY(count_wrong(in_place, half));
@@ -237,12 +254,13 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
     iterations = static_cast<int>(std::clamp(options_.budget_s / std::max(best, 1e-7), double(options_.fewest), double(kMostIterations)));
   const int warmup = options_.warmup >= 0 ? options_.warmup : iterations / 5 + 1;
   for (int i = 0; i < warmup; ++i) PEAL_TRY(operate(in_place));
-  std::vector<double> times(static_cast<std::size_t>(iterations));
+  std::vector<double> times(static_cast<std::size_t>(iterations)), slowness;
   for (double& time : times) {
     PEAL_TRY(align());
     const std::int64_t begin = now_ns();
     PEAL_TRY(operate(in_place));
     time = static_cast<double>(now_ns() - begin) * 1e-3;
+    if (options_.only_full_speed) slowness.push_back(speed_.slowness());
   }
   if (!options_.only_aligned) {
     const int loops = iterations / 2 + 2;
@@ -252,8 +270,15 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
     PEAL_ASSIGN(half.time_us, maximum(static_cast<double>(now_ns() - begin) * 1e-3 / loops));
   }
   PEAL_ASSIGN(times, maxima(std::move(times)));
+  if (options_.only_full_speed) {
+    PEAL_ASSIGN(slowness, maxima(std::move(slowness)));
+    half.all_us = median_of(times);
+    times = at_full_speed(times, slowness);
+    half.full_speed = static_cast<double>(times.size()) / iterations;
+    if (times.empty()) return {};
+  }
   std::sort(times.begin(), times.end());
-  half.p50_us = times[times.size() / 2];
+  half.p50_us = median_of(times);
   half.p99_us = times[static_cast<std::size_t>(static_cast<double>(times.size() - 1) * 0.99 + 0.5)];
   half.algbw = half.time_us > 0 ? static_cast<double>(buffers_.bytes()) / half.time_us * 1e-3 : 0;
   half.busbw = half.algbw * tuning::bus_factor(options_.collective, core_->size());

@@ -22,6 +22,7 @@ BenchPoint bench_point_of(const TunedPoint& point, comm::Core& core) {
   asked.options.first = asked.options.last = {point.bytes};
   asked.options.in_place = false;
   asked.options.only_aligned = true;
+  asked.options.only_full_speed = true;
   asked.options.budget_s = kCheckedSeconds;
   asked.options.fewest = 3;
   return asked;
@@ -50,6 +51,13 @@ Result<std::vector<HostCell>> cells_of(comm::Core& core, const TunedPoint& point
     if (cell.rounds < kFewestRounds) continue;
     cell.us = parts[0].typical(cores)->us;
     for (int i = 0; i < 2; ++i) cell.repeats_us[i] = parts[1 + i].typical(cores)->us;
+    std::vector<double> of_all;
+    cell.full_speed = 0;
+    for (const TunedSample& sample : parts[0].samples) {
+      of_all.push_back(sample.all_us);
+      cell.full_speed += sample.full_speed / cell.rounds;
+    }
+    cell.all_us = median_of(std::move(of_all));
     tuning::Environment environment = *core.plans().environment();
     environment.cores = cores;
     if (environment.constants_of(point.protocol) != nullptr) {
@@ -120,7 +128,7 @@ Result<std::vector<HostCell>> run_host_check(comm::Core& world, const HostCheckO
 
 HostErrors errors_of(const std::vector<HostCell>& cells) {
   HostErrors found;
-  std::vector<double> errors, noise;
+  std::vector<double> errors, noise, of_all;
   for (const HostCell& cell : cells) {
     if (cell.predicted_us <= 0) {
       ++found.unpredicted;
@@ -128,12 +136,16 @@ HostErrors errors_of(const std::vector<HostCell>& cells) {
     }
     errors.push_back(std::abs(cell.error()));
     noise.push_back(cell.noise());
+    of_all.push_back(std::abs(cell.predicted_us / cell.all_us - 1));
+    found.full_speed += cell.full_speed;
   }
   found.cells = static_cast<int>(errors.size());
   if (errors.empty()) return found;
   found.median = median_of(errors);
   found.worst = *std::max_element(errors.begin(), errors.end());
   found.median_noise = median_of(noise);
+  found.median_of_all = median_of(of_all);
+  found.full_speed /= found.cells;
   found.worst_noise = *std::max_element(noise.begin(), noise.end());
   return found;
 }
@@ -155,6 +167,10 @@ std::string host_check_text(const std::vector<HostCell>& cells, double median, d
     text += fmt::format("{}: {} cells, error {:.1f} % in the median, {:.0f} % at worst; the same call twice differs by {:.1f} % in the median, "
                         "{:.0f} % at worst\n",
                         of, e.cells, 100 * e.median, 100 * e.worst, 100 * e.median_noise, 100 * e.worst_noise);
+    if (e.full_speed < 1)
+      text += fmt::format("  {:.0f} % of the calls are left out: a neighbour of this virtual machine slowed a core; against all calls the median "
+                          "error is {:.1f} %\n",
+                          100 * (1 - e.full_speed), 100 * e.median_of_all);
     if (e.unpredicted > 0)
       text += fmt::format("  {} cells have no prediction: the table has no constants for cores that lie so; run `peal tune` while they do\n",
                           e.unpredicted);
@@ -184,7 +200,9 @@ std::string host_check_json(const std::vector<HostCell>& cells) {
                    {"rounds", c.rounds},
                    {"us", c.us},
                    {"repeats_us", {c.repeats_us[0], c.repeats_us[1]}},
-                   {"predicted_us", c.predicted_us}});
+                   {"predicted_us", c.predicted_us},
+                   {"full_speed", c.full_speed},
+                   {"all_us", c.all_us}});
   return all.dump();
 }
 
@@ -203,6 +221,8 @@ Result<std::vector<HostCell>> host_cells_from_json(const std::string& text) {
       c.us = t.at("us").get<double>();
       for (std::size_t i = 0; i < 2; ++i) c.repeats_us[i] = t.at("repeats_us").at(i).get<double>();
       c.predicted_us = t.at("predicted_us").get<double>();
+      c.full_speed = t.at("full_speed").get<double>();
+      c.all_us = t.at("all_us").get<double>();
       cells.push_back(std::move(c));
     }
   } catch (const nlohmann::json::exception& error) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <schedule/registry.hpp>
+#include <set>
 #include <tuning/select.hpp>
 #include <tuple>
 
@@ -25,12 +26,27 @@ std::string name_of_way(const std::string& algorithm, schedule::Protocol protoco
   return fmt::format("{} {}", algorithm, schedule::name_of(protocol));
 }
 
-/// All ways of all collectives at these sizes, those that hosts take only by name too.
+/// What all ranks do under a candidate: few ranks do the same by several algorithms.
+Result<std::string> doing_of(const tuning::Environment& environment, const tuning::Candidate& candidate, const tuning::Call& call) {
+  PEAL_ASSIGN(const tuning::Plan plan, tuning::make_plan(environment, *candidate.algorithm, candidate.protocol, call));
+  std::string text = fmt::format("{} {}", schedule::name_of(candidate.protocol), plan.message_bytes);
+  const auto add = [&](const auto& all) { text.append(reinterpret_cast<const char*>(all.data()), all.size() * sizeof(all[0])); };
+  for (std::int32_t r = 0; r < environment.ranks; ++r) {
+    const schedule::Program program = schedule::program_for(plan.schedule, r);
+    add(program.ops);
+    add(program.strand_begin);
+    add(program.sources);
+  }
+  return text;
+}
+
+/// All ways of all collectives at these sizes, those that hosts take only by name too; of those that do the same, the first.
 Result<std::vector<TunedPoint>> points_of(const tuning::Environment& environment, const std::vector<Collective>& collectives,
                                           const std::vector<std::uint64_t>& sizes) {
   std::vector<TunedPoint> points;
   for (const Collective collective : collectives) {
     for (const std::uint64_t bytes : sizes) {
+      std::set<std::string> known;
       for (const schedule::Algorithm* algorithm : schedule::algorithms_for(collective)) {
         tuning::Question question;
         question.call.collective = collective;
@@ -39,8 +55,11 @@ Result<std::vector<TunedPoint>> points_of(const tuning::Environment& environment
         question.algorithm = algorithm->name;
         const auto selection = tuning::select(environment, question);
         if (!selection) continue;  // not for so many ranks, or not for this size
-        for (const tuning::Candidate& c : selection->candidates)
+        for (const tuning::Candidate& c : selection->candidates) {
+          PEAL_ASSIGN(std::string doing, doing_of(environment, c, question.call));
+          if (!known.insert(std::move(doing)).second) continue;
           points.push_back({collective, question.call.bytes.value, std::string(algorithm->name), c.protocol, {}, false});
+        }
       }
       if (collective == Collective::barrier) break;
     }
@@ -101,6 +120,7 @@ class Tuner {
       point.options.first = point.options.last = {points[i].bytes};
       point.options.in_place = false;
       point.options.only_aligned = true;
+      point.options.only_full_speed = !world_.shares_cores();
       point.options.budget_s = kPointSeconds;
       point.options.fewest = 3;
       asked.push_back(point);
@@ -138,8 +158,8 @@ class Tuner {
 
 Result<std::optional<TunedSample>> sample_of(const BenchHalf& half) {
   PEAL_ASSIGN(const tuning::CoreDistance cores, tuning::core_distance(half.line_ns, half.line_after_ns));
-  if (half.line_ns > 0 && cores == tuning::CoreDistance::unknown) return std::optional<TunedSample>{};
-  return std::optional(TunedSample{std::max(1e-3, half.p50_us), (half.line_ns + half.line_after_ns) / 2, cores});
+  if ((half.line_ns > 0 && cores == tuning::CoreDistance::unknown) || half.full_speed == 0) return std::optional<TunedSample>{};
+  return std::optional(TunedSample{std::max(1e-3, half.p50_us), (half.line_ns + half.line_after_ns) / 2, cores, half.full_speed, half.all_us});
 }
 
 std::optional<tuning::MeasuredPoint> TunedPoint::typical(tuning::CoreDistance cores) const {

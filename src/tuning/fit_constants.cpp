@@ -19,7 +19,7 @@ constexpr double kPriorWeight = 0.03;   // of a term that leaves its start by a 
 constexpr double kSmoothWeight = 0.15;  // the same of neighbouring rates
 constexpr int kMostRounds = 40;
 constexpr double kEnough = 1e-5;  // gain of a round
-constexpr int kSingle = 4;        // launch, meeting, hop, op; then copy and reduce of every rate
+constexpr int kSingle = 4;        // launch, meeting, hop, op; then the rates of every size
 
 struct Cell {
   Plan plan;
@@ -27,6 +27,10 @@ struct Cell {
 };
 
 using Vector = std::vector<double>;
+
+constexpr double MeasuredRate::* kRates[] = {&MeasuredRate::copy, &MeasuredRate::reduce, &MeasuredRate::copy_among_all,
+                                             &MeasuredRate::reduce_among_all};
+constexpr int kRateCount = static_cast<int>(std::size(kRates));
 
 class Fit {
  public:
@@ -59,10 +63,8 @@ class Fit {
  private:
   static Vector terms_of(const MeasuredConstants& c) {
     Vector x{std::log(c.launch_ns), std::log(c.meeting_ns), std::log(c.hop_ns), std::log(c.op_ns)};
-    for (const MeasuredRate& r : c.rates) {
-      x.push_back(std::log(r.copy));
-      x.push_back(std::log(r.reduce));
-    }
+    for (const MeasuredRate& r : c.rates)
+      for (const auto rate : kRates) x.push_back(std::log(r.*rate));
     return x;
   }
   MeasuredConstants constants_with(const Vector& x) const {
@@ -71,10 +73,9 @@ class Fit {
     c.meeting_ns = std::exp(x[1]);
     c.hop_ns = std::exp(x[2]);
     c.op_ns = std::exp(x[3]);
-    for (std::size_t k = 0; k < c.rates.size(); ++k) {
-      c.rates[k].copy = std::exp(x[kSingle + 2 * k]);
-      c.rates[k].reduce = std::exp(x[kSingle + 2 * k + 1]);
-    }
+    std::size_t next = kSingle;
+    for (MeasuredRate& r : c.rates)
+      for (const auto rate : kRates) r.*rate = std::exp(x[next++]);
     return c;
   }
 
@@ -107,7 +108,7 @@ class Fit {
     std::vector<Tie> all;
     const int n = static_cast<int>(start_.size());
     for (int i = 0; i < n; ++i) all.push_back({i, -1, kPriorWeight, start_[at(i)]});
-    for (int i = kSingle; i + 2 < n; ++i) all.push_back({i + 2, i, kSmoothWeight, 0});
+    for (int i = kSingle; i + kRateCount < n; ++i) all.push_back({i + kRateCount, i, kSmoothWeight, 0});
     return all;
   }
 
@@ -236,6 +237,7 @@ MeasuredConstants start_of(const Environment& environment, const Offer& offer, C
   c.hop_ns = positive(terms.per_hop.value + environment.level[0].latency.value, 1);
   c.meeting_ns = c.hop_ns;
   c.op_ns = positive(terms.per_op.value, 1);
+  const double copy = positive(terms.copy.gigabytes(), 10), reduce = positive(terms.reduce.gigabytes(), 10);
   double least = std::numeric_limits<double>::max(), most = 0;
   for (const Cell& cell : cells) {
     const double touched = touched_bytes(cell.plan.call, environment.ranks);
@@ -244,7 +246,7 @@ MeasuredConstants start_of(const Environment& environment, const Offer& offer, C
   }
   for (double bytes = kFirstRate; c.rates.empty() || bytes < kRateStep * most; bytes *= kRateStep)
     if (bytes * kRateStep > least || bytes >= most)
-      c.rates.push_back({bytes, positive(terms.copy.gigabytes(), 10), positive(terms.reduce.gigabytes(), 10)});
+      c.rates.push_back({bytes, copy, reduce, copy, reduce});
   return c;
 }
 

@@ -27,7 +27,7 @@ class Tune(harness.ToolCase):
         text = json.loads(table.read_text())
         for way in text["ways"]:
             if way["collective"] == "all_reduce" and (way["algorithm"], way["protocol"]) == ("ring", "staged"):
-                way["bytes_us_spread"] = [[size, 0.001, 0] for size, _, _ in way["bytes_us_spread"]]
+                way["bytes_us_spread_exchange"] = [[size, 0.001, 0, ns] for size, _, _, ns in way["bytes_us_spread_exchange"]]
         table.write_text(json.dumps(text))
         env = {"PEAL_TUNING": table}
         for use, chooser in ((env, "measurement"), ({"PEAL_TUNING": "off"}, "model")):

@@ -35,7 +35,7 @@ Environment ranks_on_cores(int ranks, int cores) {
 MeasuredConstants host_like(Protocol protocol, CoreDistance cores, double slower) {
   MeasuredConstants c{"shm", 2, cores, protocol, 60, 40 * slower, 50 * slower, 15};
   for (double bytes = 64; bytes < 64e6; bytes *= 4)
-    c.rates.push_back({bytes, (bytes < 4e6 ? 24 : 12) / slower, (bytes < 4e6 ? 16 : 8) / slower});
+    c.rates.push_back({bytes, (bytes < 4e6 ? 24 : 12) / slower, (bytes < 4e6 ? 16 : 8) / slower, 20 / slower, 10 / slower});
   return c;
 }
 
@@ -54,7 +54,7 @@ std::vector<MeasuredWay> measured(Environment environment, CoreDistance cores, d
   environment.cores = cores;
   std::vector<MeasuredWay> ways;
   const std::pair<Collective, const char*> asked[] = {
-      {Collective::all_reduce, "one_shot"}, {Collective::all_reduce, "ring"}, {Collective::all_gather, "direct"}, {Collective::broadcast, "ring"}};
+      {Collective::all_reduce, "one_shot"}, {Collective::all_reduce, "ring"}, {Collective::all_gather, "direct"}, {Collective::broadcast, "ring"}, {Collective::reduce, "ring"}};
   for (const auto& [collective, algorithm] : asked) {
     MeasuredWay way{collective, 2, "shm", algorithm, Protocol::staged, {}, cores};
     for (std::uint64_t bytes = 8; bytes <= 8u << 20; bytes *= 4) {
@@ -102,7 +102,7 @@ TEST(FitConstants, WhatWasNotSeenIsPredictedAtBothDistances) {
   Environment fitted = truth;
   fitted.measured_constants = fit_constants(truth, both_distances(truth));
   ASSERT_EQ(fitted.measured_constants.size(), 2u);
-  EXPECT_EQ(fitted.measured_constants[0].cells, 4 * 11);
+  EXPECT_EQ(fitted.measured_constants[0].cells, 5 * 11);
   for (const MeasuredConstants& c : fitted.measured_constants) {
     EXPECT_LT(c.median_error, 0.03) << name_of(c.cores);
     EXPECT_LT(worst_unseen(fitted, truth, c.cores), 0.25) << name_of(c.cores);
@@ -127,8 +127,8 @@ TEST(FitConstants, OtherCollectivesRanksAndWiresAreLeftOut) {
   std::vector<MeasuredWay> ways = measured(truth, CoreDistance::near);
   const auto alone = fit_constants(truth, ways);
   MeasuredWay other = ways[0];
-  other.collective = Collective::reduce;
-  other.algorithm = "ring";
+  other.collective = Collective::all_to_all;
+  other.algorithm = "all_pairs";
   for (MeasuredPoint& p : other.points) p.us *= 100;
   ways.push_back(other);
   other = ways[0];
@@ -172,10 +172,11 @@ TEST(MeasuredConstants, ACallThatAllWaitForPaysTheMeeting) {
 
 TEST(MeasuredConstants, RatesLieOnALineInLogLog) {
   MeasuredConstants c;
-  c.rates = {{64, 2, 1}, {1024, 8, 16}};
+  c.rates = {{64, 2, 1, 1, 1}, {1024, 8, 16, 1, 4}};
   EXPECT_DOUBLE_EQ(c.rate_at(8).copy, 2);
   EXPECT_NEAR(c.rate_at(256).copy, 4, 1e-9);
   EXPECT_NEAR(c.rate_at(256).reduce, 4, 1e-9);
+  EXPECT_NEAR(c.rate_at(256).reduce_among_all, 2, 1e-9);
   EXPECT_DOUBLE_EQ(c.rate_at(1 << 20).reduce, 16);
 }
 

@@ -35,6 +35,8 @@ struct HostCell {
   double us = 0;            ///< as TunedPoint::typical, over all rounds
   double repeats_us[2]{};   ///< the same over every other round: how far the machine agrees with itself
   double predicted_us = 0;  ///< 0: the table has no constants for this distance and protocol
+  double full_speed = 1;    ///< share of the calls that `us` is of (core_speed.hpp)
+  double all_us = 0;        ///< the median over all rounds of the median of all calls
 
   double error() const { return predicted_us / us - 1; }
   double noise() const;  ///< of the two repeats: the larger over the smaller, less 1
@@ -52,6 +54,8 @@ struct HostErrors {
   int cells = 0;
   int unpredicted = 0;
   double median = 0, worst = 0, median_noise = 0, worst_noise = 0;
+  double median_of_all = 0;  ///< of |predicted / median of all calls - 1|
+  double full_speed = 0;     ///< share of the calls that were made at full speed, mean over the cells
 };
 HostErrors errors_of(const std::vector<HostCell>& cells);
 

@@ -23,9 +23,11 @@ struct TunedSample {
   double us = 0;
   double exchange_ns = 0;  ///< between two cores, the mean of before and after; 0: ranks share cores
   tuning::CoreDistance cores = tuning::CoreDistance::unknown;
+  double full_speed = 1;  ///< share of the round's calls that `us` is of: the others met a core that a neighbour slowed
+  double all_us = 0;      ///< the median of all of them
 };
 
-/// What a measured half row says. Nothing when the cores were moved while it was measured.
+/// What a measured half row says. Nothing when the cores were moved while it was measured, or never ran at full speed.
 Result<std::optional<TunedSample>> sample_of(const BenchHalf& half);
 
 /// One way at one size. Rounds during which cores were moved leave nothing.

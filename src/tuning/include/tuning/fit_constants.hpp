@@ -1,7 +1,7 @@
 // Cost terms fitted to measured times of whole calls. The model is the walk that predicts (cost.hpp): what is fitted is what is read later,
 // and nothing else knows how terms make a time.
 //
-// Fitted are three collectives at the sizes of the table; every other collective, and every size between, is predicted without having been
+// Fitted are four collectives at the sizes of the table; every other collective, and every size between, is predicted without having been
 // seen, which is what `peal validate --host` holds against new measurements.
 #pragma once
 
@@ -10,8 +10,9 @@
 
 namespace peal::tuning {
 
-/// All that others are made of: a way to everybody with and without a sum, and a way from one.
-inline constexpr Collective kFittedCollectives[] = {Collective::all_reduce, Collective::all_gather, Collective::broadcast};
+/// All that others are made of: among all and from or to one, each with and without a sum.
+inline constexpr Collective kFittedCollectives[] = {Collective::all_reduce, Collective::all_gather, Collective::broadcast,
+                                                    Collective::reduce};
 bool is_fitted(Collective collective) noexcept;
 
 /// One set for every distance of cores and every protocol that `ways` has for this environment's ranks and wires; in the order of `ways`.

@@ -17,11 +17,14 @@ struct Call;
 struct Environment;
 struct Offer;
 
-/// Rates of calls of which a rank touches so many bytes (its input and its output), bytes a nanosecond.
+/// Rates of calls of which a rank touches so many bytes (its input and its output), bytes a nanosecond. Calls in which every rank waits for
+/// every other have their own: there the lines of both directions cross at the same time.
 struct MeasuredRate {
   double bytes = 0;
   double copy = 0;
   double reduce = 0;
+  double copy_among_all = 0;
+  double reduce_among_all = 0;
   bool operator==(const MeasuredRate&) const = default;
 };
 
