@@ -18,7 +18,7 @@ namespace peal::cli {
 namespace {
 
 constexpr int kMostIterations = 3000;
-constexpr double kFullSpeed = 1.1;  // times as long as at best: the clock's grain and no more
+constexpr double kFullSpeed = 1.1;  // times as long as the fastest tenth takes: the clock's grain and no more
 constexpr std::uint64_t kMostCompared = std::uint64_t{1} << 18;  // results over all ranks that are compared with a reference
 
 // A spin barrier that all ranks of one host share. Ranks on several hosts align by Peal's barrier alone.
@@ -108,7 +108,6 @@ class Bench {
   const BenchOptions& options_;
   Aligner aligner_;
   BenchBuffers buffers_;
-  CoreSpeed speed_;
   const executor::Plan* plan_ = nullptr;
   std::uint64_t head_count_ = 0;   // elements a rank in the first row
   Digest first_{}, first_head_{};  // of this rank's result in the first hashed call of a row
@@ -120,7 +119,6 @@ Status Bench::open() {
     aligner_.ranks = static_cast<std::uint32_t>(core_->size());
     aligner_.shares_cores = core_->shares_cores();
   }
-  if (options_.only_full_speed) speed_.learn();
   return {};
 }
 
@@ -227,11 +225,13 @@ double median_of(std::vector<double> times) {
   return times[times.size() / 2];
 }
 
-/// Those of the times during which no rank's core was slow.
+/// Those of the times during which the slowest core was as fast as in the fastest tenth of them.
 std::vector<double> at_full_speed(const std::vector<double>& times, const std::vector<double>& slowness) {
-  std::vector<double> kept;
+  std::vector<double> sorted = slowness, kept;
+  const auto tenth = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 10);
+  std::nth_element(sorted.begin(), tenth, sorted.end());
   for (std::size_t i = 0; i < times.size(); ++i)
-    if (slowness[i] <= kFullSpeed) kept.push_back(times[i]);
+    if (slowness[i] <= kFullSpeed * *tenth) kept.push_back(times[i]);
   return kept;
 }
 
@@ -260,7 +260,7 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
     const std::int64_t begin = now_ns();
     PEAL_TRY(operate(in_place));
     time = static_cast<double>(now_ns() - begin) * 1e-3;
-    if (options_.only_full_speed) slowness.push_back(speed_.slowness());
+    if (options_.only_full_speed) slowness.push_back(time_of_work());
   }
   if (!options_.only_aligned) {
     const int loops = iterations / 2 + 2;
@@ -275,7 +275,6 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
     half.all_us = median_of(times);
     times = at_full_speed(times, slowness);
     half.full_speed = static_cast<double>(times.size()) / iterations;
-    if (times.empty()) return {};
   }
   std::sort(times.begin(), times.end());
   half.p50_us = median_of(times);

@@ -158,7 +158,7 @@ class Tuner {
 
 Result<std::optional<TunedSample>> sample_of(const BenchHalf& half) {
   PEAL_ASSIGN(const tuning::CoreDistance cores, tuning::core_distance(half.line_ns, half.line_after_ns));
-  if ((half.line_ns > 0 && cores == tuning::CoreDistance::unknown) || half.full_speed == 0) return std::optional<TunedSample>{};
+  if (half.line_ns > 0 && cores == tuning::CoreDistance::unknown) return std::optional<TunedSample>{};
   return std::optional(TunedSample{std::max(1e-3, half.p50_us), (half.line_ns + half.line_after_ns) / 2, cores, half.full_speed, half.all_us});
 }
 

@@ -34,7 +34,7 @@ struct BenchOptions {
   double budget_s = 0.08;         ///< of timed calls a half row, where `iterations` is 0
   int fewest = 5;                 ///< timed calls a half row, whatever they take
   bool only_aligned = false;      ///< no back-to-back calls, no prediction
-  bool only_full_speed = false;   ///< p50 and p99 of calls during which every core ran at full speed (core_speed.hpp)
+  bool only_full_speed = false;   ///< p50 and p99 of the calls during which the cores ran as fast as they did at best (core_speed.hpp)
 };
 
 /// One half (out of place or in place) of one row. Times in microseconds.
@@ -43,7 +43,7 @@ struct BenchHalf {
   double time_us = 0;  ///< back to back, mean, maximum over ranks
   double p50_us = 0;   ///< per call with aligned starts, maximum over ranks
   double p99_us = 0;
-  double full_speed = 1;  ///< only_full_speed: share of the calls that p50 is of; 0: there was none, and p50 is 0
+  double full_speed = 1;  ///< only_full_speed: share of the calls that p50 is of
   double all_us = 0;      ///< only_full_speed: p50 of all calls
   double algbw = 0;       ///< GB/s
   double busbw = 0;

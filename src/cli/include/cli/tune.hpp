@@ -27,7 +27,7 @@ struct TunedSample {
   double all_us = 0;      ///< the median of all of them
 };
 
-/// What a measured half row says. Nothing when the cores were moved while it was measured, or never ran at full speed.
+/// What a measured half row says. Nothing when the cores were moved while it was measured.
 Result<std::optional<TunedSample>> sample_of(const BenchHalf& half);
 
 /// One way at one size. Rounds during which cores were moved leave nothing.
