@@ -11,6 +11,7 @@
 #include <cli/digest.hpp>
 #include <cmath>
 #include <functional>
+#include <tuning/fit_constants.hpp>
 #include <tuning/plan.hpp>
 
 namespace peal::cli {
@@ -89,7 +90,11 @@ class Bench {
   void go_over(comm::Core& core) { core_ = &core; }
   Result<BenchRow> measure(Bytes size);
   /// Buffers for calls of up to this size, so that none need grow between rows.
-  Status reserve(Bytes largest) { return buffers_.shape(largest); }
+  Status reserve(Bytes largest) {
+    PEAL_TRY(buffers_.shape(largest));
+    buffers_.fill(false);  // or the first call of a size would wait for its pages
+    return {};
+  }
 
  private:
   Status measure_half(bool in_place, BenchHalf& half);
@@ -330,6 +335,9 @@ Status run_bench(comm::Core& core, comm::Core& plain, const BenchOptions& option
       const BenchHalf& half = row.half[row.half[0].is_measured ? 0 : 1];
       PEAL_ASSIGN(const tuning::CoreDistance cores, tuning::core_distance(half.line_ns, half.line_after_ns));
       PEAL_ASSIGN(row.predicted_us, core.plans().predicted_us(options.collective, {row.bytes}, options.type, root, cores));
+      tuning::Environment environment = *core.plans().environment();
+      environment.cores = cores;
+      row.predicted_us *= tuning::exchange_ratio(environment, std::min(half.line_ns, half.line_after_ns));
     }
     each(row);
     if (options.collective == Collective::barrier || size.value == 0 || size.value > options.last.value / options.factor) break;

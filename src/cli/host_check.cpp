@@ -49,7 +49,9 @@ Result<std::vector<HostCell>> cells_of(comm::Core& core, const TunedPoint& point
     HostCell cell{"", point.collective, point.bytes, point.algorithm, std::string(schedule::name_of(point.protocol)), cores};
     cell.rounds = static_cast<int>(parts[0].samples.size());
     if (cell.rounds < kFewestRounds) continue;
-    cell.us = parts[0].typical(cores)->us;
+    const tuning::MeasuredPoint typical = *parts[0].typical(cores);
+    cell.us = typical.us;
+    cell.exchange_ns = typical.exchange_ns;
     for (int i = 0; i < 2; ++i) cell.repeats_us[i] = parts[1 + i].typical(cores)->us;
     std::vector<double> of_all;
     cell.full_speed = 0;
@@ -63,6 +65,7 @@ Result<std::vector<HostCell>> cells_of(comm::Core& core, const TunedPoint& point
     if (environment.constants_of(point.protocol) != nullptr) {
       const int root = has_root(point.collective) ? 0 : -1;
       PEAL_ASSIGN(cell.predicted_us, core.plans().predicted_us(point.collective, {point.bytes}, DataType::f32, root, cores));
+      cell.predicted_us *= tuning::exchange_ratio(environment, cell.exchange_ns);
     }
     cells.push_back(std::move(cell));
   }
@@ -151,14 +154,14 @@ HostErrors errors_of(const std::vector<HostCell>& cells) {
 }
 
 std::string host_check_text(const std::vector<HostCell>& cells, double median, double worst) {
-  std::string text = fmt::format("{:>14} {:>14} {:>10} {:>8} {:>24} {:>11} {:>11} {:>7} {:>7} {:>6}\n", "transport", "collective", "size",
-                                 "cores", "by", "measured us", "predicted", "error", "noise", "rounds");
+  std::string text = fmt::format("{:>9} {:>17} {:>8} {:>8} {:>5} {:>29} {:>11} {:>10} {:>7} {:>6} {:>6}\n", "transport", "collective",
+                                 "size", "cores", "ns", "by", "measured us", "predicted", "error", "noise", "rounds");
   std::vector<std::string> transports;
   for (const HostCell& cell : cells) {
     if (std::find(transports.begin(), transports.end(), cell.transport) == transports.end()) transports.push_back(cell.transport);
     const bool is_predicted = cell.predicted_us > 0;
-    text += fmt::format("{:>14} {:>14} {:>10} {:>8} {:>24} {:>11.4g} {:>11} {:>7} {:>7} {:>6}{}\n", cell.transport, name_of(cell.collective),
-                        to_text(Bytes{cell.bytes}), name_of(cell.cores), cell.algorithm + " " + cell.protocol, cell.us,
+    text += fmt::format("{:>9} {:>17} {:>8} {:>8} {:>5.0f} {:>29} {:>11.4g} {:>10} {:>7} {:>6} {:>6}{}\n", cell.transport,
+                        name_of(cell.collective), to_text(Bytes{cell.bytes}), name_of(cell.cores), cell.exchange_ns, cell.algorithm + " " + cell.protocol, cell.us,
                         is_predicted ? fmt::format("{:.4g}", cell.predicted_us) : "-",
                         is_predicted ? fmt::format("{:+.0f} %", 100 * cell.error()) : "-", fmt::format("{:.0f} %", 100 * cell.noise()),
                         cell.rounds, is_predicted && std::abs(cell.error()) > worst ? "  beyond the bound" : "");
@@ -198,6 +201,7 @@ std::string host_check_json(const std::vector<HostCell>& cells) {
                    {"protocol", c.protocol},
                    {"cores", name_of(c.cores)},
                    {"rounds", c.rounds},
+                   {"exchange_ns", c.exchange_ns},
                    {"us", c.us},
                    {"repeats_us", {c.repeats_us[0], c.repeats_us[1]}},
                    {"predicted_us", c.predicted_us},
@@ -218,6 +222,7 @@ Result<std::vector<HostCell>> host_cells_from_json(const std::string& text) {
       c.protocol = t.at("protocol").get<std::string>();
       PEAL_ASSIGN(c.cores, tuning::parse_core_distance(t.at("cores").get<std::string>()));
       c.rounds = t.at("rounds").get<int>();
+      c.exchange_ns = t.at("exchange_ns").get<double>();
       c.us = t.at("us").get<double>();
       for (std::size_t i = 0; i < 2; ++i) c.repeats_us[i] = t.at("repeats_us").at(i).get<double>();
       c.predicted_us = t.at("predicted_us").get<double>();

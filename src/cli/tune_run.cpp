@@ -159,7 +159,7 @@ class Tuner {
 Result<std::optional<TunedSample>> sample_of(const BenchHalf& half) {
   PEAL_ASSIGN(const tuning::CoreDistance cores, tuning::core_distance(half.line_ns, half.line_after_ns));
   if (half.line_ns > 0 && cores == tuning::CoreDistance::unknown) return std::optional<TunedSample>{};
-  return std::optional(TunedSample{std::max(1e-3, half.p50_us), (half.line_ns + half.line_after_ns) / 2, cores, half.full_speed, half.all_us});
+  return std::optional(TunedSample{std::max(1e-3, half.p50_us), std::min(half.line_ns, half.line_after_ns), cores, half.full_speed, half.all_us});
 }
 
 std::optional<tuning::MeasuredPoint> TunedPoint::typical(tuning::CoreDistance cores) const {

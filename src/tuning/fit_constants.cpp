@@ -6,6 +6,7 @@
 #include <map>
 #include <tuning/cost.hpp>
 #include <tuning/fit_constants.hpp>
+#include <tuning/message_cost.hpp>
 
 namespace peal::tuning {
 
@@ -194,6 +195,22 @@ Call call_of(Collective collective, std::uint64_t bytes) {
   return call;
 }
 
+/// Median over what was measured for these ranks and wires with the cores there.
+double usual_exchange(const Environment& environment, const std::vector<MeasuredWay>& ways, CoreDistance cores) {
+  std::vector<double> exchanges;
+  for (const MeasuredWay& way : ways)
+    if (way.cores == cores && way.ranks == environment.ranks && way.scope == environment.level[0].scope)
+      for (const MeasuredPoint& p : way.points) exchanges.push_back(p.exchange_ns);
+  if (exchanges.empty()) return 0;
+  std::sort(exchanges.begin(), exchanges.end());
+  return exchanges[exchanges.size() / 2];
+}
+
+double ratio_of(const Environment& environment, double exchange_ns, double usual_ns) {
+  if (!is_by_memory(environment, 0) || exchange_ns <= 0 || usual_ns <= 0) return 1;
+  return exchange_ns / usual_ns;
+}
+
 using Case = std::tuple<CoreDistance, Collective, std::uint64_t>;
 
 /// The best time of every case.
@@ -208,7 +225,7 @@ std::map<Case, double> best_of(const std::vector<const MeasuredWay*>& ways) {
 }
 
 std::vector<Cell> cells_of(const Environment& environment, const std::vector<const MeasuredWay*>& ways, CoreDistance cores,
-                           schedule::Protocol protocol) {
+                           schedule::Protocol protocol, double usual_ns) {
   const std::map<Case, double> best = best_of(ways);
   std::vector<Cell> cells;
   for (const MeasuredWay* way : ways) {
@@ -218,7 +235,7 @@ std::vector<Cell> cells_of(const Environment& environment, const std::vector<con
     for (const MeasuredPoint& p : way->points) {
       if (p.us > kNearBest * best.at({cores, way->collective, p.bytes})) continue;
       auto plan = make_plan(environment, **algorithm, protocol, call_of(way->collective, p.bytes));
-      if (plan) cells.push_back({*std::move(plan), p.us});
+      if (plan) cells.push_back({*std::move(plan), p.us / ratio_of(environment, p.exchange_ns, usual_ns)});
     }
   }
   return cells;
@@ -256,6 +273,10 @@ bool is_fitted(Collective collective) noexcept {
   return std::find(std::begin(kFittedCollectives), std::end(kFittedCollectives), collective) != std::end(kFittedCollectives);
 }
 
+double exchange_ratio(const Environment& environment, double exchange_ns) {
+  return ratio_of(environment, exchange_ns, usual_exchange(environment, environment.measured, environment.cores));
+}
+
 std::vector<MeasuredConstants> fit_constants(const Environment& environment, const std::vector<MeasuredWay>& ways) {
   std::vector<MeasuredConstants> all;
   if (environment.shares_cores() || environment.nodes != 1) return all;
@@ -268,7 +289,8 @@ std::vector<MeasuredConstants> fit_constants(const Environment& environment, con
       return c.cores == way->cores && c.protocol == way->protocol;
     });
     if (offer == nullptr || is_done) continue;
-    std::vector<Cell> cells = cells_of(environment, known, way->cores, way->protocol);
+    std::vector<Cell> cells =
+        cells_of(environment, known, way->cores, way->protocol, usual_exchange(environment, ways, way->cores));
     if (cells.empty()) continue;
     MeasuredConstants start = start_of(environment, *offer, way->cores, cells);
     all.push_back(Fit(environment, *offer, std::move(start), std::move(cells)).run());

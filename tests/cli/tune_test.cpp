@@ -36,7 +36,7 @@ TEST(Tune, ARoundDuringWhichTheCoresWereMovedIsThrownAway) {
   auto sample = sample_of(half);
   ASSERT_TRUE(sample && *sample);
   EXPECT_EQ((*sample)->cores, CoreDistance::near);
-  EXPECT_DOUBLE_EQ((*sample)->exchange_ns, 68);
+  EXPECT_DOUBLE_EQ((*sample)->exchange_ns, 64);
   half.line_after_ns = 260;
   sample = sample_of(half);
   ASSERT_TRUE(sample);

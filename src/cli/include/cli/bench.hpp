@@ -43,14 +43,14 @@ struct BenchHalf {
   double time_us = 0;  ///< back to back, mean, maximum over ranks
   double p50_us = 0;   ///< per call with aligned starts, maximum over ranks
   double p99_us = 0;
-  double full_speed = 1;  ///< only_full_speed: share of the calls that p50 is of
-  double all_us = 0;      ///< only_full_speed: p50 of all calls
-  double algbw = 0;       ///< GB/s
+  double algbw = 0;  ///< GB/s
   double busbw = 0;
   std::int64_t wrong = -1;  ///< elements, over all ranks; -1: not checked
   /// A flag exchange between ranks 0 and 1 before and after: how near their cores are, and whether they were moved. 0: not measured.
   double line_ns = 0;
   double line_after_ns = 0;
+  double full_speed = 1;  ///< only_full_speed: share of the calls that p50 is of
+  double all_us = 0;      ///< only_full_speed: p50 of all calls
 };
 
 /// What `digest_repeats` calls gave, of inputs whose sums depend on the order (bench_reals.hpp).

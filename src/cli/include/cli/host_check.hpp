@@ -32,6 +32,7 @@ struct HostCell {
   std::string algorithm, protocol;
   tuning::CoreDistance cores = tuning::CoreDistance::unknown;
   int rounds = 0;
+  double exchange_ns = 0;   ///< median over the rounds
   double us = 0;            ///< as TunedPoint::typical, over all rounds
   double repeats_us[2]{};   ///< the same over every other round: how far the machine agrees with itself
   double predicted_us = 0;  ///< 0: the table has no constants for this distance and protocol

@@ -21,7 +21,7 @@ struct TuneOptions {
 /// The median of a round, with where the cores were; the same on every rank.
 struct TunedSample {
   double us = 0;
-  double exchange_ns = 0;  ///< between two cores, the mean of before and after; 0: ranks share cores
+  double exchange_ns = 0;  ///< between two cores, the shorter of before and after; 0: ranks share cores
   tuning::CoreDistance cores = tuning::CoreDistance::unknown;
   double full_speed = 1;  ///< share of the round's calls that `us` is of: the others met a core that a neighbour slowed
   double all_us = 0;      ///< the median of all of them
