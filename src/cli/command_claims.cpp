@@ -10,17 +10,30 @@ namespace peal::cli {
 
 namespace {
 
-Result<sim::Row> row_of_claim(const SimWords& words) {
+topology::ClaimAnswer answer_of(const sim::Row& row) { return {row.out_of_place->time_us, row.out_of_place->busbw, row.evidence}; }
+
+Result<topology::ClaimAnswer> answer_beside_computing(const SimWords& words, const sim::Scene& scene, const tuning::Question& question) {
+  PEAL_ASSIGN(const sim::Overlapping asked, overlapping_of(words, scene, question.call));
+  PEAL_ASSIGN(const sim::OverlapStudy study, sim::overlap(scene, question, {}, asked));
+  const std::string worth = fmt::format("{} part{}, {:g} of {:g} processors held by a call; no measured case", asked.parts,
+                                        asked.parts == 1 ? "" : "s", asked.held, asked.processors);
+  return topology::ClaimAnswer{study.row.together_us, 0, worth, study.row.compute_us / study.row.together_us};
+}
+
+Result<topology::ClaimAnswer> answer_to(const SimWords& words) {
   PEAL_ASSIGN(const Bytes size, parse_bytes(words.first));
   if (words.question.whose != "peal") {
     PEAL_ASSIGN(LibraryScene scene, library_scene_of(words.question));
     scene.call.bytes = size;
-    return sim::simulate(scene.model, scene.call);
+    PEAL_ASSIGN(const sim::Row row, sim::simulate(scene.model, scene.call));
+    return answer_of(row);
   }
   PEAL_ASSIGN(const sim::Scene scene, scene_of(words.question));
   PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));
   question.call.bytes = size;
-  return sim::simulate_call(scene, question);
+  if (!words.compute.empty()) return answer_beside_computing(words, scene, question);
+  PEAL_ASSIGN(const sim::Row row, sim::simulate_call(scene, question));
+  return answer_of(row);
 }
 
 }  // namespace
@@ -37,8 +50,7 @@ Result<topology::ClaimAnswer> simulate_claim(const std::string& sentence) {
   // A page that is the same everywhere says nothing about the host that it is written on.
   if (words.question.cluster.machine.empty())
     return fail(ErrorCode::invalid_argument, "peal sim {}: name a machine of the catalogue with --machine", sentence);
-  PEAL_ASSIGN(const sim::Row row, row_of_claim(words));
-  return topology::ClaimAnswer{row.out_of_place->time_us, row.out_of_place->busbw, row.evidence};
+  return answer_to(words);
 }
 
 void add_claims(CLI::App& app, Action& action) {

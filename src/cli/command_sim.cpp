@@ -16,7 +16,11 @@ namespace peal::cli {
 
 Result<std::vector<Bytes>> sizes_of(const SimWords& words) {
   PEAL_ASSIGN(const Bytes first, parse_bytes(words.first));
-  PEAL_ASSIGN(const Bytes last, parse_bytes(words.last));
+  constexpr Bytes kUsualLast{std::uint64_t{64} << 20};
+  Bytes last = std::max(first, kUsualLast);
+  if (!words.last.empty()) {
+    PEAL_ASSIGN(last, parse_bytes(words.last));
+  }
   if (first.value > last.value)
     return fail(ErrorCode::invalid_argument, "-b {} is above -e {}; give the smaller size first", words.first, words.last);
   if (words.factor < 2) return fail(ErrorCode::invalid_argument, "-f {} does not grow; give 2 or more", words.factor);
@@ -27,9 +31,6 @@ Result<std::vector<Bytes>> sizes_of(const SimWords& words) {
   return sizes;
 }
 
-namespace {
-
-/// Says on standard error every few seconds how far a long simulation is.
 std::function<void(std::uint64_t, double)> progress_on_stderr() {
   constexpr double kPause = 5;
   const auto seconds = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
@@ -39,6 +40,8 @@ std::function<void(std::uint64_t, double)> progress_on_stderr() {
     fmt::print(stderr, "peal: {} million events so far, {:.3f} ms of the call\n", events / 1'000'000, now * 1e-6);
   };
 }
+
+namespace {
 
 Status say(const SimWords& words, const std::string& text) { return words.json == "-" ? Status() : write_output("-", text); }
 
@@ -128,7 +131,10 @@ Result<int> predict_table(const SimWords& words, const std::vector<Bytes>& sizes
 
 Result<int> simulate_table(const SimWords& words) {
   for (const std::string& path : {words.json, words.trace, words.svg}) PEAL_TRY(can_write(path));
+  if (words.ctas >= 0 && words.compute.empty())
+    return fail(ErrorCode::invalid_argument, "--ctas says what calls take away from computing; give --compute TIME/PARTS too");
   if (!words.compare.empty()) return compare(words);
+  if (!words.compute.empty()) return simulate_overlap(words);
   PEAL_ASSIGN(const std::vector<Bytes> sizes, sizes_of(words));
   if (words.question.whose != "peal") return predict_table(words, sizes);
   PEAL_ASSIGN(const sim::Scene scene, scene_of(words.question));
@@ -177,6 +183,10 @@ void add_sim_question(CLI::App& command, SimWords& words) {
                   "Whose behaviour: peal (its schedules, simulated), nccl, rccl or hccl (formulas, with their error)")
       ->capture_default_str();
   command.add_option("-b", words.first, "Smallest size (8, 64K, 1M)")->capture_default_str();
+  command.add_option("--compute", words.compute,
+                     "TIME[/PARTS]: every rank computes that long in equal parts, and makes the call after each part: what is hidden");
+  command.add_option("--ctas", words.ctas,
+                     "With --compute: thread blocks of a call, each on a processor of its own (default: NCCL's or RCCL's channels)");
 }
 
 void add_sim(CLI::App& app, Action& action) {
@@ -187,9 +197,10 @@ void add_sim(CLI::App& app, Action& action) {
                          "Example: peal sim all_reduce --machine dgx-h100 --nodes 4 -b 1M -e 1G -f 4\n"
                          "Others:  peal sim all_reduce --machine dgx-h100 --library nccl -b 8 -e 16G -f 8\n"
                          "         peal sim all_reduce --machine dgx-a100 --compare library=nccl,peal --svg busbw.svg\n"
+                         "         peal sim all_reduce --machine dgx-h100 --nodes 2 -b 1M -e 256M -f 4 --compute 20ms/8\n"
                          "         peal sim all_to_all --machine gcp-a3-ultra --nodes 4 --compare congestion=fair,pfc,dcqcn");
   add_sim_question(*command, *words);
-  command->add_option("-e", words->last, "Largest size")->capture_default_str();
+  command->add_option("-e", words->last, "Largest size (default: 64M, or -b where that is more)");
   command->add_option("-f", words->factor, "Factor from one size to the next")->capture_default_str();
   command
       ->add_option("--congestion", words->question.congestion,

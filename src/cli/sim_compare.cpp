@@ -221,6 +221,8 @@ Result<int> compare(const SimWords& words) {
     return fail(ErrorCode::invalid_argument,
                 "--compare shows times of several calls; ask for --utilisation, --critical-path, --message, --trace or "
                 "--fail-rank of one of them alone");
+  if (!words.compute.empty())
+    return fail(ErrorCode::invalid_argument, "--compare shows times of calls alone; ask for --compute once a machine or algorithm");
   PEAL_ASSIGN(const std::vector<Bytes> sizes, sizes_of(words));
   std::vector<Variant> variants(1);
   variants[0].question = words.question;

@@ -106,6 +106,19 @@ Result<MessageAsked> parse_message(std::string_view text) {
   return MessageAsked{*from, *to, *number};
 }
 
+Result<ComputeWords> parse_compute(std::string_view text) {
+  constexpr int kMostParts = 10'000;
+  ComputeWords words;
+  const std::size_t slash = text.find('/');
+  PEAL_ASSIGN(words.compute, parse_time(text.substr(0, slash)));
+  const std::optional<int> parts = slash == std::string_view::npos ? 1 : number_in<int>(text.substr(slash + 1));
+  if (!parts || *parts < 1 || *parts > kMostParts)
+    return fail(ErrorCode::invalid_argument,
+                "\"{}\" is not cut into parts that can be counted; give TIME/PARTS with 1 to {} parts, such as 20ms/8", text, kMostParts);
+  words.parts = *parts;
+  return words;
+}
+
 Result<RankFailure> parse_failure(std::string_view text) {
   const std::size_t at = text.find('@');
   const std::optional<int> rank = rank_in(text.substr(0, at));

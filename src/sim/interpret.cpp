@@ -34,7 +34,10 @@ std::int64_t World::View::signals_from(int peer, int event) const {
 void World::on_timer(Tag tag) {
   const auto index = static_cast<Index>(tag & kIndexMask);
   switch (static_cast<Kind>(tag >> 56)) {
-    case Kind::begin: path_.happened(kNobody, PathRecorder::Why::start); return consider(index);
+    case Kind::begin:
+      if (works_) launched(index);
+      path_.happened(kNobody, PathRecorder::Why::start);
+      return consider(index);
     case Kind::issued: return issued(index);
     case Kind::worked: return worked(index);
     case Kind::sent: return slice_done(index);
@@ -43,6 +46,9 @@ void World::on_timer(Tag tag) {
     case Kind::announce: return announced(index);
     case Kind::signal: return remote_signal(index);
     case Kind::mark: return look_back();
+    case Kind::computed:
+      return works_->computed(static_cast<int>(index), static_cast<Index>((tag >> kIndexBits) & kIndexMask), engine_.now());
+    case Kind::ended: return rank_ended(static_cast<std::int32_t>(index));
     default: return;
   }
 }
@@ -347,6 +353,7 @@ void World::op_done(Index index) {
 void World::finish(std::int32_t rank) {
   ranks_[at(rank)].done = std::max(ranks_[at(rank)].done, engine_.now());
   path_.finish(rank, engine_.now());
+  if (works_ && --strands_left_[at(rank)] == 0) rank_ended(rank);
 }
 
 void World::release_core(Index index) {
@@ -369,7 +376,8 @@ void World::note(const Strand& s) {
   std::string name(schedule::name_of(s.bound.op->kind));
   if (s.bound.peer >= 0) name += fmt::format(" {}", number_of(s, s.bound.peer));
   if (s.bound.peer2 >= 0) name += fmt::format(" > {}", number_of(s, s.bound.peer2));
-  outcome_.trace.add({std::move(name), "op", s.rank, s.number, s.began * 1e-3, (now - s.began) * 1e-3});
+  // With works the first lane is what is computed.
+  outcome_.trace.add({std::move(name), "op", trace_row(s.rank), s.number + (works_ ? 1 : 0), s.began * 1e-3, (now - s.began) * 1e-3});
 }
 
 }  // namespace peal::sim

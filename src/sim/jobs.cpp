@@ -6,22 +6,26 @@
 
 namespace peal::sim {
 
-World::World(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options, Fold fold)
+World::World(const Step& step, const topology::Resources& resources, const InterpretOptions& options, Fold fold)
     : resources_(resources),
       options_(options),
       fold_(std::move(fold)),
-      is_host_(jobs.front().environment->is_host),
+      is_host_(step.jobs.front().environment->is_host),
       scale_(options.perturbation.scaled_resources.begin(), options.perturbation.scaled_resources.end()),
       slow_(options.perturbation.slow_ranks.begin(), options.perturbation.slow_ranks.end()),
       path_(options.keeps_path) {
-  for (const Job& job : jobs) add_job(job);
+  for (const Job& job : step.jobs) add_job(job);
   if (is_host_) number_cores();
   pattern_.assign(ranks_.size(), kNobody);
   make_lines();
   if (fold_.takes_chunks_as_equal) outcome_.chunk_spread = jobs_.front().sizes->spread();
-  may_repeat_ = fold_.repeats && jobs.front().plan->pieces.count > 1;
+  may_repeat_ = fold_.repeats && step.jobs.front().plan->pieces.count > 1;
   ask_for_messages();
-  for (std::int32_t r = 0; r < static_cast<std::int32_t>(ranks_.size()); ++r) launch(r);
+  if (has_waiting(step)) {
+    make_works(step);
+    return;
+  }
+  for (std::int32_t r = 0; r < static_cast<std::int32_t>(ranks_.size()); ++r) launch(r, starts_at(r));
 }
 
 /// Of every channel that two ranks may have.
@@ -35,15 +39,16 @@ void World::ask_for_messages() {
 }
 
 /// A rank's strands begin when it has launched.
-void World::launch(std::int32_t number) {
+void World::launch(std::int32_t number, double from) {
   RankState& rank = ranks_[static_cast<std::size_t>(number)];
   const bool has_strands = rank.program.strands() > 0;
   const double longer = has_strands ? stretch(strands_[rank.first_strand]) : slowness(number);
-  rank.done = starts_at(number) + longer * rank.job->launch;
+  rank.done = from + longer * rank.job->launch;
   for (Index s = rank.first_strand; s < rank.first_strand + rank.program.strands(); ++s) {
     strands_[s].since = rank.done;
     engine_.at(rank.done, tag(Kind::begin, s));
   }
+  if (works_ && !has_strands) engine_.at(rank.done, tag(Kind::ended, static_cast<Index>(number)));
 }
 
 void World::add_job(const Job& job) {
@@ -147,7 +152,8 @@ Status check(const InterpretOptions& options, int ranks) {
 
 }  // namespace
 
-Result<Outcome> interpret(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options) {
+Result<Outcome> interpret(const Step& step, const topology::Resources& resources, const InterpretOptions& options) {
+  const std::span<const Job> jobs = step.jobs;
   if (jobs.empty()) return fail(ErrorCode::invalid_argument, "nothing to simulate: give at least one job");
   int ranks = 0;
   for (const Job& job : jobs) {
@@ -155,7 +161,10 @@ Result<Outcome> interpret(std::span<const Job> jobs, const topology::Resources& 
     ranks += job.environment->ranks;
   }
   PEAL_TRY(check(options, ranks));
-  Fold fold = fold_of(jobs, resources, options);
+  PEAL_TRY(check_step(step, options));
+  InterpretOptions folding = options;
+  folding.folds = options.folds && !has_waiting(step);
+  Fold fold = fold_of(jobs, resources, folding);
   // Each message is an event at least.
   if (fold.messages > static_cast<double>(options.most_events)) {
     const bool is_perturbed = !options.perturbation.scaled_resources.empty() || !options.perturbation.slow_ranks.empty();
@@ -165,7 +174,11 @@ Result<Outcome> interpret(std::span<const Job> jobs, const topology::Resources& 
         fold.messages, ranks,
         is_perturbed ? ", because each meets the slow wire or rank at another step" : ", because no two of them do the same");
   }
-  return World(jobs, resources, options, std::move(fold)).run();
+  return World(step, resources, options, std::move(fold)).run();
+}
+
+Result<Outcome> interpret(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options) {
+  return interpret(Step{jobs}, resources, options);
 }
 
 Result<Outcome> interpret(const tuning::Plan& plan, const topology::Resources& resources, std::span<const int> device_of_rank,

@@ -49,22 +49,25 @@ Result<Outcome> World::run() {
   find_circle();
   outcome_.resources = uses(outcome_.time.value);
   if (options_.keeps_trace)
-    for (std::size_t r = 0; r < ranks_.size(); ++r)
-      outcome_.trace.name_process(static_cast<int>(r),
-                                  fmt::format("rank {} ({})", r, resources_.cluster().id_of(device_of(static_cast<int>(r)))));
+    for (std::int32_t r = 0; r < static_cast<std::int32_t>(ranks_.size()); ++r)
+      if (trace_row(r) == r) outcome_.trace.name_process(r, fmt::format("rank {} ({})", r, resources_.cluster().id_of(device_of(r))));
   return std::move(outcome_);
 }
 
 void World::gather_times() {
-  for (const JobState& job : jobs_) {
-    double last = job.job->start;
+  for (std::size_t j = 0; j < jobs_.size(); ++j) {
+    const JobState& job = jobs_[j];
+    const double start = works_ ? job_began_[j] : job.job->start;
+    double last = start;
     for (std::int32_t r = job.first; r < job.first + job.job->environment->ranks; ++r) {
       if (fold_.folding) ranks_[at(r)].done = ranks_[at(fold_.folding->representative(r))].done;
       last = std::max(last, ranks_[at(r)].done);
     }
-    outcome_.job_times.push_back({last - job.job->start});
+    outcome_.job_times.push_back({last - start});
     outcome_.time = std::max(outcome_.time, Nanoseconds{last});
   }
+  if (works_) outcome_.computations = works_->times();
+  for (const ComputationTimes& computed : outcome_.computations) outcome_.time = std::max(outcome_.time, Nanoseconds{computed.ended});
   for (const RankState& rank : ranks_) outcome_.rank_done.push_back(rank.done);
   for (const StuckRank& stuck : outcome_.stuck) outcome_.time = std::max(outcome_.time, Nanoseconds{stuck.since});
 }

@@ -12,14 +12,18 @@ double World::slowness(std::int32_t rank) const {
   return it == slow_.end() ? 1 : it->second;
 }
 
+/// What jitter makes of a time: a factor, the same for the same stream and draw.
+double World::noise(std::uint64_t stream, std::uint64_t draw) const {
+  if (options_.jitter.share <= 0) return 1;
+  const std::uint64_t bits = mix_bits(mix_bits(mix_bits(options_.jitter.seed) + stream) + draw);
+  const double uniform = (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53;
+  return 1 - options_.jitter.share * std::log(uniform);
+}
+
 double World::stretch(Strand& s) const {
   const double slow = slowness(s.rank);
   if (options_.jitter.share <= 0) return slow;
-  const std::uint64_t bits = mix_bits(
-      mix_bits(mix_bits(options_.jitter.seed) + (static_cast<std::uint64_t>(s.rank) << 16) + static_cast<std::uint64_t>(s.number)) +
-      s.draws++);
-  const double uniform = (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53;
-  return slow * (1 - options_.jitter.share * std::log(uniform));
+  return slow * noise((static_cast<std::uint64_t>(s.rank) << 16) + static_cast<std::uint64_t>(s.number), s.draws++);
 }
 
 double World::capacity_of(topology::ResourceId id) const {

@@ -17,6 +17,7 @@ constexpr double kWidth = 1000;
 constexpr double kRow = 26;
 constexpr double kGap = 5;  // between rows
 constexpr int kMostLanes = 4;
+constexpr int kComputing = -1;      // lane above the others
 constexpr double kLeastTitled = 2;  // pixels: on less no pointer rests
 
 struct Kind {
@@ -25,7 +26,7 @@ struct Kind {
 };
 
 // Colours that stay apart for the colour-blind (M. Okabe and K. Ito, Color Universal Design, 2008); fused ops are lighter than their parts.
-constexpr std::array<Kind, 11> kKinds{{{"send", "#0072b2"},
+constexpr std::array<Kind, 12> kKinds{{{"send", "#0072b2"},
                                        {"recv", "#009e73"},
                                        {"recv_reduce", "#d55e00"},
                                        {"recv_send", "#56b4e9"},
@@ -34,6 +35,7 @@ constexpr std::array<Kind, 11> kKinds{{{"send", "#0072b2"},
                                        {"reduce", "#cc79a7"},
                                        {"signal", "#f0e442"},
                                        {"wait", "#dddddd"},
+                                       {"compute", "#b5c4a8"},
                                        {"switch_reduce", "#882255"},
                                        {"switch_multicast", "#332288"}}};
 
@@ -67,7 +69,7 @@ Rows rows_of(std::span<const TraceEvent> events, const std::vector<int>& shown, 
   std::map<int, std::map<int, std::vector<Bar>>> rows;
   for (const TraceEvent& event : events) {
     if (!wanted.contains(event.process)) continue;
-    std::vector<Bar>& lane = rows[event.process][event.thread % kMostLanes];
+    std::vector<Bar>& lane = rows[event.process][event.category == "compute" ? kComputing : event.thread % kMostLanes];
     const Bar bar{kind_of(event), event.start_us, event.start_us + event.duration_us, 1, event.name};
     // The trace is in the order of ends.
     if (!lane.empty() && lane.back().kind == bar.kind && bar.start - lane.back().end < pixel &&

@@ -22,6 +22,7 @@
 #include "message_log.hpp"
 #include "message_sizes.hpp"
 #include "repeat.hpp"
+#include "works.hpp"
 
 namespace peal::sim {
 
@@ -134,12 +135,28 @@ struct Core {
 
 class World final : Engine::Listener {
  public:
-  /// Folded: `jobs` is one.
-  World(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options, Fold fold);
+  /// Folded: the step is one job.
+  World(const Step& step, const topology::Resources& resources, const InterpretOptions& options, Fold fold);
   Result<Outcome> run();
 
  private:
-  enum class Kind : std::uint8_t { begin, issued, worked, sent, arrived, credit, announce, signal, wire, pass, remote, switched, mark };
+  enum class Kind : std::uint8_t {
+    begin,
+    issued,
+    worked,
+    sent,
+    arrived,
+    credit,
+    announce,
+    signal,
+    wire,
+    pass,
+    remote,
+    switched,
+    mark,
+    computed,
+    ended
+  };
   // A kind, and one or two indices.
   static constexpr int kIndexBits = 28;
   static constexpr std::uint64_t kIndexMask = (std::uint64_t{1} << kIndexBits) - 1;
@@ -167,12 +184,19 @@ class World final : Engine::Listener {
   // jobs.cpp: what runs where
   void add_job(const Job& job);
   void add_rank(const JobState& job, std::int32_t rank);
-  void launch(std::int32_t number);
+  void launch(std::int32_t number, double from);
   void number_cores();
   const tuning::Plan& plan_of(const Strand& s) const { return *ranks_[static_cast<std::size_t>(s.rank)].job->job->plan; }
   /// Number of a rank of the same job.
   std::int32_t number_of(const Strand& s, std::int32_t rank) const { return ranks_[static_cast<std::size_t>(s.rank)].job->first + rank; }
   int device_of(std::int32_t number) const;
+
+  // step.cpp: jobs that wait, what is computed beside them
+  void make_works(const Step& step);
+  void begin_waiting(int job, int device);
+  void launched(Index strand);
+  void rank_ended(std::int32_t number);
+  int trace_row(std::int32_t number) const { return works_ ? first_on_.at(device_of(number)) : number; }
 
   // interpret.cpp: the life of an op
   void consider(Index strand);
@@ -194,6 +218,7 @@ class World final : Engine::Listener {
 
   // perturb.cpp: what differs from the machine as described
   double slowness(std::int32_t rank) const;
+  double noise(std::uint64_t stream, std::uint64_t draw) const;
   double stretch(Strand& strand) const;
   double capacity_of(topology::ResourceId id) const;
   void slow_outlet(std::int32_t rank, topology::ResourceId wire);
@@ -312,8 +337,13 @@ class World final : Engine::Listener {
     std::uint32_t in = kNobody;
     double alike = 1;
   };
-  std::vector<Sockets> sockets_;        // by rank, where GPUs use TCP
-  std::vector<std::uint32_t> pattern_;  // per rank: what it sends in all, where the protocol caps it; kNobody: not yet
+  std::vector<Sockets> sockets_;                     // by rank, where GPUs use TCP
+  std::vector<std::uint32_t> pattern_;               // per rank: what it sends in all, where the protocol caps it; kNobody: not yet
+  std::optional<Works> works_;                       // of a step in which something waits
+  std::unordered_map<int, std::int32_t> first_on_;   // with works, by device: the lowest number there
+  std::unordered_map<int, std::uint64_t> computed_;  // by device: how often
+  std::vector<std::int32_t> strands_left_;           // with works, by number: that have not ended
+  std::vector<double> job_began_;                    // with works: its first rank; below 0: none has
   struct RemoteSignal {
     std::int32_t from;  // rank in its job
     std::int32_t to;    // number

@@ -15,12 +15,16 @@ namespace {
 constexpr std::size_t kMostClaims = 10'000;
 constexpr std::string_view kVerdicts[] = {"right", "wrong", "depends", "unsupported"};
 
+/// What a simulation can be asked for: a time, bus bandwidth, the share of the time that is computing.
 struct SimulatedUnit {
   std::string_view name;
-  double microseconds = 1;
-  bool is_rate = false;  ///< bus bandwidth, else time
+  double (*value)(const ClaimAnswer& answer);
 };
-constexpr SimulatedUnit kSimulatedUnits[] = {{"us", 1}, {"ms", 1e3}, {"s", 1e6}, {"GB/s", 1, true}};
+constexpr SimulatedUnit kSimulatedUnits[] = {{"us", [](const ClaimAnswer& a) { return a.microseconds; }},
+                                             {"ms", [](const ClaimAnswer& a) { return a.microseconds * 1e-3; }},
+                                             {"s", [](const ClaimAnswer& a) { return a.microseconds * 1e-6; }},
+                                             {"GB/s", [](const ClaimAnswer& a) { return a.busbw_GBps; }},
+                                             {"%", [](const ClaimAnswer& a) { return 100 * a.computing; }}};
 
 Result<const LinkUse*> use_of(const LinkGeneration& link, std::string_view device) {
   // "H100, H200" stands for both.
@@ -80,10 +84,10 @@ Result<ClaimSimulation> read_simulation(YamlFields& line, const ClaimSources& so
   const auto* const unit = std::find_if(std::begin(kSimulatedUnits), std::end(kSimulatedUnits),
                                         [&](const SimulatedUnit& known) { return known.name == simulation.unit; });
   if (unit == std::end(kSimulatedUnits))
-    return fail(ErrorCode::corrupt, "{}: a simulation has no '{}': write us, ms, s or GB/s", line.where(), simulation.unit);
+    return fail(ErrorCode::corrupt, "{}: a simulation has no '{}': write us, ms, s, GB/s or %", line.where(), simulation.unit);
   auto answer = sources.simulate(simulation.sim);
   if (!answer) return fail(answer.error().code, "{}: {}", line.where(), answer.error().message);
-  simulation.value = unit->is_rate ? answer->busbw_GBps : answer->microseconds / unit->microseconds;
+  simulation.value = unit->value(*answer);
   simulation.evidence = answer->evidence;
   return simulation;
 }

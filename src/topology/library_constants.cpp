@@ -79,6 +79,23 @@ Result<LibraryConstants> LibraryConstants::of_networks() {
   return all;
 }
 
+Result<LibraryConstants> LibraryConstants::of_gpus() {
+  static const Result<LibraryConstants> all = read_all("constants/gpu");
+  return all;
+}
+
+Result<int> processors_of(std::string_view gpu) {
+  constexpr std::string_view kFamily = "processors.";
+  PEAL_ASSIGN(const LibraryConstants known, LibraryConstants::of_gpus());
+  const LibraryConstant* best = nullptr;
+  for (const LibraryConstant& constant : known.all()) {
+    if (!constant.name.starts_with(kFamily) || !gpu.starts_with(std::string_view(constant.name).substr(kFamily.size()))) continue;
+    if (best == nullptr || constant.name.size() > best->name.size()) best = &constant;
+  }
+  if (best == nullptr) return fail(ErrorCode::unsupported, "nobody has written down how many processors are in a GPU \"{}\"", gpu);
+  return static_cast<int>(best->values.front());
+}
+
 Status LibraryConstants::add_text(std::string_view text, const std::string& file) {
   PEAL_ASSIGN(const YamlNode root, parse_yaml(text, file));
   PEAL_ASSIGN(YamlFields top, YamlFields::of(root, file, "file of constants of libraries"));

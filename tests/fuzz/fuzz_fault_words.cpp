@@ -18,6 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (message->from < 0 || message->to < 0 || message->from == message->to) std::abort();
   if (const auto beside = peal::sim::parse_beside(text))
     if (beside->group_ranks < 0 || beside->stride < 0 || !(beside->start.value >= 0)) std::abort();
+  if (const auto compute = peal::sim::parse_compute(text))
+    if (!(compute->compute.value >= 0) || compute->parts < 1) std::abort();
   static const peal::topology::Cluster nothing{peal::topology::Graph{}};
   if (const auto congestion = peal::sim::parse_congestion(text, nothing))
     if (!(congestion->queue(4, 10) >= 0) || !(congestion->holds_up_for(4) >= 0)) std::abort();

@@ -136,6 +136,20 @@ class Tool(harness.ToolCase):
         self.assertEqual(picture.read_text().count("<polyline"), 4)
         self.assert_refused(self.peal("sim", "all_reduce", "--compare", "colour=red"), "colour", "machine", code=2)
 
+    def test_sim_computes_beside_calls(self):
+        picture = self.folder / "overlap.svg"
+        words = ("sim", "all_reduce", "--machine", "dgx-a100", "-b", "16M", "-e", "16M", "--compute", "8ms/4")
+        tree = self.json_of(*words, "--svg", picture)
+        row = tree["rows"][0]
+        self.assertEqual((tree["parts"], tree["processors"], tree["processors_held"]), (4, 108, 24))
+        self.assertAlmostEqual(row["exposed_us"], row["calls_us"] / 4 + row["slowed_us"], places=3)
+        self.assertIn("compute 3", picture.read_text())
+        self.assertIn("holds 24 of 108", self.assert_right(self.peal(*words)).out)
+        for option, word in (("--critical-path",), "leave"), (("--ctas", 500), "108"), (("--compare", "nodes=1,2"), "--compute"):
+            self.assert_refused(self.peal(*words, *option), word, code=2)
+        self.assert_refused(self.peal("sim", "all_reduce", "--machine", "dgx-a100", "--compute", "8"), "40us", code=2)
+        self.assert_refused(self.peal("sim", "all_reduce", "--machine", "dgx-a100", "--ctas", 4), "--compute", code=2)
+
     def test_sim_refuses_faults_that_are_none(self):
         for option, value, word in (("--slow-link", "gpu99=0.5", "gpu99"), ("--dead-link", "gpu0 > gpu99", "gpu99"), ("--straggler", "8=2", "0 to 7"),
                                     ("--fail-rank", "3", "3@40us"), ("--runs", 5, "--jitter"), ("--groups", 3, "divisor of 8"), ("--beside", "all_reduce", "64M")):

@@ -86,7 +86,7 @@ TEST(Claims, BadFilesAreRefusedWithTheirLine) {
                    .c_str());
   };
   EXPECT_EQ(simulated("{text: t, sim: broadcast, unit: s}"), "c.yaml:7: no broadcast");
-  EXPECT_EQ(simulated("{text: t, sim: all_reduce, unit: h}"), "c.yaml:7: a simulation has no 'h': write us, ms, s or GB/s");
+  EXPECT_EQ(simulated("{text: t, sim: all_reduce, unit: h}"), "c.yaml:7: a simulation has no 'h': write us, ms, s, GB/s or %");
 }
 
 }  // namespace

@@ -3,20 +3,24 @@
 
 #include <cli/fault_options.hpp>
 #include <cli/question_words.hpp>
+#include <functional>
+#include <sim/overlap.hpp>
 
 namespace peal::cli {
 
 struct SimWords {
   QuestionWords question;
   FaultWords faults;
-  std::string first = "8", last = "64M", trace, json, svg;
+  std::string first = "8", last, trace, json, svg;
   std::uint64_t factor = 2;
   bool utilisation = false, critical_path = false, is_unfolded = false;
   std::vector<std::string> compare;
   std::vector<std::string> messages;
+  std::string compute;  ///< a call after each part of it
+  int ctas = -1;        ///< processors that a call holds; below 0: what the GPU's own library takes
 };
 
-/// What one call of `peal sim` needs: the question, whose behaviour, and the (smallest) size.
+/// What one call of `peal sim` needs: the question, whose behaviour, the (smallest) size, what is computed beside it.
 void add_sim_question(CLI::App& command, SimWords& words);
 
 /// From the smallest to the largest, at least one; of a barrier the first alone.
@@ -24,6 +28,14 @@ Result<std::vector<Bytes>> sizes_of(const SimWords& words);
 
 /// A formula of another library knows nothing of faults and of calls at the same time.
 Status refuse_faults(const SimWords& words, std::string_view library);
+
+/// Says on standard error every few seconds how far a long simulation is.
+std::function<void(std::uint64_t, double)> progress_on_stderr();
+
+/// What `--compute` and `--ctas` ask for; `call` is the largest.
+Result<sim::Overlapping> overlapping_of(const SimWords& words, const sim::Scene& scene, const tuning::Call& call);
+/// `--compute`: calls beside computing.
+Result<int> simulate_overlap(const SimWords& words);
 
 /// `--compare`: several simulations that differ in what is named, beside one another.
 Result<int> compare(const SimWords& words);

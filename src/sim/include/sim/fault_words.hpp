@@ -32,6 +32,13 @@ Result<Beside> parse_beside(std::string_view text);
 /// "3:4" (the first message from rank 3 to rank 4), "3:4:17" (that after 17 others)
 Result<MessageAsked> parse_message(std::string_view text);
 
+struct ComputeWords {
+  Nanoseconds compute;
+  int parts = 1;
+};
+/// "20ms", "20ms/8" (in eight parts)
+Result<ComputeWords> parse_compute(std::string_view text);
+
 /// "3@40us"
 Result<RankFailure> parse_failure(std::string_view text);
 

@@ -5,7 +5,7 @@
 // by rank. Pure: the same input gives the same outcome. Memory: programs and channels in use, O(ranks + pairs that talk).
 //
 // Several jobs share the wires, the NICs and the cores; ranks of different jobs may sit on one device. Where this header counts ranks of
-// all jobs, those of the first come first, those of each in its own order.
+// all jobs, those of the first come first, those of each in its own order. Jobs may wait for one another and for computations (Step).
 #pragma once
 
 #include <base/trace.hpp>
@@ -124,16 +124,24 @@ struct MessageTimes {
   double arrived = -1;      ///< when its receiver could see the whole of it; below 0: never
 };
 
+/// Nanoseconds.
+struct ComputationTimes {
+  double began = -1;   ///< on its first device; below 0: never
+  double ended = 0;    ///< on its last
+  double longest = 0;  ///< that a device computed it
+};
+
 struct Outcome {
-  Nanoseconds time;                    ///< until the last rank is done; of a call that never ends, until the last op
-  std::vector<Nanoseconds> job_times;  ///< from a job's start until its last rank is done
-  std::vector<double> rank_done;       ///< nanoseconds
-  std::vector<ResourceUse> resources;  ///< those that were used, busiest first
-  std::vector<PathPart> path;          ///< empty unless asked for
-  int last_rank = 0;                   ///< with a path: whose end it leads to
-  std::vector<StuckRank> stuck;        ///< after a failure, in the order in which they came to stand; empty where all others finish
-  std::int32_t simulated_ranks = 0;    ///< as many as there are, unless ranks that behave alike were folded
-  std::int32_t repeated_pieces = 0;    ///< that were counted, not simulated
+  Nanoseconds time;                            ///< until the last rank is done; of a call that never ends, until the last op
+  std::vector<Nanoseconds> job_times;          ///< from a job's start (of those that wait, of its first rank's) until its last rank is done
+  std::vector<ComputationTimes> computations;  ///< as in the step
+  std::vector<double> rank_done;               ///< nanoseconds
+  std::vector<ResourceUse> resources;          ///< those that were used, busiest first
+  std::vector<PathPart> path;                  ///< empty unless asked for
+  int last_rank = 0;                           ///< with a path: whose end it leads to
+  std::vector<StuckRank> stuck;                ///< after a failure, in the order in which they came to stand; empty where all others finish
+  std::int32_t simulated_ranks = 0;            ///< as many as there are, unless ranks that behave alike were folded
+  std::int32_t repeated_pieces = 0;            ///< that were counted, not simulated
   /// Above 0: parts of a buffer were taken as equally long, because else too many ranks would differ; the longest is longer than the mean
   /// by this share of it.
   double chunk_spread = 0;
@@ -157,8 +165,32 @@ struct Job {
   const tuning::Environment* environment = nullptr;
   tuning::Wires wires = tuning::Wires::automatic;
   double start = 0;  ///< nanoseconds
+  /// What each of its devices must have done before the rank there begins, by number in a step: jobs first, then computations. What has
+  /// nothing to do on a device is not waited for there.
+  std::vector<int> after = {};
+  double processors = 0;  ///< of each of its devices, that it holds from a rank's launch to its end
 };
 
+/// What GPUs compute beside what they tell one another.
+struct Computation {
+  std::span<const int> devices;  ///< each computes all of it; none twice
+  double time = 0;               ///< nanoseconds, where all processors are free
+  std::vector<int> after = {};   ///< as of jobs
+};
+
+/// Jobs and computations, each of which begins on a device when what it waits for has ended there, as on the streams of a GPU. A device
+/// computes one after another, in the order in which they may begin. While jobs hold h of its P processors, it computes at the rate
+/// (P - h) / P: kernels of a collective keep their multiprocessors to themselves until they end (github.com/NVIDIA/nccl/issues/689), and
+/// what is computed has blocks enough to fill those that are left. Not modelled: the memory's rate that both share; a last wave of blocks
+/// that does not fill the processors; calls that wait for a processor.
+struct Step {
+  std::span<const Job> jobs;
+  std::span<const Computation> computations = {};
+  double processors = 0;  ///< of a device; 0: computing is never slowed
+};
+
+/// A step on GPUs. Fails as below, and when works wait for one another in a circle.
+Result<Outcome> interpret(const Step& step, const topology::Resources& resources, const InterpretOptions& options = {});
 /// At least one job; all on cores or all on GPUs.
 /// Fails when a plan blocks (naming the lowest rank and its op), or when switches are to compute that do not.
 Result<Outcome> interpret(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options = {});

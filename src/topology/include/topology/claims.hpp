@@ -45,8 +45,9 @@ struct ClaimEvidence {
 /// What a simulation answers.
 struct ClaimAnswer {
   double microseconds = 0;
-  double busbw_GBps = 0;
-  std::string evidence;  ///< what the prediction is worth
+  double busbw_GBps = 0;  ///< 0 where computing runs beside
+  std::string evidence;   ///< what the prediction is worth
+  double computing = 0;   ///< the share of the time that computing would take alone, 0 to 1
 };
 
 struct ClaimSimulation {

@@ -43,6 +43,8 @@ class LibraryConstants {
   static Result<LibraryConstants> from_data();
   /// Of networks, in the same form: data/constants/network.
   static Result<LibraryConstants> of_networks();
+  /// Of GPUs, in the same form: data/constants/gpu.
+  static Result<LibraryConstants> of_gpus();
   /// Adds one file's text; refuses a name that is there twice and whatever is not a constant, with FILE:LINE. `file` stands for it in
   /// messages. Not thread-safe.
   Status add_text(std::string_view text, const std::string& file);
@@ -62,6 +64,9 @@ class LibraryConstants {
   std::vector<LibraryConstant> constants_;
   std::vector<LibraryAccuracy> accuracy_;
 };
+
+/// Streaming multiprocessors or compute units of a GPU of that name ("H100-SXM5"); fails where they are not known.
+Result<int> processors_of(std::string_view gpu);
 
 /// The file that a fit writes: every fitted constant and the accuracy, under `heading` (comment lines).
 std::string to_yaml(const LibraryConstants& constants, std::string_view heading);
