@@ -19,7 +19,7 @@ namespace peal::cli {
 namespace {
 
 constexpr int kMostIterations = 3000;
-constexpr double kFullSpeed = 1.1;  // times as long as the fastest tenth takes: the clock's grain and no more
+constexpr double kFullSpeed = 1.1;                               // times as long as the fastest tenth takes: the clock's grain and no more
 constexpr std::uint64_t kMostCompared = std::uint64_t{1} << 18;  // results over all ranks that are compared with a reference
 
 // A spin barrier that all ranks of one host share. Ranks on several hosts align by Peal's barrier alone.

@@ -105,9 +105,8 @@ Status add_to_table(const std::string& path, const tuning::Environment& environm
   PEAL_ASSIGN(const std::string text, content_of(path));
   PEAL_ASSIGN(tuning::MeasuredTable table, tuning::measured_table_from_text(text, path));
   tuning::merge(table, ways);
-  std::erase_if(table.constants, [&](const tuning::MeasuredConstants& c) {
-    return c.ranks == environment.ranks && c.scope == environment.level[0].scope;
-  });
+  std::erase_if(table.constants,
+                [&](const tuning::MeasuredConstants& c) { return c.ranks == environment.ranks && c.scope == environment.level[0].scope; });
   const std::vector<tuning::MeasuredConstants> fitted = tuning::fit_constants(environment, table.ways);
   table.constants.insert(table.constants.end(), fitted.begin(), fitted.end());
   return write_output(path, tuning::to_text(table));

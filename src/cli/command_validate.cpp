@@ -88,10 +88,14 @@ Result<int> validate_cases(const ValidateWords& words, std::vector<sim::Publishe
 }
 
 Result<int> validate_this_host(const ValidateWords& words) {
-  for (const auto& [option, value] : {std::pair{"a table", &words.table}, {"--clusters", &words.clusters}, {"--library", &words.whose},
-                                      {"--fit", &words.fit}, {"--csv", &words.csv}})
+  for (const auto& [option, value] : {std::pair{"a table", &words.table},
+                                      {"--clusters", &words.clusters},
+                                      {"--library", &words.whose},
+                                      {"--fit", &words.fit},
+                                      {"--csv", &words.csv}})
     if (!value->empty() || words.keeps_out)
-      return fail(ErrorCode::invalid_argument, "--host measures this host and takes no {}; leave it out", words.keeps_out ? "--keep-out" : option);
+      return fail(ErrorCode::invalid_argument, "--host measures this host and takes no {}; leave it out",
+                  words.keeps_out ? "--keep-out" : option);
   HostCheckWords host = words.host;
   host.bound = words.bound;
   host.json = words.json;
@@ -145,7 +149,8 @@ void add_validate(CLI::App& app, Action& action) {
                       "Fit the constants to the table and write them to a file (data/constants/libraries/fitted.yaml is one)");
   command->add_option("--json", words->json, "Write errors, constants and rows as JSON to a file, or - for standard output");
   command->add_option("--csv", words->csv, "Write every row beside its prediction to a file, or - for standard output");
-  command->callback([words, &action] { action = [words] { return words->is_host ? validate_this_host(*words) : validate_table(*words); }; });
+  command->callback(
+      [words, &action] { action = [words] { return words->is_host ? validate_this_host(*words) : validate_table(*words); }; });
 }
 
 }  // namespace peal::cli

@@ -17,7 +17,7 @@ namespace {
 Result<HostCheckOptions> check_options_of(const HostCheckWords& words) {
   HostCheckOptions options;
   for (int c = 0; c < kCollectiveCount && words.collectives.empty(); ++c)
-    if (const auto collective = static_cast<Collective>(c); collective != Collective::send_recv && !has_private_counts(collective))
+    if (const auto collective = static_cast<Collective>(c); collective != Collective::send_recv && !varies(collective))
       options.collectives.push_back(collective);
   std::stringstream list(words.collectives);
   for (std::string name; std::getline(list, name, ',');) {
@@ -38,8 +38,8 @@ Result<std::pair<double, double>> host_bounds_of(const std::string& text) {
   double median = 0, worst = 0;
   char rest = 0;
   if (std::sscanf(text.c_str(), "%lf,%lf%c", &median, &worst, &rest) != 2 || !(median > 0 && worst >= median && worst < 1e6))
-    return fail(ErrorCode::invalid_argument, "--bound {} does not say what --host is held to; give percent in the median and at worst, as 15,30",
-                text);
+    return fail(ErrorCode::invalid_argument,
+                "--bound {} does not say what --host is held to; give percent in the median and at worst, as 15,30", text);
   return std::pair{median / 100, worst / 100};
 }
 
@@ -66,18 +66,20 @@ Status check_table(int ranks) {
   PEAL_ASSIGN(const tuning::MeasuredTable table, tuning::load_measured_table());
   const auto is_of_these = [&](const tuning::MeasuredConstants& c) { return c.ranks == ranks; };
   if (std::none_of(table.constants.begin(), table.constants.end(), is_of_these))
-    return fail(ErrorCode::invalid_argument, "no table has constants of this host for {} ranks; type `peal tune --ranks {}` first", ranks, ranks);
+    return fail(ErrorCode::invalid_argument, "no table has constants of this host for {} ranks; type `peal tune --ranks {}` first", ranks,
+                ranks);
   PEAL_ASSIGN(const std::string host, discovery::host_fingerprint());
   if (table.host != host)
-    return fail(ErrorCode::invalid_argument, "the table {} was measured on another host ({}; this is {}); type `peal tune --ranks {}` first",
+    return fail(ErrorCode::invalid_argument,
+                "the table {} was measured on another host ({}; this is {}); type `peal tune --ranks {}` first",
                 tuning::measured_table_path(), table.host, host, ranks);
   return {};
 }
 
 Result<int> launch_check(const HostCheckWords& words, const std::string& transport, const std::string& part, std::vector<HostCell>& cells) {
-  std::vector<std::string> arguments = {"validate",     "--host",     "--part",
-                                        part,           "--transport", transport,
-                                        "--budget",     fmt::format("{}", words.transports.empty() ? words.budget_s / 2 : words.budget_s)};
+  std::vector<std::string> arguments = {
+      "validate",    "--host",  "--part",   part,
+      "--transport", transport, "--budget", fmt::format("{}", words.transports.empty() ? words.budget_s / 2 : words.budget_s)};
   if (!words.collectives.empty()) arguments.insert(arguments.end(), {"--collectives", words.collectives});
   PEAL_ASSIGN(const LaunchOutcome outcome, launch(spec_of_this_tool(words.ranks, arguments)));
   if (outcome.exit_code != 0) {
@@ -96,7 +98,8 @@ Result<int> validate_host(const HostCheckWords& words) {
   if (!words.part.empty()) return measure_host(words);
   PEAL_TRY(check_options_of(words));
   if (!words.transports.empty() && words.transports != "shm" && words.transports != "tcp")
-    return fail(ErrorCode::invalid_argument, "--transport {} cannot be checked; type shm or tcp, or leave it out for both", words.transports);
+    return fail(ErrorCode::invalid_argument, "--transport {} cannot be checked; type shm or tcp, or leave it out for both",
+                words.transports);
   PEAL_ASSIGN(const auto bounds, host_bounds_of(words.bound));
   PEAL_TRY(can_write(words.json));
   if (words.ranks < 2) return fail(ErrorCode::invalid_argument, "--ranks {} is no number of ranks; give 2 or more", words.ranks);
@@ -117,9 +120,10 @@ Result<int> validate_host(const HostCheckWords& words) {
   const bool is_kept = errors.cells > 0 && errors.median <= bounds.first && errors.worst <= bounds.second;
   if (words.json != "-") PEAL_TRY(write_output("-", host_check_text(cells, bounds.first, bounds.second)));
   if (!words.json.empty())
-    PEAL_TRY(write_output(words.json, fmt::format("{{\"schema\":\"peal.host-check/1\",\"bounds\":[{},{}],\"median\":{:.4g},\"worst\":{:.4g},"
-                                                  "\"cells\":{}}}\n",
-                                                  bounds.first, bounds.second, errors.median, errors.worst, host_check_json(cells))));
+    PEAL_TRY(
+        write_output(words.json, fmt::format("{{\"schema\":\"peal.host-check/1\",\"bounds\":[{},{}],\"median\":{:.4g},\"worst\":{:.4g},"
+                                             "\"cells\":{}}}\n",
+                                             bounds.first, bounds.second, errors.median, errors.worst, host_check_json(cells))));
   return is_kept ? 0 : 1;
 }
 

@@ -86,7 +86,8 @@ std::vector<TunedPoint> points_to_check(const HostCheckOptions& options) {
       points.push_back({collective, 0, {}, {}, {}, false});
       continue;
     }
-    for (std::uint64_t bytes = kFirstChecked; bytes <= options.largest; bytes *= 4) points.push_back({collective, bytes, {}, {}, {}, false});
+    for (std::uint64_t bytes = kFirstChecked; bytes <= options.largest; bytes *= 4)
+      points.push_back({collective, bytes, {}, {}, {}, false});
   }
   return points;
 }
@@ -161,22 +162,25 @@ std::string host_check_text(const std::vector<HostCell>& cells, double median, d
     if (std::find(transports.begin(), transports.end(), cell.transport) == transports.end()) transports.push_back(cell.transport);
     const bool is_predicted = cell.predicted_us > 0;
     text += fmt::format("{:>9} {:>17} {:>8} {:>8} {:>5.0f} {:>29} {:>11.4g} {:>10} {:>7} {:>6} {:>6}{}\n", cell.transport,
-                        name_of(cell.collective), to_text(Bytes{cell.bytes}), name_of(cell.cores), cell.exchange_ns, cell.algorithm + " " + cell.protocol, cell.us,
-                        is_predicted ? fmt::format("{:.4g}", cell.predicted_us) : "-",
+                        name_of(cell.collective), to_text(Bytes{cell.bytes}), name_of(cell.cores), cell.exchange_ns,
+                        cell.algorithm + " " + cell.protocol, cell.us, is_predicted ? fmt::format("{:.4g}", cell.predicted_us) : "-",
                         is_predicted ? fmt::format("{:+.0f} %", 100 * cell.error()) : "-", fmt::format("{:.0f} %", 100 * cell.noise()),
                         cell.rounds, is_predicted && std::abs(cell.error()) > worst ? "  beyond the bound" : "");
   }
   const auto line = [&](const std::string& of, const HostErrors& e) {
-    text += fmt::format("{}: {} cells, error {:.1f} % in the median, {:.0f} % at worst; the same call twice differs by {:.1f} % in the median, "
-                        "{:.0f} % at worst\n",
-                        of, e.cells, 100 * e.median, 100 * e.worst, 100 * e.median_noise, 100 * e.worst_noise);
+    text += fmt::format(
+        "{}: {} cells, error {:.1f} % in the median, {:.0f} % at worst; the same call twice differs by {:.1f} % in the median, "
+        "{:.0f} % at worst\n",
+        of, e.cells, 100 * e.median, 100 * e.worst, 100 * e.median_noise, 100 * e.worst_noise);
     if (e.full_speed < 1)
-      text += fmt::format("  {:.0f} % of the calls are left out: a neighbour of this virtual machine slowed a core; against all calls the median "
-                          "error is {:.1f} %\n",
-                          100 * (1 - e.full_speed), 100 * e.median_of_all);
+      text += fmt::format(
+          "  {:.0f} % of the calls are left out: a neighbour of this virtual machine slowed a core; against all calls the median "
+          "error is {:.1f} %\n",
+          100 * (1 - e.full_speed), 100 * e.median_of_all);
     if (e.unpredicted > 0)
-      text += fmt::format("  {} cells have no prediction: the table has no constants for cores that lie so; run `peal tune` while they do\n",
-                          e.unpredicted);
+      text +=
+          fmt::format("  {} cells have no prediction: the table has no constants for cores that lie so; run `peal tune` while they do\n",
+                      e.unpredicted);
   };
   text += '\n';
   for (const std::string& transport : transports) {

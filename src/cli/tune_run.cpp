@@ -1,5 +1,5 @@
-// Rounds over all ways at all sizes, so that what the machine does meanwhile meets all of them alike; the first round drops what is
-// hopeless, the others go on until the budget is spent.
+// Rounds over all ways at all sizes, so that what the machine does meanwhile meets all of them alike; after two of them
+// what is hopeless is dropped, the others go on until the budget is spent.
 #include <algorithm>
 #include <base/clock.hpp>
 #include <base/names.hpp>
@@ -16,7 +16,8 @@ namespace peal::cli {
 
 namespace {
 
-constexpr double kHopeless = 2;  // times the best of the first round
+constexpr double kHopeless = 2;  // times the best of the first rounds
+constexpr int kRoundsOfAll = 2;  // before what is hopeless is dropped
 constexpr int kMostRounds = 25;
 constexpr double kPointSeconds = 0.004;  // of timed calls a point and round
 
@@ -68,16 +69,22 @@ Result<std::vector<TunedPoint>> points_of(const tuning::Environment& environment
   return points;
 }
 
-/// Of ways whose first round found the cores alike.
+/// Of ways whose first rounds found the cores alike; the better of their rounds counts, since the first call of all waits for pages.
 void drop_hopeless(std::vector<TunedPoint>& points) {
   std::map<std::tuple<Collective, std::uint64_t, tuning::CoreDistance>, double> best;
   const auto case_of = [](const TunedPoint& p) { return std::tuple{p.collective, p.bytes, p.samples.front().cores}; };
+  const auto least = [](const TunedPoint& p) {
+    double us = p.samples.front().us;
+    for (const TunedSample& sample : p.samples)
+      if (sample.cores == p.samples.front().cores) us = std::min(us, sample.us);
+    return us;
+  };
   for (const TunedPoint& p : points) {
     if (p.samples.empty()) continue;
-    const auto [at, is_new] = best.emplace(case_of(p), p.samples.front().us);
-    if (!is_new) at->second = std::min(at->second, p.samples.front().us);
+    const auto [at, is_new] = best.emplace(case_of(p), least(p));
+    if (!is_new) at->second = std::min(at->second, least(p));
   }
-  for (TunedPoint& p : points) p.is_dropped = !p.samples.empty() && p.samples.front().us > kHopeless * best[case_of(p)];
+  for (TunedPoint& p : points) p.is_dropped = !p.samples.empty() && least(p) > kHopeless * best[case_of(p)];
 }
 
 class Tuner {
@@ -91,10 +98,10 @@ class Tuner {
     for (int round = 1; round <= kMostRounds; ++round) {
       const std::int64_t round_begin = now_ns();
       PEAL_TRY(measure_round(points, round == 1, what));
-      if (round == 1) drop_hopeless(points);
+      if (round == kRoundsOfAll) drop_hopeless(points);
       round_s = static_cast<double>(now_ns() - round_begin) * 1e-9;
       // All ranks must come to the same end.
-      double spent[2] = {static_cast<double>(now_ns() - begin) * 1e-9, round == 1 ? round_s / 2 : round_s};
+      double spent[2] = {static_cast<double>(now_ns() - begin) * 1e-9, round == kRoundsOfAll ? round_s / 2 : round_s};
       comm::Call call{Collective::all_reduce, spent, spent, 2, DataType::f64, ReduceOp::max};
       PEAL_TRY(world_.run(call));
       say_(fmt::format("{}: round {} done after {:.1f} s of {:.0f}", what, round, spent[0], budget_s));
@@ -159,7 +166,8 @@ class Tuner {
 Result<std::optional<TunedSample>> sample_of(const BenchHalf& half) {
   PEAL_ASSIGN(const tuning::CoreDistance cores, tuning::core_distance(half.line_ns, half.line_after_ns));
   if (half.line_ns > 0 && cores == tuning::CoreDistance::unknown) return std::optional<TunedSample>{};
-  return std::optional(TunedSample{std::max(1e-3, half.p50_us), std::min(half.line_ns, half.line_after_ns), cores, half.full_speed, half.all_us});
+  return std::optional(
+      TunedSample{std::max(1e-3, half.p50_us), std::min(half.line_ns, half.line_after_ns), cores, half.full_speed, half.all_us});
 }
 
 std::optional<tuning::MeasuredPoint> TunedPoint::typical(tuning::CoreDistance cores) const {
@@ -232,8 +240,8 @@ Result<std::vector<Judgement>> judge(const tuning::Environment& environment, con
     const TunedPoint* const best =
         *std::min_element(all.begin(), all.end(), [&](const TunedPoint* x, const TunedPoint* y) { return us(x) < us(y); });
     judgements.push_back({which.first, which.second, environment.ranks, name_of_way(best->algorithm, best->protocol),
-                          name_of_way(a->algorithm, a->protocol), name_of_way(b->algorithm, b->protocol), us(best), us(a),
-                          us(b), std::max(spread(best), spread(a))});
+                          name_of_way(a->algorithm, a->protocol), name_of_way(b->algorithm, b->protocol), us(best), us(a), us(b),
+                          std::max(spread(best), spread(a))});
   }
   return judgements;
 }

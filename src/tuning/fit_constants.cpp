@@ -29,8 +29,8 @@ struct Cell {
 
 using Vector = std::vector<double>;
 
-constexpr double MeasuredRate::* kRates[] = {&MeasuredRate::copy, &MeasuredRate::reduce, &MeasuredRate::copy_among_all,
-                                             &MeasuredRate::reduce_among_all};
+constexpr double MeasuredRate::*kRates[] = {&MeasuredRate::copy, &MeasuredRate::reduce, &MeasuredRate::copy_among_all,
+                                            &MeasuredRate::reduce_among_all};
 constexpr int kRateCount = static_cast<int>(std::size(kRates));
 
 class Fit {
@@ -262,8 +262,7 @@ MeasuredConstants start_of(const Environment& environment, const Offer& offer, C
     most = std::max(most, touched);
   }
   for (double bytes = kFirstRate; c.rates.empty() || bytes < kRateStep * most; bytes *= kRateStep)
-    if (bytes * kRateStep > least || bytes >= most)
-      c.rates.push_back({bytes, copy, reduce, copy, reduce});
+    if (bytes * kRateStep > least || bytes >= most) c.rates.push_back({bytes, copy, reduce, copy, reduce});
   return c;
 }
 
@@ -285,12 +284,10 @@ std::vector<MeasuredConstants> fit_constants(const Environment& environment, con
     if (way.ranks == environment.ranks && way.scope == environment.level[0].scope && is_fitted(way.collective)) known.push_back(&way);
   for (const MeasuredWay* way : known) {
     const Offer* offer = environment.offer(way->protocol);
-    const bool is_done = std::any_of(all.begin(), all.end(), [&](const MeasuredConstants& c) {
-      return c.cores == way->cores && c.protocol == way->protocol;
-    });
+    const bool is_done = std::any_of(all.begin(), all.end(),
+                                     [&](const MeasuredConstants& c) { return c.cores == way->cores && c.protocol == way->protocol; });
     if (offer == nullptr || is_done) continue;
-    std::vector<Cell> cells =
-        cells_of(environment, known, way->cores, way->protocol, usual_exchange(environment, ways, way->cores));
+    std::vector<Cell> cells = cells_of(environment, known, way->cores, way->protocol, usual_exchange(environment, ways, way->cores));
     if (cells.empty()) continue;
     MeasuredConstants start = start_of(environment, *offer, way->cores, cells);
     all.push_back(Fit(environment, *offer, std::move(start), std::move(cells)).run());

@@ -64,7 +64,8 @@ Result<MeasuredConstants> constants_of(const json& tree) {
   for (const json& t : tree.at("bytes_copy_reduce_and_among_all_GBps")) {
     const auto rate = [&](std::size_t i) { return number_in(t.at(i), 1e-6, 1e6, "a rate"); };
     c.rates.push_back({number_in(t.at(0), 1, 1e18, "a size"), rate(1), rate(2), rate(3), rate(4)});
-    if (c.rates.size() > 1 && c.rates[c.rates.size() - 2].bytes >= c.rates.back().bytes) throw std::out_of_range("sizes of rates do not ascend");
+    if (c.rates.size() > 1 && c.rates[c.rates.size() - 2].bytes >= c.rates.back().bytes)
+      throw std::out_of_range("sizes of rates do not ascend");
   }
   if (c.rates.empty()) throw std::out_of_range("constants without rates");
   c.cells = static_cast<int>(number_in(tree.at("cells"), 0, 1e9, "a number of cells"));
@@ -115,7 +116,8 @@ namespace {
 std::string line_of(const MeasuredWay& way) {
   std::string text = fmt::format(
       R"({{"collective": "{}", "ranks": {}, "scope": {}, "cores": "{}", "algorithm": {}, "protocol": "{}", "bytes_us_spread_exchange": [)",
-      name_of(way.collective), way.ranks, json(way.scope).dump(), name_of(way.cores), json(way.algorithm).dump(), schedule::name_of(way.protocol));
+      name_of(way.collective), way.ranks, json(way.scope).dump(), name_of(way.cores), json(way.algorithm).dump(),
+      schedule::name_of(way.protocol));
   const char* separator = "";
   for (const MeasuredPoint& p : way.points) {
     text += fmt::format("{}[{}, {:.4g}, {:.2g}, {:.3g}]", separator, p.bytes, p.us, p.spread, p.exchange_ns);
@@ -132,7 +134,8 @@ std::string line_of(const MeasuredConstants& c) {
       c.meeting_ns, c.hop_ns, c.op_ns);
   const char* separator = "";
   for (const MeasuredRate& r : c.rates) {
-    text += fmt::format("{}[{:.0f}, {:.4g}, {:.4g}, {:.4g}, {:.4g}]", separator, r.bytes, r.copy, r.reduce, r.copy_among_all, r.reduce_among_all);
+    text += fmt::format("{}[{:.0f}, {:.4g}, {:.4g}, {:.4g}, {:.4g}]", separator, r.bytes, r.copy, r.reduce, r.copy_among_all,
+                        r.reduce_among_all);
     separator = ", ";
   }
   return text + "]}";

@@ -38,7 +38,8 @@ Offer offer_with(const Environment& environment, const Call& call, const Offer& 
   terms.copy = Bandwidth::gigabytes(is_among_all ? rate.copy_among_all : rate.copy);
   terms.reduce = Bandwidth::gigabytes(is_among_all ? rate.reduce_among_all : rate.reduce);
   // Over loopback the bytes cross while the sender copies them: the wire is no limit of its own.
-  if (level.path_class == topology::PathClass::loopback && level.bottleneck.value > 0) terms.efficiency = terms.copy.value / level.bottleneck.value;
+  if (level.path_class == topology::PathClass::loopback && level.bottleneck.value > 0)
+    terms.efficiency = terms.copy.value / level.bottleneck.value;
   terms.source = fmt::format("peal tune on this host, cores {}: fitted to {} measurements, median error {:.0f} %, worst {:.0f} %",
                              name_of(constants.cores), constants.cells, 100 * constants.median_error, 100 * constants.worst_error);
   return measured;

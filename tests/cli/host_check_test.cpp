@@ -11,7 +11,11 @@ using testing::Not;
 using tuning::CoreDistance;
 
 HostCell cell(double us, double predicted_us, double again_us) {
-  HostCell c{"shm", Collective::reduce, 64, "ring", "line", CoreDistance::near, 8, us, {us, again_us}, predicted_us};
+  HostCell c{"shm", Collective::reduce, 64, "ring", "line", CoreDistance::near};
+  c.rounds = 8;
+  c.us = c.all_us = c.repeats_us[0] = us;
+  c.repeats_us[1] = again_us;
+  c.predicted_us = predicted_us;
   return c;
 }
 

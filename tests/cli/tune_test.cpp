@@ -57,9 +57,11 @@ TEST(Tune, PointsOfOneWayMakeALineOfTheTableForEachDistanceOfCores) {
   EXPECT_EQ(usual_distance(points), CoreDistance::near);
   const auto ways = ways_of(points, 8, "shm");
   ASSERT_EQ(ways.size(), 4u);
-  EXPECT_EQ(ways[0], (tuning::MeasuredWay{
-                         Collective::all_reduce, 8, "shm", "ring", Protocol::staged, {{8, 10, 0, 64}, {128, 30, 0, 64}}, CoreDistance::near}));
-  EXPECT_EQ(ways[1], (tuning::MeasuredWay{Collective::all_reduce, 8, "shm", "ring", Protocol::staged, {{128, 90, 0, 260}}, CoreDistance::far}));
+  EXPECT_EQ(ways[0],
+            (tuning::MeasuredWay{
+                Collective::all_reduce, 8, "shm", "ring", Protocol::staged, {{8, 10, 0, 64}, {128, 30, 0, 64}}, CoreDistance::near}));
+  EXPECT_EQ(ways[1],
+            (tuning::MeasuredWay{Collective::all_reduce, 8, "shm", "ring", Protocol::staged, {{128, 90, 0, 260}}, CoreDistance::far}));
   EXPECT_EQ(ways[2].protocol, Protocol::line);
   EXPECT_EQ(ways[3].collective, Collective::broadcast);
 }

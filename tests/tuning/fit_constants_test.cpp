@@ -16,11 +16,11 @@ using schedule::Protocol;
 using testing::HasSubstr;
 
 Environment ranks_on_cores(int ranks, int cores) {
-  auto cluster = topology::read_cluster_text(
-      fmt::format("devices:\n  - {{id: \"core[0-{0}]\", kind: core}}\n  - {{id: mem0, kind: memory}}\n"
-                  "links:\n  - {{a: \"core[0-{0}]\", b: mem0, kind: shm, GBps: 100, latency_ns: 30}}\n",
-                  cores - 1),
-      "test host");
+  auto cluster =
+      topology::read_cluster_text(fmt::format("devices:\n  - {{id: \"core[0-{0}]\", kind: core}}\n  - {{id: mem0, kind: memory}}\n"
+                                              "links:\n  - {{a: \"core[0-{0}]\", b: mem0, kind: shm, GBps: 100, latency_ns: 30}}\n",
+                                              cores - 1),
+                                  "test host");
   EXPECT_TRUE(cluster);
   const topology::Resources resources(std::move(*cluster));
   std::vector<int> devices;
@@ -53,8 +53,11 @@ double predicted_us(const Environment& environment, Collective collective, std::
 std::vector<MeasuredWay> measured(Environment environment, CoreDistance cores, double wobble = 1) {
   environment.cores = cores;
   std::vector<MeasuredWay> ways;
-  const std::pair<Collective, const char*> asked[] = {
-      {Collective::all_reduce, "one_shot"}, {Collective::all_reduce, "ring"}, {Collective::all_gather, "direct"}, {Collective::broadcast, "ring"}, {Collective::reduce, "ring"}};
+  const std::pair<Collective, const char*> asked[] = {{Collective::all_reduce, "one_shot"},
+                                                      {Collective::all_reduce, "ring"},
+                                                      {Collective::all_gather, "direct"},
+                                                      {Collective::broadcast, "ring"},
+                                                      {Collective::reduce, "ring"}};
   for (const auto& [collective, algorithm] : asked) {
     MeasuredWay way{collective, 2, "shm", algorithm, Protocol::staged, {}, cores};
     for (std::uint64_t bytes = 8; bytes <= 8u << 20; bytes *= 4) {
@@ -83,12 +86,9 @@ std::vector<MeasuredWay> both_distances(const Environment& environment, double w
 double worst_unseen(Environment a, Environment b, CoreDistance cores) {
   a.cores = b.cores = cores;
   double worst = 0;
-  const std::pair<Collective, const char*> asked[] = {{Collective::reduce, "ring"},
-                                                      {Collective::reduce_scatter, "ring"},
-                                                      {Collective::all_to_all, "all_pairs"},
-                                                      {Collective::gather, "direct"},
-                                                      {Collective::scatter, "direct"},
-                                                      {Collective::all_reduce, "one_shot"}};
+  const std::pair<Collective, const char*> asked[] = {{Collective::reduce, "ring"},          {Collective::reduce_scatter, "ring"},
+                                                      {Collective::all_to_all, "all_pairs"}, {Collective::gather, "direct"},
+                                                      {Collective::scatter, "direct"},       {Collective::all_reduce, "one_shot"}};
   for (const auto& [collective, algorithm] : asked)
     for (std::uint64_t bytes = 16; bytes <= 4u << 20; bytes *= 4)
       worst = std::max(worst, std::abs(predicted_us(a, collective, algorithm, Protocol::staged, bytes) /

@@ -1,5 +1,5 @@
-// How fast this thread's core runs at this moment. A virtual machine's core is often one of two threads of a real one: while a neighbour works
-// on the other, everything here takes up to 1.5 times as long, for some milliseconds at a time; and the clock goes up and down.
+// How fast this thread's core runs at this moment. A virtual machine's core is often one of two threads of a real one: while a neighbour
+// works on the other, everything here takes up to 1.5 times as long, for some milliseconds at a time; and the clock goes up and down.
 #pragma once
 
 #include <base/clock.hpp>

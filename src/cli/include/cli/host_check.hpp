@@ -10,7 +10,7 @@ namespace peal::cli {
 struct HostCheckWords {
   int ranks = 2;
   std::string transports;   ///< shm or tcp; empty: both
-  std::string collectives;  ///< empty: all that have a choice
+  std::string collectives;  ///< empty: all that have a choice, but for those whose blocks vary
   std::string bound, json;
   std::string part;  ///< where a rank writes what it found; empty: this is no rank
   double budget_s = 60;

@@ -37,7 +37,7 @@ struct TunedPoint {
   std::string algorithm;
   schedule::Protocol protocol = schedule::Protocol::staged;
   std::vector<TunedSample> samples;
-  bool is_dropped = false;  ///< slower than twice the best of the first round: not measured again
+  bool is_dropped = false;  ///< slower than twice the best of the first two rounds: not measured again
 
   /// The rounds with the cores there: their lower quartile (others' work on the machine only ever makes a round longer), the width of their
   /// middle half over it, and the median of their exchanges. Nothing where there was no such round.
