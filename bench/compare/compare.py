@@ -20,6 +20,7 @@ import collections
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -161,9 +162,18 @@ def run_together(commands, environment):
             part.wait()
 
 
+def bound_of(key):
+    """A bound between placements, from where Peal itself has it."""
+    with open(os.path.join(ROOT, "data/constants/host.yaml")) as file:
+        return float(re.search(rf"^  {key}: ([0-9.]+)", file.read(), re.MULTILINE).group(1))
+
+
+SIBLINGS_BELOW, NEAR_BELOW = bound_of("siblings_below_ns"), bound_of("near_below_ns")
+
+
 def placement(before, after):
     """Where the two cores lay while a point was measured; None when they were moved."""
-    names = ["any" if line == 0 else "siblings" if line < 50 else "near" if line < 120 else "far" for line in (before, after)]
+    names = ["any" if line == 0 else "siblings" if line < SIBLINGS_BELOW else "near" if line < NEAR_BELOW else "far" for line in (before, after)]
     return names[0] if names[0] == names[1] else None
 
 

@@ -7,9 +7,11 @@
 #include <cli/bench.hpp>
 #include <cli/bench_buffers.hpp>
 #include <cli/bench_reals.hpp>
+#include <cli/core_speed.hpp>
 #include <cli/digest.hpp>
 #include <cmath>
 #include <functional>
+#include <tuning/fit_constants.hpp>
 #include <tuning/plan.hpp>
 
 namespace peal::cli {
@@ -17,6 +19,7 @@ namespace peal::cli {
 namespace {
 
 constexpr int kMostIterations = 3000;
+constexpr double kFullSpeed = 1.1;                               // times as long as the fastest tenth takes: the clock's grain and no more
 constexpr std::uint64_t kMostCompared = std::uint64_t{1} << 18;  // results over all ranks that are compared with a reference
 
 // A spin barrier that all ranks of one host share. Ranks on several hosts align by Peal's barrier alone.
@@ -87,7 +90,11 @@ class Bench {
   void go_over(comm::Core& core) { core_ = &core; }
   Result<BenchRow> measure(Bytes size);
   /// Buffers for calls of up to this size, so that none need grow between rows.
-  Status reserve(Bytes largest) { return buffers_.shape(largest); }
+  Status reserve(Bytes largest) {
+    PEAL_TRY(buffers_.shape(largest));
+    buffers_.fill(false);  // or the first call of a size would wait for its pages
+    return {};
+  }
 
  private:
   Status measure_half(bool in_place, BenchHalf& half);
@@ -218,6 +225,21 @@ Result<ErrorFigures> Bench::measure_numerics(bool in_place) {
   return all;
 }
 
+double median_of(std::vector<double> times) {
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  return times[times.size() / 2];
+}
+
+/// Those of the times during which the slowest core was as fast as in the fastest tenth of them.
+std::vector<double> at_full_speed(const std::vector<double>& times, const std::vector<double>& slowness) {
+  std::vector<double> sorted = slowness, kept;
+  const auto tenth = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 10);
+  std::nth_element(sorted.begin(), tenth, sorted.end());
+  for (std::size_t i = 0; i < times.size(); ++i)
+    if (slowness[i] <= kFullSpeed * *tenth) kept.push_back(times[i]);
+  return kept;
+}
+
 Status Bench::measure_half(bool in_place, BenchHalf& half) {
   half.is_measured = true;
   if (options_.check) PEAL_TRY(count_wrong(in_place, half));
@@ -237,12 +259,13 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
     iterations = static_cast<int>(std::clamp(options_.budget_s / std::max(best, 1e-7), double(options_.fewest), double(kMostIterations)));
   const int warmup = options_.warmup >= 0 ? options_.warmup : iterations / 5 + 1;
   for (int i = 0; i < warmup; ++i) PEAL_TRY(operate(in_place));
-  std::vector<double> times(static_cast<std::size_t>(iterations));
+  std::vector<double> times(static_cast<std::size_t>(iterations)), slowness;
   for (double& time : times) {
     PEAL_TRY(align());
     const std::int64_t begin = now_ns();
     PEAL_TRY(operate(in_place));
     time = static_cast<double>(now_ns() - begin) * 1e-3;
+    if (options_.only_full_speed) slowness.push_back(time_of_work());
   }
   if (!options_.only_aligned) {
     const int loops = iterations / 2 + 2;
@@ -252,8 +275,14 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
     PEAL_ASSIGN(half.time_us, maximum(static_cast<double>(now_ns() - begin) * 1e-3 / loops));
   }
   PEAL_ASSIGN(times, maxima(std::move(times)));
+  if (options_.only_full_speed) {
+    PEAL_ASSIGN(slowness, maxima(std::move(slowness)));
+    half.all_us = median_of(times);
+    times = at_full_speed(times, slowness);
+    half.full_speed = static_cast<double>(times.size()) / iterations;
+  }
   std::sort(times.begin(), times.end());
-  half.p50_us = times[times.size() / 2];
+  half.p50_us = median_of(times);
   half.p99_us = times[static_cast<std::size_t>(static_cast<double>(times.size() - 1) * 0.99 + 0.5)];
   half.algbw = half.time_us > 0 ? static_cast<double>(buffers_.bytes()) / half.time_us * 1e-3 : 0;
   half.busbw = half.algbw * tuning::bus_factor(options_.collective, core_->size());
@@ -303,7 +332,12 @@ Status run_bench(comm::Core& core, comm::Core& plain, const BenchOptions& option
     PEAL_ASSIGN(BenchRow row, bench.measure(size));
     if (options.collective != Collective::send_recv && !has_private_counts(options.collective)) {
       const int root = has_root(options.collective) ? options.root : -1;
-      PEAL_ASSIGN(row.predicted_us, core.plans().predicted_us(options.collective, {row.bytes}, options.type, root));
+      const BenchHalf& half = row.half[row.half[0].is_measured ? 0 : 1];
+      PEAL_ASSIGN(const tuning::CoreDistance cores, tuning::core_distance(half.line_ns, half.line_after_ns));
+      PEAL_ASSIGN(row.predicted_us, core.plans().predicted_us(options.collective, {row.bytes}, options.type, root, cores));
+      tuning::Environment environment = *core.plans().environment();
+      environment.cores = cores;
+      row.predicted_us *= tuning::exchange_ratio(environment, std::min(half.line_ns, half.line_after_ns));
     }
     each(row);
     if (options.collective == Collective::barrier || size.value == 0 || size.value > options.last.value / options.factor) break;

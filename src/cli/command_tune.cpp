@@ -10,13 +10,13 @@
 #include <CLI/CLI.hpp>
 #include <cli/commands.hpp>
 #include <cli/launcher.hpp>
+#include <cli/scratch.hpp>
 #include <cli/tune.hpp>
 #include <ctime>
 #include <discovery/discover.hpp>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <sstream>
+#include <tuning/fit_constants.hpp>
 
 namespace peal::cli {
 
@@ -100,7 +100,19 @@ std::string today() {
   return text;
 }
 
-// One rank. Rank 0 writes what was found.
+/// What was found joins the table so far, and the constants for these ranks and wires are fitted anew to all of it.
+Status add_to_table(const std::string& path, const tuning::Environment& environment, const std::vector<tuning::MeasuredWay>& ways) {
+  PEAL_ASSIGN(const std::string text, content_of(path));
+  PEAL_ASSIGN(tuning::MeasuredTable table, tuning::measured_table_from_text(text, path));
+  tuning::merge(table, ways);
+  std::erase_if(table.constants,
+                [&](const tuning::MeasuredConstants& c) { return c.ranks == environment.ranks && c.scope == environment.level[0].scope; });
+  const std::vector<tuning::MeasuredConstants> fitted = tuning::fit_constants(environment, table.ways);
+  table.constants.insert(table.constants.end(), fitted.begin(), fitted.end());
+  return write_output(path, tuning::to_text(table));
+}
+
+// One rank. Rank 0 adds what was found to the table that lies where it writes.
 Result<int> measure(const TuneWords& words) {
   PEAL_ASSIGN(const bootstrap::Job job, bootstrap::job_from_environment());
   PEAL_ASSIGN(const TuneOptions options, options_of(words));
@@ -112,42 +124,13 @@ Result<int> measure(const TuneWords& words) {
                 if (writes) std::fprintf(stderr, "peal tune: %s\n", line.c_str());
               }));
   if (writes) {
-    PEAL_TRY(write_output(words.part, tuning::to_text({"", "", found.ways})));
+    PEAL_TRY(add_to_table(words.part, *world->plans().environment(), found.ways));
     PEAL_TRY(write_output(words.part + ".judged", judgements_json(found.judgements)));
   }
   comm::Call barrier{Collective::barrier};
   PEAL_TRY(world->run(barrier));
   return 0;
 }
-
-Result<std::string> content_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return fail(ErrorCode::system, "cannot read {}: {}", path, errno_text(errno));
-  return text.str();
-}
-
-/// A folder for what the ranks write, gone with this object.
-struct Scratch {
-  fs::path path;
-  Scratch() = default;
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    std::error_code error;
-    if (!path.empty()) fs::remove_all(path, error);
-  }
-  Status make() {
-    std::error_code error;
-    std::string pattern = (fs::temp_directory_path(error) / "peal-tune-XXXXXX").string();
-    if (error || ::mkdtemp(pattern.data()) == nullptr)
-      return fail(ErrorCode::system, "cannot make a folder like {}: {}; set TMPDIR to a folder that can be written", pattern,
-                  errno_text(errno));
-    path = pattern;
-    return {};
-  }
-};
 
 /// The table that `path` holds for this host, to be added to; what another host measured is kept beside it under another name.
 Result<tuning::MeasuredTable> table_so_far(const std::string& path, const std::string& host) {
@@ -162,17 +145,6 @@ Result<tuning::MeasuredTable> table_so_far(const std::string& path, const std::s
   std::fprintf(stderr, "peal tune: %s was %s; it is now %s\n", path.c_str(), table ? "measured on another host" : "no tuning table",
                kept.c_str());
   return tuning::MeasuredTable{};
-}
-
-/// Replaces what was measured anew.
-void merge(tuning::MeasuredTable& table, std::vector<tuning::MeasuredWay> ways) {
-  const auto is_replaced = [&](const tuning::MeasuredWay& old) {
-    return std::any_of(ways.begin(), ways.end(), [&](const tuning::MeasuredWay& way) {
-      return way.collective == old.collective && way.ranks == old.ranks && way.scope == old.scope;
-    });
-  };
-  std::erase_if(table.ways, is_replaced);
-  for (tuning::MeasuredWay& way : ways) table.ways.push_back(std::move(way));
 }
 
 Status write_table(const std::string& path, const tuning::MeasuredTable& table) {
@@ -193,6 +165,7 @@ Result<int> tune_ranks(const TuneWords& words, int ranks, double budget_s, const
                                         "--transport", words.transport, "--largest", words.largest};
   if (!words.collectives.empty()) arguments.insert(arguments.end(), {"--collectives", words.collectives});
   if (words.check) arguments.emplace_back("--check");
+  PEAL_TRY(write_output(part, tuning::to_text(table)));
   LaunchSpec spec = spec_of_this_tool(ranks, arguments);
   spec.environment.emplace_back("PEAL_TUNING", "off");
   PEAL_ASSIGN(const LaunchOutcome outcome, launch(spec));
@@ -201,11 +174,10 @@ Result<int> tune_ranks(const TuneWords& words, int ranks, double budget_s, const
     return outcome.exit_code;
   }
   PEAL_ASSIGN(const std::string text, content_of(part));
-  PEAL_ASSIGN(tuning::MeasuredTable found, tuning::measured_table_from_text(text, part));
+  PEAL_ASSIGN(table, tuning::measured_table_from_text(text, part));
   PEAL_ASSIGN(const std::string judged_text, content_of(part + ".judged"));
   PEAL_ASSIGN(const std::vector<Judgement> cases, judgements_from_json(judged_text));
   judged.insert(judged.end(), cases.begin(), cases.end());
-  merge(table, std::move(found.ways));
   return 0;
 }
 

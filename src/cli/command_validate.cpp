@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cli/commands.hpp>
+#include <cli/host_check.hpp>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -15,7 +16,8 @@ namespace {
 
 struct ValidateWords {
   std::string table, clusters, whose, bound, json, csv, fit;
-  bool keeps_out = false;
+  bool keeps_out = false, is_host = false;
+  HostCheckWords host;
 };
 
 constexpr std::string_view kFitHeading =
@@ -85,7 +87,24 @@ Result<int> validate_cases(const ValidateWords& words, std::vector<sim::Publishe
   return sim::violations(validation, bounds).empty() ? 0 : 1;
 }
 
+Result<int> validate_this_host(const ValidateWords& words) {
+  for (const auto& [option, value] : {std::pair{"a table", &words.table},
+                                      {"--clusters", &words.clusters},
+                                      {"--library", &words.whose},
+                                      {"--fit", &words.fit},
+                                      {"--csv", &words.csv}})
+    if (!value->empty() || words.keeps_out)
+      return fail(ErrorCode::invalid_argument, "--host measures this host and takes no {}; leave it out",
+                  words.keeps_out ? "--keep-out" : option);
+  HostCheckWords host = words.host;
+  host.bound = words.bound;
+  host.json = words.json;
+  return validate_host(host);
+}
+
 Result<int> validate_table(const ValidateWords& words) {
+  if (words.table.empty())
+    return fail(ErrorCode::invalid_argument, "there is nothing to validate; type `peal validate measured.csv`, or `peal validate --host`");
   if (words.json == "-" && words.csv == "-")
     return fail(ErrorCode::invalid_argument, "--json - and --csv - cannot both have standard output; give one of them a file");
   PEAL_TRY(can_write(words.json));
@@ -108,8 +127,17 @@ void add_validate(CLI::App& app, Action& action) {
       app.add_subcommand("validate",
                          "Hold predictions against a table of published nccl-tests runs (or of links): errors by case, class and size,\n"
                          "and what the constants rest on. Exit code 1 where an error is above its bound.\n"
+                         "With --host: against calls that this host makes now.\n"
                          "Example: peal validate measured.csv --csv rows.csv --bound 20,15,5");
-  command->add_option("table", words->table, "CSV: case_id, machine, collective, bytes, time_us, ... (docs/guide/validate.md)")->required();
+  command->add_option("table", words->table, "CSV: case_id, machine, collective, bytes, time_us, ... (docs/guide/validate.md)");
+  command->add_flag("--host", words->is_host,
+                    "Instead of a table: measure collectives of this host now, at sizes and of kinds that `peal tune` did not fit to");
+  command->add_option("--ranks,-n", words->host.ranks, "With --host: ranks to start")->capture_default_str();
+  command->add_option("--transport", words->host.transports, "With --host: shm or tcp (default: both)");
+  command->add_option("--collectives", words->host.collectives, "With --host: only these, as reduce,all_to_all");
+  command->add_option("--budget", words->host.budget_s, "With --host: seconds to spend; the first round is always done")
+      ->capture_default_str();
+  command->add_option("--part", words->host.part, "")->group("");  // how the command starts its ranks
   command->add_option("--clusters", words->clusters,
                       "Folder: <case_id>.yaml describes a case's cluster where the machine column is not enough");
   command->add_option("--library", words->whose, "Whose behaviour: nccl, rccl, hccl or peal (default: that of the machine's GPUs)");
@@ -121,7 +149,8 @@ void add_validate(CLI::App& app, Action& action) {
                       "Fit the constants to the table and write them to a file (data/constants/libraries/fitted.yaml is one)");
   command->add_option("--json", words->json, "Write errors, constants and rows as JSON to a file, or - for standard output");
   command->add_option("--csv", words->csv, "Write every row beside its prediction to a file, or - for standard output");
-  command->callback([words, &action] { action = [words] { return validate_table(*words); }; });
+  command->callback(
+      [words, &action] { action = [words] { return words->is_host ? validate_this_host(*words) : validate_table(*words); }; });
 }
 
 }  // namespace peal::cli

@@ -26,6 +26,9 @@ void add_question_options(CLI::App& command, QuestionWords& words) {
       .add_option("--dead-link", words.dead_links,
                   "A link or port, by the name that `peal sim --utilisation` prints, that is gone in both directions")
       ->allow_extra_args(false);
+  command.add_option("--cores", words.cores,
+                     "On this host: the distance of the cores that the table of `peal tune` is asked for: siblings, near or far "
+                     "(default: the one that most was measured at)");
   command.add_flag("--deterministic", words.deterministic, "Only canonical summation");
 }
 
@@ -49,10 +52,19 @@ Result<sim::Scene> scene_of(const QuestionWords& words) {
   }
   if (words.ranks < 0) return fail(ErrorCode::invalid_argument, "--ranks {} is no number of ranks; give 1 or more", words.ranks);
   PEAL_ASSIGN(sim::Scene scene, sim::make_scene(std::move(cluster), words.ranks, options, words.groups));
+  if (!is_this_host && !words.cores.empty())
+    return fail(ErrorCode::invalid_argument, "--cores asks what was measured on this host; leave it out for other machines");
   if (!is_this_host) return scene;
-  PEAL_TRY(tuning::add_measurements(scene.environment, [] { return discovery::host_fingerprint(); }));
-  for (sim::Group& group : scene.further)
-    PEAL_TRY(tuning::add_measurements(group.environment, [] { return discovery::host_fingerprint(); }));
+  std::optional<tuning::CoreDistance> cores;
+  if (!words.cores.empty()) {
+    PEAL_ASSIGN(cores, tuning::parse_core_distance(words.cores));
+  }
+  std::vector<tuning::Environment*> environments{&scene.environment};
+  for (sim::Group& group : scene.further) environments.push_back(&group.environment);
+  for (tuning::Environment* environment : environments) {
+    PEAL_TRY(tuning::add_measurements(*environment, [] { return discovery::host_fingerprint(); }));
+    if (cores) environment->cores = *cores;
+  }
   return scene;
 }
 

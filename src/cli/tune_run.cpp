@@ -1,5 +1,5 @@
-// Rounds over all ways at all sizes, so that what the machine does meanwhile meets all of them alike; the first round drops what is
-// hopeless, the others go on until the budget is spent.
+// Rounds over all ways at all sizes, so that what the machine does meanwhile meets all of them alike; after two of them
+// what is hopeless is dropped, the others go on until the budget is spent.
 #include <algorithm>
 #include <base/clock.hpp>
 #include <base/names.hpp>
@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <schedule/registry.hpp>
+#include <set>
 #include <tuning/select.hpp>
 #include <tuple>
 
@@ -15,7 +16,8 @@ namespace peal::cli {
 
 namespace {
 
-constexpr double kHopeless = 2;  // times the best of the first round
+constexpr double kHopeless = 2;  // times the best of the first rounds
+constexpr int kRoundsOfAll = 2;  // before what is hopeless is dropped
 constexpr int kMostRounds = 25;
 constexpr double kPointSeconds = 0.004;  // of timed calls a point and round
 
@@ -25,12 +27,27 @@ std::string name_of_way(const std::string& algorithm, schedule::Protocol protoco
   return fmt::format("{} {}", algorithm, schedule::name_of(protocol));
 }
 
-/// All ways of all collectives at these sizes, those that hosts take only by name too.
+/// What all ranks do under a candidate: few ranks do the same by several algorithms.
+Result<std::string> doing_of(const tuning::Environment& environment, const tuning::Candidate& candidate, const tuning::Call& call) {
+  PEAL_ASSIGN(const tuning::Plan plan, tuning::make_plan(environment, *candidate.algorithm, candidate.protocol, call));
+  std::string text = fmt::format("{} {}", schedule::name_of(candidate.protocol), plan.message_bytes);
+  const auto add = [&](const auto& all) { text.append(reinterpret_cast<const char*>(all.data()), all.size() * sizeof(all[0])); };
+  for (std::int32_t r = 0; r < environment.ranks; ++r) {
+    const schedule::Program program = schedule::program_for(plan.schedule, r);
+    add(program.ops);
+    add(program.strand_begin);
+    add(program.sources);
+  }
+  return text;
+}
+
+/// All ways of all collectives at these sizes, those that hosts take only by name too; of those that do the same, the first.
 Result<std::vector<TunedPoint>> points_of(const tuning::Environment& environment, const std::vector<Collective>& collectives,
                                           const std::vector<std::uint64_t>& sizes) {
   std::vector<TunedPoint> points;
   for (const Collective collective : collectives) {
     for (const std::uint64_t bytes : sizes) {
+      std::set<std::string> known;
       for (const schedule::Algorithm* algorithm : schedule::algorithms_for(collective)) {
         tuning::Question question;
         question.call.collective = collective;
@@ -39,8 +56,11 @@ Result<std::vector<TunedPoint>> points_of(const tuning::Environment& environment
         question.algorithm = algorithm->name;
         const auto selection = tuning::select(environment, question);
         if (!selection) continue;  // not for so many ranks, or not for this size
-        for (const tuning::Candidate& c : selection->candidates)
+        for (const tuning::Candidate& c : selection->candidates) {
+          PEAL_ASSIGN(std::string doing, doing_of(environment, c, question.call));
+          if (!known.insert(std::move(doing)).second) continue;
           points.push_back({collective, question.call.bytes.value, std::string(algorithm->name), c.protocol, {}, false});
+        }
       }
       if (collective == Collective::barrier) break;
     }
@@ -49,13 +69,22 @@ Result<std::vector<TunedPoint>> points_of(const tuning::Environment& environment
   return points;
 }
 
+/// Of ways whose first rounds found the cores alike; the better of their rounds counts, since the first call of all waits for pages.
 void drop_hopeless(std::vector<TunedPoint>& points) {
-  std::map<std::pair<Collective, std::uint64_t>, double> best;
+  std::map<std::tuple<Collective, std::uint64_t, tuning::CoreDistance>, double> best;
+  const auto case_of = [](const TunedPoint& p) { return std::tuple{p.collective, p.bytes, p.samples.front().cores}; };
+  const auto least = [](const TunedPoint& p) {
+    double us = p.samples.front().us;
+    for (const TunedSample& sample : p.samples)
+      if (sample.cores == p.samples.front().cores) us = std::min(us, sample.us);
+    return us;
+  };
   for (const TunedPoint& p : points) {
-    const auto [at, is_new] = best.emplace(std::pair{p.collective, p.bytes}, p.us.front());
-    if (!is_new) at->second = std::min(at->second, p.us.front());
+    if (p.samples.empty()) continue;
+    const auto [at, is_new] = best.emplace(case_of(p), least(p));
+    if (!is_new) at->second = std::min(at->second, least(p));
   }
-  for (TunedPoint& p : points) p.is_dropped = p.us.front() > kHopeless * best[{p.collective, p.bytes}];
+  for (TunedPoint& p : points) p.is_dropped = !p.samples.empty() && least(p) > kHopeless * best[case_of(p)];
 }
 
 class Tuner {
@@ -69,10 +98,10 @@ class Tuner {
     for (int round = 1; round <= kMostRounds; ++round) {
       const std::int64_t round_begin = now_ns();
       PEAL_TRY(measure_round(points, round == 1, what));
-      if (round == 1) drop_hopeless(points);
+      if (round == kRoundsOfAll) drop_hopeless(points);
       round_s = static_cast<double>(now_ns() - round_begin) * 1e-9;
       // All ranks must come to the same end.
-      double spent[2] = {static_cast<double>(now_ns() - begin) * 1e-9, round == 1 ? round_s / 2 : round_s};
+      double spent[2] = {static_cast<double>(now_ns() - begin) * 1e-9, round == kRoundsOfAll ? round_s / 2 : round_s};
       comm::Call call{Collective::all_reduce, spent, spent, 2, DataType::f64, ReduceOp::max};
       PEAL_TRY(world_.run(call));
       say_(fmt::format("{}: round {} done after {:.1f} s of {:.0f}", what, round, spent[0], budget_s));
@@ -98,16 +127,23 @@ class Tuner {
       point.options.first = point.options.last = {points[i].bytes};
       point.options.in_place = false;
       point.options.only_aligned = true;
+      point.options.only_full_speed = !world_.shares_cores();
       point.options.budget_s = kPointSeconds;
       point.options.fewest = 3;
       asked.push_back(point);
     }
-    return run_points(world_, asked, [&](std::size_t k, const BenchRow& row) {
-      points[order[k]].us.push_back(std::max(1e-3, row.half[0].p50_us));
+    Status read;
+    PEAL_TRY(run_points(world_, asked, [&](std::size_t k, const BenchRow& row) {
+      const auto sample = sample_of(row.half[0]);
+      if (!sample)
+        read = pass_on(sample.error());
+      else if (*sample)
+        points[order[k]].samples.push_back(**sample);
       if (!is_first || now_ns() - said_ns_ < 3'000'000'000) return;
       said_ns_ = now_ns();
       say_(fmt::format("{}: first round, {} of {} measurements", what, k + 1, asked.size()));
-    });
+    }));
+    return read;
   }
 
   /// A communicator that takes no other way. Collective when the way is new.
@@ -127,28 +163,48 @@ class Tuner {
 
 }  // namespace
 
-double TunedPoint::typical_us() const {
-  if (us.empty()) return 0;
-  std::vector<double> sorted = us;
-  std::sort(sorted.begin(), sorted.end());
-  return sorted[sorted.size() / 4];
+Result<std::optional<TunedSample>> sample_of(const BenchHalf& half) {
+  PEAL_ASSIGN(const tuning::CoreDistance cores, tuning::core_distance(half.line_ns, half.line_after_ns));
+  if (half.line_ns > 0 && cores == tuning::CoreDistance::unknown) return std::optional<TunedSample>{};
+  return std::optional(
+      TunedSample{std::max(1e-3, half.p50_us), std::min(half.line_ns, half.line_after_ns), cores, half.full_speed, half.all_us});
 }
 
-double TunedPoint::spread() const {
-  if (us.empty()) return 0;
-  std::vector<double> sorted = us;
-  std::sort(sorted.begin(), sorted.end());
-  return (sorted[(sorted.size() * 3) / 4] - sorted[sorted.size() / 4]) / typical_us();
+std::optional<tuning::MeasuredPoint> TunedPoint::typical(tuning::CoreDistance cores) const {
+  std::vector<double> us, exchanges;
+  for (const TunedSample& sample : samples) {
+    if (sample.cores != cores) continue;
+    us.push_back(sample.us);
+    exchanges.push_back(sample.exchange_ns);
+  }
+  if (us.empty()) return std::nullopt;
+  std::sort(us.begin(), us.end());
+  std::sort(exchanges.begin(), exchanges.end());
+  const double quartile = us[us.size() / 4];
+  return tuning::MeasuredPoint{bytes, quartile, (us[us.size() * 3 / 4] - quartile) / quartile, exchanges[exchanges.size() / 2]};
+}
+
+tuning::CoreDistance usual_distance(const std::vector<TunedPoint>& points) {
+  std::map<tuning::CoreDistance, int> rounds;
+  for (const TunedPoint& p : points)
+    for (const TunedSample& sample : p.samples) ++rounds[sample.cores];
+  const auto most = std::max_element(rounds.begin(), rounds.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == rounds.end() ? tuning::CoreDistance::unknown : most->first;
 }
 
 std::vector<tuning::MeasuredWay> ways_of(const std::vector<TunedPoint>& points, int ranks, const std::string& scope) {
+  using tuning::CoreDistance;
   std::vector<tuning::MeasuredWay> ways;
   for (const TunedPoint& p : points) {
-    auto way = std::find_if(ways.begin(), ways.end(), [&](const tuning::MeasuredWay& w) {
-      return w.collective == p.collective && w.algorithm == p.algorithm && w.protocol == p.protocol;
-    });
-    if (way == ways.end()) way = ways.insert(ways.end(), {p.collective, ranks, scope, p.algorithm, p.protocol, {}});
-    way->points.push_back({p.bytes, p.typical_us(), p.spread()});
+    for (const CoreDistance cores : {CoreDistance::unknown, CoreDistance::siblings, CoreDistance::near, CoreDistance::far}) {
+      const auto typical = p.typical(cores);
+      if (!typical) continue;
+      auto way = std::find_if(ways.begin(), ways.end(), [&](const tuning::MeasuredWay& w) {
+        return w.collective == p.collective && w.algorithm == p.algorithm && w.protocol == p.protocol && w.cores == cores;
+      });
+      if (way == ways.end()) way = ways.insert(ways.end(), {p.collective, ranks, scope, p.algorithm, p.protocol, {}, cores});
+      way->points.push_back(*typical);
+    }
   }
   for (tuning::MeasuredWay& way : ways)
     std::sort(way.points.begin(), way.points.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
@@ -159,9 +215,11 @@ Result<std::vector<Judgement>> judge(const tuning::Environment& environment, con
                                      const std::vector<TunedPoint>& points) {
   tuning::Environment tuned = environment;
   tuned.measured = ways;
+  tuned.cores = usual_distance(points);
   std::vector<Judgement> judgements;
   std::map<std::pair<Collective, std::uint64_t>, std::vector<const TunedPoint*>> cases;
-  for (const TunedPoint& p : points) cases[{p.collective, p.bytes}].push_back(&p);
+  for (const TunedPoint& p : points)
+    if (p.typical(tuned.cores)) cases[{p.collective, p.bytes}].push_back(&p);
   for (const auto& [which, all] : cases) {
     const auto find = [&](const tuning::Candidate& c) -> const TunedPoint* {
       for (const TunedPoint* p : all)
@@ -176,12 +234,14 @@ Result<std::vector<Judgement>> judge(const tuning::Environment& environment, con
     PEAL_ASSIGN(const tuning::Selection without, tuning::select(environment, question));
     const TunedPoint* const a = find(with.chosen());
     const TunedPoint* const b = find(without.chosen());
-    const TunedPoint* const best = *std::min_element(
-        all.begin(), all.end(), [](const TunedPoint* x, const TunedPoint* y) { return x->typical_us() < y->typical_us(); });
-    if (a == nullptr || b == nullptr) return fail(ErrorCode::internal, "a choice for {} was not measured", name_of(which.first));
+    if (a == nullptr || b == nullptr) continue;  // the cores were moved whenever it was measured
+    const auto us = [&](const TunedPoint* p) { return p->typical(tuned.cores)->us; };
+    const auto spread = [&](const TunedPoint* p) { return p->typical(tuned.cores)->spread; };
+    const TunedPoint* const best =
+        *std::min_element(all.begin(), all.end(), [&](const TunedPoint* x, const TunedPoint* y) { return us(x) < us(y); });
     judgements.push_back({which.first, which.second, environment.ranks, name_of_way(best->algorithm, best->protocol),
-                          name_of_way(a->algorithm, a->protocol), name_of_way(b->algorithm, b->protocol), best->typical_us(),
-                          a->typical_us(), b->typical_us(), std::max(best->spread(), a->spread())});
+                          name_of_way(a->algorithm, a->protocol), name_of_way(b->algorithm, b->protocol), us(best), us(a), us(b),
+                          std::max(spread(best), spread(a))});
   }
   return judgements;
 }

@@ -90,7 +90,7 @@ void Plans::bind_anew(CachedPlan& plan, const executor::Shape& shape) const {
   plan.binding = plan.own.get();
 }
 
-Result<double> Plans::predicted_us(Collective collective, Bytes bytes, DataType type, int root) {
+Result<double> Plans::predicted_us(Collective collective, Bytes bytes, DataType type, int root, tuning::CoreDistance cores) {
   PlanKey key;
   key.collective = collective;
   key.type = type;
@@ -100,7 +100,9 @@ Result<double> Plans::predicted_us(Collective collective, Bytes bytes, DataType 
   tuning::Question question = question_of(key, bytes);
   question.algorithm = plan->plan->algorithm;
   question.protocol = schedule::name_of(plan->plan->protocol);
-  PEAL_ASSIGN(const tuning::Selection selection, tuning::select(*environment_, question));
+  tuning::Environment environment = *environment_;
+  if (cores != tuning::CoreDistance::unknown) environment.cores = cores;
+  PEAL_ASSIGN(const tuning::Selection selection, tuning::select(environment, question));
   return selection.chosen().prediction.time.microseconds();
 }
 

@@ -58,7 +58,7 @@ void World::add_job(const Job& job) {
   const tuning::Plan& plan = *job.plan;
   JobState& state = jobs_.emplace_back();
   state.job = &job;
-  state.offer = environment.offer(plan.protocol);
+  state.offer = &plan.offer;
   state.first = static_cast<std::int32_t>(ranks_.size());
   state.sizes.emplace(plan, fold_.takes_chunks_as_equal);
   const int own = environment.is_used(0) ? 0 : 1;

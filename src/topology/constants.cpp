@@ -70,6 +70,8 @@ Result<HostDefaults> read_host(const YamlNode& node, const std::string& file) {
   };
   PEAL_TRY(time("near_exchange_ns", host.near_exchange));
   PEAL_TRY(time("far_exchange_ns", host.far_exchange));
+  PEAL_TRY(time("siblings_below_ns", host.siblings_below));
+  PEAL_TRY(time("near_below_ns", host.near_below));
   PEAL_TRY(time("core_switch_ns", host.core_switch));
   PEAL_TRY(time("core_switch_polling_ns", host.core_switch_polling));
   PEAL_ASSIGN(host.same_core_gain, fields.number("same_core_gain", 0.01, 100));

@@ -136,7 +136,7 @@ Result<Prediction> predict_walked(const Environment& environment, const Plan& pl
 Prediction predict_closed(const Environment& environment, const Plan& plan) {
   Prediction prediction;
   if (plan.algorithm == nullptr) return prediction;
-  const Offer& offer = *environment.offer(plan.protocol);
+  const Offer& offer = plan.offer;
   const schedule::CostTerms terms = environment.ranks == 1 ? schedule::CostTerms{} : plan.algorithm->cost(plan.schedule.request);
   const double bytes = static_cast<double>(plan.call.bytes.value) * stretch_of(plan);
   const double length = length_of(plan);

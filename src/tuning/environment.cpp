@@ -27,12 +27,36 @@ bool Environment::shares_cores() const {
 
 const MeasuredWay* Environment::measured_way(Collective collective, std::string_view algorithm, schedule::Protocol protocol) const {
   if (nodes != 1) return nullptr;
-  for (const MeasuredWay& way : measured)
-    if (way.collective == collective && way.ranks == ranks && way.protocol == protocol && way.algorithm == algorithm &&
-        way.scope == level[0].scope)
-      return &way;
+  const MeasuredWay* elsewhere = nullptr;
+  for (const MeasuredWay& way : measured) {
+    if (way.collective != collective || way.ranks != ranks || way.protocol != protocol || way.algorithm != algorithm ||
+        way.scope != level[0].scope)
+      continue;
+    if (way.cores == cores) return &way;
+    if (elsewhere == nullptr) elsewhere = &way;
+  }
+  return elsewhere;
+}
+
+const MeasuredConstants* Environment::constants_of(schedule::Protocol protocol) const {
+  if (nodes != 1) return nullptr;
+  for (const MeasuredConstants& c : measured_constants)
+    if (c.ranks == ranks && c.protocol == protocol && c.cores == cores && c.scope == level[0].scope) return &c;
   return nullptr;
 }
+
+namespace {
+
+/// Where the cores were while most was measured for these ranks.
+CoreDistance usual_distance(const Environment& environment) {
+  std::map<CoreDistance, std::size_t> points;
+  for (const MeasuredWay& way : environment.measured)
+    if (way.ranks == environment.ranks && way.scope == environment.level[0].scope) points[way.cores] += way.points.size();
+  const auto most = std::max_element(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == points.end() ? CoreDistance::unknown : most->first;
+}
+
+}  // namespace
 
 Status add_measurements(Environment& environment, const std::function<Result<std::string>()>& fingerprint) {
   PEAL_ASSIGN(MeasuredTable table, load_measured_table());
@@ -47,6 +71,9 @@ Status add_measurements(Environment& environment, const std::function<Result<std
   environment.measured_by = fmt::format("peal tune on {}, {}", table.host, table.date);
   for (MeasuredWay& way : table.ways)
     if (way.ranks <= environment.ranks) environment.measured.push_back(std::move(way));
+  for (MeasuredConstants& constants : table.constants)
+    if (constants.ranks <= environment.ranks) environment.measured_constants.push_back(std::move(constants));
+  environment.cores = usual_distance(environment);
   if (environment.measured.empty()) environment.measured_by = "the table of `peal tune` has nothing for so few ranks";
   return {};
 }

@@ -157,7 +157,9 @@ Result<Environment> read(const json& tree) {
   if (const std::string table = tree.at("measured").get<std::string>(); !table.empty()) {
     PEAL_ASSIGN(MeasuredTable measured, measured_table_from_text(table, "of rank 0"));
     e.measured = std::move(measured.ways);
+    e.measured_constants = std::move(measured.constants);
   }
+  PEAL_ASSIGN(e.cores, parse_core_distance(tree.at("cores").get<std::string>()));
   return e;
 }
 
@@ -182,7 +184,8 @@ std::string to_json(const Environment& e) {
                {"offers", json::array()},
                {"refusals", json::array()}};
   tree["measured_by"] = e.measured_by;
-  tree["measured"] = e.measured.empty() ? "" : to_text(MeasuredTable{"", "", e.measured});
+  tree["measured"] = e.measured.empty() ? "" : to_text(MeasuredTable{"", "", e.measured, e.measured_constants});
+  tree["cores"] = name_of(e.cores);
   for (const Level& level : e.level) tree["levels"].push_back(level.is_used ? to_tree(level) : json(nullptr));
   for (const Offer& o : e.offers)
     tree["offers"].push_back(

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <tuning/measured.hpp>
+#include <tuple>
 
 namespace peal::tuning {
 
@@ -14,8 +16,9 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kSchema = "peal.tuning/1";
+constexpr const char* kSchema = "peal.tuning/2";
 constexpr double kMostMicroseconds = 1e12;
+constexpr double kMostNanoseconds = 1e12;
 
 double number_in(const json& value, double low, double high, const char* what) {
   const double x = value.get<double>();
@@ -28,6 +31,7 @@ MeasuredPoint point_of(const json& tree) {
   point.bytes = static_cast<std::uint64_t>(number_in(tree.at(0), 0, 1e18, "a size"));
   point.us = number_in(tree.at(1), 1e-6, kMostMicroseconds, "a time");
   point.spread = number_in(tree.at(2), 0, kMostMicroseconds, "a spread");
+  point.exchange_ns = number_in(tree.at(3), 0, 1e9, "an exchange of flags");
   return point;
 }
 
@@ -38,13 +42,36 @@ Result<MeasuredWay> way_of(const json& tree) {
   way.ranks = static_cast<int>(number_in(tree.at("ranks"), 1, 1 << 24, "a number of ranks"));
   way.scope = tree.at("scope").get<std::string>();
   way.algorithm = tree.at("algorithm").get<std::string>();
-  for (const json& t : tree.at("bytes_us_spread")) {
+  PEAL_ASSIGN(way.cores, parse_core_distance(tree.at("cores").get<std::string>()));
+  for (const json& t : tree.at("bytes_us_spread_exchange")) {
     way.points.push_back(point_of(t));
     if (way.points.size() > 1 && way.points[way.points.size() - 2].bytes >= way.points.back().bytes)
       throw std::out_of_range("sizes do not ascend");
   }
   if (way.points.empty()) throw std::out_of_range("a way without points");
   return way;
+}
+
+Result<MeasuredConstants> constants_of(const json& tree) {
+  MeasuredConstants c;
+  PEAL_ASSIGN(c.protocol, schedule::parse_protocol(tree.at("protocol").get<std::string>()));
+  PEAL_ASSIGN(c.cores, parse_core_distance(tree.at("cores").get<std::string>()));
+  c.scope = tree.at("scope").get<std::string>();
+  c.ranks = static_cast<int>(number_in(tree.at("ranks"), 1, 1 << 24, "a number of ranks"));
+  for (const auto& [key, into] :
+       {std::pair{"launch_ns", &c.launch_ns}, {"meeting_ns", &c.meeting_ns}, {"hop_ns", &c.hop_ns}, {"op_ns", &c.op_ns}})
+    *into = number_in(tree.at(key), 0, kMostNanoseconds, key);
+  for (const json& t : tree.at("bytes_copy_reduce_and_among_all_GBps")) {
+    const auto rate = [&](std::size_t i) { return number_in(t.at(i), 1e-6, 1e6, "a rate"); };
+    c.rates.push_back({number_in(t.at(0), 1, 1e18, "a size"), rate(1), rate(2), rate(3), rate(4)});
+    if (c.rates.size() > 1 && c.rates[c.rates.size() - 2].bytes >= c.rates.back().bytes)
+      throw std::out_of_range("sizes of rates do not ascend");
+  }
+  if (c.rates.empty()) throw std::out_of_range("constants without rates");
+  c.cells = static_cast<int>(number_in(tree.at("cells"), 0, 1e9, "a number of cells"));
+  c.median_error = number_in(tree.at("median_error"), 0, 1e12, "an error");
+  c.worst_error = number_in(tree.at("worst_error"), 0, 1e12, "an error");
+  return c;
 }
 
 Result<MeasuredTable> read(std::string_view text, const std::string& name) {
@@ -59,6 +86,12 @@ Result<MeasuredTable> read(std::string_view text, const std::string& name) {
   for (const json& t : ways) {
     PEAL_ASSIGN(MeasuredWay way, way_of(t));
     table.ways.push_back(std::move(way));
+  }
+  const json& constants = tree.at("constants");
+  if (constants.size() > kMostConstants) throw std::out_of_range(fmt::format("more than {} sets of constants", kMostConstants));
+  for (const json& t : constants) {
+    PEAL_ASSIGN(MeasuredConstants set, constants_of(t));
+    table.constants.push_back(std::move(set));
   }
   return table;
 }
@@ -78,20 +111,66 @@ std::optional<double> MeasuredWay::time_us(double bytes) const {
   return std::exp(std::log(below.us) + share * (std::log(above->us) - std::log(below.us)));
 }
 
-std::string to_text(const MeasuredTable& table) {
-  std::string text = fmt::format("{{\"schema\": \"{}\",\n \"host\": {},\n \"date\": {},\n \"ways\": [", kSchema, json(table.host).dump(),
-                                 json(table.date).dump());
-  const char* separator = "\n";
-  for (const MeasuredWay& way : table.ways) {
-    text += fmt::format(
-        "{}  {{\"collective\": \"{}\", \"ranks\": {}, \"scope\": {}, \"algorithm\": {}, \"protocol\": \"{}\", \"bytes_us_spread\": [",
-        separator, name_of(way.collective), way.ranks, json(way.scope).dump(), json(way.algorithm).dump(), schedule::name_of(way.protocol));
-    for (std::size_t i = 0; i < way.points.size(); ++i)
-      text += fmt::format("{}[{}, {:.4g}, {:.2g}]", i == 0 ? "" : ", ", way.points[i].bytes, way.points[i].us, way.points[i].spread);
-    text += "]}";
-    separator = ",\n";
+namespace {
+
+std::string line_of(const MeasuredWay& way) {
+  std::string text = fmt::format(
+      R"({{"collective": "{}", "ranks": {}, "scope": {}, "cores": "{}", "algorithm": {}, "protocol": "{}", "bytes_us_spread_exchange": [)",
+      name_of(way.collective), way.ranks, json(way.scope).dump(), name_of(way.cores), json(way.algorithm).dump(),
+      schedule::name_of(way.protocol));
+  const char* separator = "";
+  for (const MeasuredPoint& p : way.points) {
+    text += fmt::format("{}[{}, {:.4g}, {:.2g}, {:.3g}]", separator, p.bytes, p.us, p.spread, p.exchange_ns);
+    separator = ", ";
   }
-  return text + "\n ]}\n";
+  return text + "]}";
+}
+
+std::string line_of(const MeasuredConstants& c) {
+  std::string text = fmt::format(
+      R"({{"scope": {}, "ranks": {}, "cores": "{}", "protocol": "{}", "cells": {}, "median_error": {:.3g}, "worst_error": {:.3g}, )"
+      R"("launch_ns": {:.4g}, "meeting_ns": {:.4g}, "hop_ns": {:.4g}, "op_ns": {:.4g}, "bytes_copy_reduce_and_among_all_GBps": [)",
+      json(c.scope).dump(), c.ranks, name_of(c.cores), schedule::name_of(c.protocol), c.cells, c.median_error, c.worst_error, c.launch_ns,
+      c.meeting_ns, c.hop_ns, c.op_ns);
+  const char* separator = "";
+  for (const MeasuredRate& r : c.rates) {
+    text += fmt::format("{}[{:.0f}, {:.4g}, {:.4g}, {:.4g}, {:.4g}]", separator, r.bytes, r.copy, r.reduce, r.copy_among_all,
+                        r.reduce_among_all);
+    separator = ", ";
+  }
+  return text + "]}";
+}
+
+template <typename T>
+std::string lines_of(const std::vector<T>& all) {
+  std::string text;
+  for (const T& one : all) text += fmt::format("{}\n  {}", text.empty() ? "" : ",", line_of(one));
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const MeasuredTable& table) {
+  return fmt::format("{{\"schema\": \"{}\",\n \"host\": {},\n \"date\": {},\n \"ways\": [{}\n ],\n \"constants\": [{}\n ]}}\n", kSchema,
+                     json(table.host).dump(), json(table.date).dump(), lines_of(table.ways), lines_of(table.constants));
+}
+
+void merge(MeasuredTable& table, const std::vector<MeasuredWay>& ways) {
+  for (const MeasuredWay& fresh : ways) {
+    const auto known = std::find_if(table.ways.begin(), table.ways.end(), [&](const MeasuredWay& old) {
+      return std::tie(old.collective, old.ranks, old.scope, old.algorithm, old.protocol, old.cores) ==
+             std::tie(fresh.collective, fresh.ranks, fresh.scope, fresh.algorithm, fresh.protocol, fresh.cores);
+    });
+    if (known == table.ways.end()) {
+      table.ways.push_back(fresh);
+      continue;
+    }
+    std::map<std::uint64_t, MeasuredPoint> points;
+    for (const MeasuredPoint& p : known->points) points[p.bytes] = p;
+    for (const MeasuredPoint& p : fresh.points) points[p.bytes] = p;
+    known->points.clear();
+    for (const auto& [bytes, point] : points) known->points.push_back(point);
+  }
 }
 
 Result<MeasuredTable> measured_table_from_text(std::string_view text, const std::string& name) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <tuning/measured_constants.hpp>
 #include <tuning/message_cost.hpp>
 #include <tuning/plan.hpp>
 
@@ -167,6 +168,7 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   plan.call.bytes = size_of_call(call, environment.ranks);
   plan.element_bytes = static_cast<std::uint32_t>(size_of(call.type));
   plan.slots = slots_of(environment, *offer);
+  plan.offer = offer_for(environment, plan.call, *offer);
 
   const Elements elements = elements_of(call, environment.ranks);
   const auto n = static_cast<std::size_t>(environment.ranks);

@@ -10,12 +10,7 @@
 namespace peal::tuning::walking {
 
 Walk::Walk(const Environment& environment, const Plan& plan, const std::vector<Program>& programs, const WalkExtent& extent)
-    : environment_(environment),
-      plan_(plan),
-      programs_(programs),
-      offer_(*environment.offer(plan.protocol)),
-      turns_(environment),
-      scale_(extent.scale) {
+    : environment_(environment), plan_(plan), programs_(programs), offer_(plan.offer), turns_(environment), scale_(extent.scale) {
   const int own_level = environment.is_used(0) ? 0 : 1;
   local_ = message_cost(environment, constants(own_level), plan.protocol, own_level, {}, environment.level[own_level].bottleneck);
   const auto n = at(environment.ranks);

@@ -32,6 +32,19 @@ TEST(Prediction, AgreesWithTheSimulatorOnOneHost) {
   for (const int ranks : {1, 2, 3, 4, 8}) EXPECT_GT(compare(host_scene(ranks), {8, 4096, 1 << 17, 1 << 20, 1 << 24}), 50) << ranks;
 }
 
+// What `peal tune` fitted is faster than the memory that the graph of a host assumes; both readers take it from the plan.
+TEST(Prediction, AgreesWithTheSimulatorWithConstantsOfThisHost) {
+  sim::Scene scene = host_scene(2);
+  tuning::Environment& environment = scene.environment;
+  environment.cores = tuning::CoreDistance::near;
+  for (const tuning::Offer& offer : environment.offers) {
+    tuning::MeasuredConstants c{environment.level[0].scope, 2, environment.cores, offer.protocol, 60, 40, 50, 10};
+    c.rates = {{64, 12, 6, 10, 5}, {4096, 60, 40, 50, 30}, {1 << 26, 30, 20, 15, 10}};
+    environment.measured_constants.push_back(c);
+  }
+  EXPECT_GT(compare(scene, {8, 4096, 1 << 17, 1 << 20, 1 << 24}), 50);
+}
+
 TEST(Prediction, AgreesWithTheSimulatorWherePartialSumsTravelAsF32) {
   for (const int ranks : {3, 4, 8}) EXPECT_GT(compare(host_scene(ranks), {8, 1 << 17, 1 << 20}, plainly, true), 20) << ranks;
   EXPECT_GT(compare(machine_scene("dgx-h100", 1, 8), {1 << 16, 1 << 20, 1 << 26}, plainly, true), 20);

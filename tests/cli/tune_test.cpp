@@ -9,23 +9,61 @@ namespace {
 using schedule::Protocol;
 using testing::HasSubstr;
 
-TEST(Tune, OthersWorkOnlyMakesARoundLonger) {
-  const TunedPoint point{Collective::all_reduce, 8, "ring", Protocol::staged, {10, 400, 11, 12, 300}, false};
-  EXPECT_DOUBLE_EQ(point.typical_us(), 11);
-  EXPECT_DOUBLE_EQ(point.spread(), (300.0 - 11) / 11);
-  EXPECT_DOUBLE_EQ(TunedPoint{}.typical_us(), 0);
+using tuning::CoreDistance;
+
+std::vector<TunedSample> near(std::vector<double> us) {
+  std::vector<TunedSample> samples;
+  for (const double t : us) samples.push_back({t, 64, CoreDistance::near});
+  return samples;
 }
 
-TEST(Tune, PointsOfOneWayMakeALineOfTheTable) {
-  const std::vector<TunedPoint> points = {{Collective::all_reduce, 128, "ring", Protocol::staged, {30}, false},
-                                          {Collective::all_reduce, 8, "ring", Protocol::staged, {10}, false},
-                                          {Collective::all_reduce, 8, "ring", Protocol::line, {5}, true},
-                                          {Collective::broadcast, 8, "ring", Protocol::staged, {7}, false}};
+TEST(Tune, OthersWorkOnlyMakesARoundLonger) {
+  const TunedPoint point{Collective::all_reduce, 8, "ring", Protocol::staged, near({10, 400, 11, 12, 300}), false};
+  const auto typical = point.typical(CoreDistance::near);
+  ASSERT_TRUE(typical);
+  EXPECT_DOUBLE_EQ(typical->us, 11);
+  EXPECT_DOUBLE_EQ(typical->spread, (300.0 - 11) / 11);
+  EXPECT_DOUBLE_EQ(typical->exchange_ns, 64);
+  EXPECT_FALSE(point.typical(CoreDistance::far));
+  EXPECT_FALSE(TunedPoint{}.typical(CoreDistance::near));
+}
+
+TEST(Tune, ARoundDuringWhichTheCoresWereMovedIsThrownAway) {
+  BenchHalf half;
+  half.p50_us = 0.25;
+  half.line_ns = 64;
+  half.line_after_ns = 72;
+  auto sample = sample_of(half);
+  ASSERT_TRUE(sample && *sample);
+  EXPECT_EQ((*sample)->cores, CoreDistance::near);
+  EXPECT_DOUBLE_EQ((*sample)->exchange_ns, 64);
+  half.line_after_ns = 260;
+  sample = sample_of(half);
+  ASSERT_TRUE(sample);
+  EXPECT_FALSE(*sample);
+  half.line_ns = half.line_after_ns = 0;  // ranks share cores: there is no distance, and nothing to move
+  sample = sample_of(half);
+  ASSERT_TRUE(sample && *sample);
+  EXPECT_EQ((*sample)->cores, CoreDistance::unknown);
+}
+
+TEST(Tune, PointsOfOneWayMakeALineOfTheTableForEachDistanceOfCores) {
+  std::vector<TunedSample> moved = near({30});
+  moved.push_back({90, 260, CoreDistance::far});
+  const std::vector<TunedPoint> points = {{Collective::all_reduce, 128, "ring", Protocol::staged, moved, false},
+                                          {Collective::all_reduce, 8, "ring", Protocol::staged, near({10}), false},
+                                          {Collective::all_reduce, 8, "ring", Protocol::line, near({5}), true},
+                                          {Collective::broadcast, 8, "ring", Protocol::staged, near({7}), false}};
+  EXPECT_EQ(usual_distance(points), CoreDistance::near);
   const auto ways = ways_of(points, 8, "shm");
-  ASSERT_EQ(ways.size(), 3u);
-  EXPECT_EQ(ways[0], (tuning::MeasuredWay{Collective::all_reduce, 8, "shm", "ring", Protocol::staged, {{8, 10, 0}, {128, 30, 0}}}));
-  EXPECT_EQ(ways[1].protocol, Protocol::line);
-  EXPECT_EQ(ways[2].collective, Collective::broadcast);
+  ASSERT_EQ(ways.size(), 4u);
+  EXPECT_EQ(ways[0],
+            (tuning::MeasuredWay{
+                Collective::all_reduce, 8, "shm", "ring", Protocol::staged, {{8, 10, 0, 64}, {128, 30, 0, 64}}, CoreDistance::near}));
+  EXPECT_EQ(ways[1],
+            (tuning::MeasuredWay{Collective::all_reduce, 8, "shm", "ring", Protocol::staged, {{128, 90, 0, 260}}, CoreDistance::far}));
+  EXPECT_EQ(ways[2].protocol, Protocol::line);
+  EXPECT_EQ(ways[3].collective, Collective::broadcast);
 }
 
 TEST(Tune, AChoiceIsGoodWithinFivePercentOrTheNoise) {

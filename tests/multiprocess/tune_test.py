@@ -27,7 +27,7 @@ class Tune(harness.ToolCase):
         text = json.loads(table.read_text())
         for way in text["ways"]:
             if way["collective"] == "all_reduce" and (way["algorithm"], way["protocol"]) == ("ring", "staged"):
-                way["bytes_us_spread"] = [[size, 0.001, 0] for size, _, _ in way["bytes_us_spread"]]
+                way["bytes_us_spread_exchange"] = [[size, 0.001, 0, ns] for size, _, _, ns in way["bytes_us_spread_exchange"]]
         table.write_text(json.dumps(text))
         env = {"PEAL_TUNING": table}
         for use, chooser in ((env, "measurement"), ({"PEAL_TUNING": "off"}, "model")):
@@ -54,6 +54,30 @@ class Tune(harness.ToolCase):
         _, done = self.tuned()
         self.assertIn("table.json.old", done.err)
         self.assertEqual(json.loads((self.folder / "table.json.old").read_text())["host"], "another host")
+
+    def test_predictions_are_held_against_calls_that_are_made_now(self):
+        table = self.folder / "table.json"
+        self.assert_right(self.peal("tune", "--ranks", 2, "--collectives", "all_reduce,all_gather", "--largest", "2K", "--budget", "0.5", "--out", table))
+        text = json.loads(table.read_text())
+        env = {"PEAL_TUNING": table}
+        check = ("validate", "--host", "--transport", "shm", "--collectives", "all_to_all", "--budget", "1", "--json", "cells.json")
+        if not text["constants"]:  # one core, or it was moved all the time
+            return self.assert_refused(self.peal(*check, env=env), code=2)
+        self.assertEqual({c["ranks"] for c in text["constants"]}, {2})
+        done = self.peal(*check, "--bound", "99999,99999", env=env)
+        cells = json.loads((self.folder / "cells.json").read_text())["cells"]
+        self.assertEqual(done.code, 0 if any(cell["predicted_us"] > 0 for cell in cells) else 1)
+        self.assertIn("the same call twice differs by", done.out)
+        self.assertEqual({cell["collective"] for cell in cells} - {"all_to_all"}, set())
+
+    def test_predictions_of_this_host_bad_input(self):
+        for words, needle in ((("-n", 1000), "they take turns"), (("-n", 1), "--ranks 1"), (("--budget", 0), "--budget"), (("--bound", "3"), "15,30"),
+                              (("--transport", "ofi"), "shm or tcp"), (("--collectives", "send_recv"), "leave it out"), (("--fit", "x"), "--fit")):
+            self.assert_refused(self.peal("validate", "--host", *words), needle, code=2)
+        self.assert_refused(self.peal("validate", "--host", env={"PEAL_TUNING": "off"}), "peal tune --ranks 2", code=2)
+        self.assert_refused(self.peal("validate"), "peal validate --host", code=2)
+        self.assert_refused(self.peal("explain", "all_reduce", "--bytes", 8, "-n", 2, "--cores", "close"), "siblings, near or far", code=2)
+        self.assert_refused(self.peal("explain", "all_reduce", "--bytes", 8, "--machine", "dgx-h100", "--cores", "near"), "--cores", code=2)
 
     def test_bad_input(self):
         for words, needle in ((("--budget", "0"), "--budget"), (("--ranks", "1"), "--ranks"), (("--ranks", "x"), "--ranks"), (("--largest", "3"), "--largest"),

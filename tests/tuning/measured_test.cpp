@@ -47,21 +47,21 @@ TEST(Measured, ATextIsReadAsItWasWritten) {
 }
 
 TEST(Measured, WhatDoesNotParseSaysWhyAndWhatToType) {
-  const std::string head = R"({"schema": "peal.tuning/1", "host": "h", "date": "d", "ways": [)";
+  const std::string head = R"({"schema": "peal.tuning/2", "host": "h", "date": "d", "ways": [)";
   const std::string start =
-      R"({"collective": "all_reduce", "ranks": 4, "scope": "shm", "algorithm": "ring", "protocol": "staged", "bytes_us_spread": )";
+      R"({"collective": "all_reduce", "ranks": 4, "scope": "shm", "algorithm": "ring", "protocol": "staged", "cores": "near", "bytes_us_spread_exchange": )";
   for (
       const auto& [text, why] : std::initializer_list<std::pair<std::string, const char*>>{
           {"", "parse error"},
           {"[]", "cannot use"},
           {R"({"schema": "peal.tuning/7", "host": "h", "date": "d", "ways": []})", "this version"},
-          {head + start + "[[8, 1, 0], [8, 2, 0]]}]}", "do not ascend"},
+          {head + start + "[[8, 1, 0, 60], [8, 2, 0, 60]]}]}", "do not ascend"},
           {head + start + "[]}]}", "without points"},
-          {head + start + "[[8, -1, 0]]}]}", "a time is -1"},
-          {head + start + "[[-8, 1, 0]]}]}", "a size is -8"},
-          {head + start + "[[8, \"1\", 0]]}]}", "must be number"},
+          {head + start + "[[8, -1, 0, 60]]}]}", "a time is -1"},
+          {head + start + "[[-8, 1, 0, 60]]}]}", "a size is -8"},
+          {head + start + "[[8, \"1\", 0, 60]]}]}", "must be number"},
           {head +
-               R"({"collective": "all_reduced", "ranks": 4, "scope": "shm", "algorithm": "ring", "protocol": "staged", "bytes_us_spread": []}]})",
+               R"({"collective": "all_reduced", "ranks": 4, "scope": "shm", "algorithm": "ring", "protocol": "staged", "cores": "near", "bytes_us_spread_exchange": []}]})",
            "all_reduced"}}) {
     const auto read = measured_table_from_text(text, "mine.json");
     ASSERT_FALSE(read) << text;

@@ -34,6 +34,7 @@ struct BenchOptions {
   double budget_s = 0.08;         ///< of timed calls a half row, where `iterations` is 0
   int fewest = 5;                 ///< timed calls a half row, whatever they take
   bool only_aligned = false;      ///< no back-to-back calls, no prediction
+  bool only_full_speed = false;   ///< p50 and p99 of the calls during which the cores ran as fast as they did at best (core_speed.hpp)
 };
 
 /// One half (out of place or in place) of one row. Times in microseconds.
@@ -48,6 +49,8 @@ struct BenchHalf {
   /// A flag exchange between ranks 0 and 1 before and after: how near their cores are, and whether they were moved. 0: not measured.
   double line_ns = 0;
   double line_after_ns = 0;
+  double full_speed = 1;  ///< only_full_speed: share of the calls that p50 is of
+  double all_us = 0;      ///< only_full_speed: p50 of all calls
 };
 
 /// What `digest_repeats` calls gave, of inputs whose sums depend on the order (bench_reals.hpp).

@@ -17,6 +17,7 @@ struct QuestionWords {
   int ranks = 0, root = 0, groups = 0;
   bool deterministic = false;
   std::string congestion = "auto", gpudirect = "on";
+  std::string cores;           ///< on this host: how far they are from each other; empty: where the table of `peal tune` has most
   std::string whose = "peal";  ///< behaviour is asked for: a library's name
 };
 

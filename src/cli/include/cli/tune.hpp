@@ -2,7 +2,9 @@
 #pragma once
 
 #include <base/result.hpp>
+#include <cli/bench.hpp>
 #include <comm/core.hpp>
+#include <optional>
 #include <string>
 #include <tuning/measured.hpp>
 #include <vector>
@@ -16,17 +18,34 @@ struct TuneOptions {
   double budget_s = 20;                 ///< for the table, and as much again for the judgement; the first round is always done
 };
 
-/// One way at one size, with the median of every round in microseconds; they are the same on every rank.
+/// The median of a round, with where the cores were; the same on every rank.
+struct TunedSample {
+  double us = 0;
+  double exchange_ns = 0;  ///< between two cores, the shorter of before and after; 0: ranks share cores
+  tuning::CoreDistance cores = tuning::CoreDistance::unknown;
+  double full_speed = 1;  ///< share of the round's calls that `us` is of: the others met a core that a neighbour slowed
+  double all_us = 0;      ///< the median of all of them
+};
+
+/// What a measured half row says. Nothing when the cores were moved while it was measured.
+Result<std::optional<TunedSample>> sample_of(const BenchHalf& half);
+
+/// One way at one size. Rounds during which cores were moved leave nothing.
 struct TunedPoint {
   Collective collective = Collective::all_reduce;
   std::uint64_t bytes = 0;
   std::string algorithm;
   schedule::Protocol protocol = schedule::Protocol::staged;
-  std::vector<double> us;
-  bool is_dropped = false;    ///< slower than twice the best of the first round: not measured again
-  double typical_us() const;  ///< lower quartile of the rounds: others' work on the machine only ever makes a round longer
-  double spread() const;      ///< width of the middle half of the rounds / typical_us
+  std::vector<TunedSample> samples;
+  bool is_dropped = false;  ///< slower than twice the best of the first two rounds: not measured again
+
+  /// The rounds with the cores there: their lower quartile (others' work on the machine only ever makes a round longer), the width of their
+  /// middle half over it, and the median of their exchanges. Nothing where there was no such round.
+  std::optional<tuning::MeasuredPoint> typical(tuning::CoreDistance cores) const;
 };
+
+/// Where the cores were in most rounds.
+tuning::CoreDistance usual_distance(const std::vector<TunedPoint>& points);
 
 /// What was chosen for a size that was kept out, against the best way there.
 struct Judgement {
@@ -49,7 +68,7 @@ struct TuneResult {
 /// Every rank of `world` calls it. `say` gets lines of progress.
 Result<TuneResult> run_tune(comm::Core& world, const TuneOptions& options, const std::function<void(const std::string&)>& say);
 
-/// The ways of the table that these points make for `ranks` ranks.
+/// The ways of the table that these points make for `ranks` ranks, one for each distance of cores.
 std::vector<tuning::MeasuredWay> ways_of(const std::vector<TunedPoint>& points, int ranks, const std::string& scope);
 /// Holds the choices for the sizes of `points` against what was measured of them.
 Result<std::vector<Judgement>> judge(const tuning::Environment& environment, const std::vector<tuning::MeasuredWay>& ways,

@@ -99,8 +99,10 @@ class Plans {
   /// See CachedPlan. Some milliseconds the first time for a kind of plan.
   bool may_show(CachedPlan& plan) const;
   bool may_answer(CachedPlan& plan) const;
-  /// What the cost model says of a call of exactly `bytes` under the plan that its size class takes; 0 where there is none.
-  Result<double> predicted_us(Collective collective, Bytes bytes, DataType type, int root);
+  /// What the cost model says of a call of exactly `bytes` under the plan that its size class takes; 0 where there is none. `cores`: where
+  /// they are at this moment, if that is known.
+  Result<double> predicted_us(Collective collective, Bytes bytes, DataType type, int root,
+                              tuning::CoreDistance cores = tuning::CoreDistance::unknown);
   const std::shared_ptr<const tuning::Environment>& environment() const { return environment_; }
   const PlanWishes& wishes() const { return wishes_; }
   std::uint64_t message_bytes() const { return message_bytes_; }

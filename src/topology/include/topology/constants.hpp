@@ -47,6 +47,8 @@ Result<std::vector<ProtocolConstants>> read_constants_text(std::string_view text
 struct HostDefaults {
   Nanoseconds near_exchange;        ///< a cache line between two cores under one cache
   Nanoseconds far_exchange;         ///< between sockets, or vCPUs that the hypervisor placed apart
+  Nanoseconds siblings_below;       ///< an exchange of flags that takes less: threads of one core
+  Nanoseconds near_below;           ///< the same: cores under one cache; what takes longer is far
   Nanoseconds core_switch;          ///< from a process that yields to the next one on its core
   Nanoseconds core_switch_polling;  ///< the same where every process looks at its sockets before it yields again
   double same_core_gain = 1;  ///< how many times as fast messages between ranks of one core are copied and reduced: they lie in its caches

@@ -73,6 +73,8 @@ struct Environment {
   std::vector<Offer> offers;
   std::vector<Refusal> refusals;
   std::vector<MeasuredWay> measured;  ///< what `peal tune` found here; empty: the cost model alone chooses
+  std::vector<MeasuredConstants> measured_constants;    ///< what was fitted to it
+  CoreDistance cores = CoreDistance::unknown;           ///< which of both counts; unknown: nothing was measured
   std::string measured_by;            ///< "peal tune on HOST, DATE", or why a table is not used; empty: there is none
   std::vector<std::string> fused;     ///< "all_reduce/two_shot": schedules that have a hand-written routine
 
@@ -93,13 +95,17 @@ struct Environment {
     return is_host && level[l].is_used && (way == topology::PathClass::loopback || way == topology::PathClass::net);
   }
   bool is_by_sockets_alone() const { return (!is_used(0) || is_by_sockets(0)) && (!is_used(1) || is_by_sockets(1)); }
-  /// What was measured for these ranks; null where nothing was, or where they are on several hosts.
+  /// What was measured for these ranks with the cores where they are said to be (elsewhere, where nothing was measured so); null where
+  /// nothing was, or where the ranks are on several hosts.
   const MeasuredWay* measured_way(Collective collective, std::string_view algorithm, schedule::Protocol protocol) const;
+  /// What was fitted for these ranks under a protocol, with the cores where they are said to be; else null.
+  const MeasuredConstants* constants_of(schedule::Protocol protocol) const;
 };
 
 /// Gives the environment the table of this host, if there is one that applies. A table that does not apply (another host's) is said in
 /// `measured_by` and leaves the choice to the model; one that cannot be read is an error. `fingerprint` tells which host this is: to find
 /// out takes a look at the whole machine, so it is called only where there is a table.
+/// The cores are taken to be where the table has most measurements for so many ranks; who knows better sets `cores`.
 Status add_measurements(Environment& environment, const std::function<Result<std::string>()>& fingerprint);
 
 enum class Wires : std::uint8_t { automatic, shared_memory, socket };

@@ -1,6 +1,7 @@
 // What `peal tune` measured on a host: the time of every collective by every algorithm and protocol that can serve it, at some sizes. Where
 // a table has figures for a call, they choose; elsewhere the cost model does. A table speaks only for the host whose fingerprint it
-// carries, and for communicators whose ranks all sit there.
+// carries, and for communicators whose ranks all sit there. A virtual machine's cores are moved together and apart while it runs, so every
+// measurement says how far they were from each other, and a way has a line for each such distance.
 #pragma once
 
 #include <base/result.hpp>
@@ -9,6 +10,8 @@
 #include <schedule/protocol.hpp>
 #include <string>
 #include <string_view>
+#include <tuning/core_distance.hpp>
+#include <tuning/measured_constants.hpp>
 #include <vector>
 
 namespace peal::tuning {
@@ -17,6 +20,7 @@ struct MeasuredPoint {
   std::uint64_t bytes = 0;  ///< size of the call as nccl-tests counts it
   double us = 0;            ///< lower quartile of the repeats' medians of the calls' times (aligned starts, maximum over ranks)
   double spread = 0;        ///< width of the middle half of the repeats' medians / us; 0 for one repeat
+  double exchange_ns = 0;   ///< median over the repeats of the time in which two cores showed each other a flag; 0: not measured
   bool operator==(const MeasuredPoint&) const = default;
 };
 
@@ -27,7 +31,8 @@ struct MeasuredWay {
   std::string scope;  ///< "shm", "tcp-loopback": as in Level
   std::string algorithm;
   schedule::Protocol protocol = schedule::Protocol::staged;
-  std::vector<MeasuredPoint> points;  ///< sizes ascend
+  std::vector<MeasuredPoint> points;           ///< sizes ascend
+  CoreDistance cores = CoreDistance::unknown;  ///< where the cores were, before and after every repeat
   bool operator==(const MeasuredWay&) const = default;
 
   /// Microseconds of a call of `bytes`: between two points on a straight line in log-log, below the first the first, above the last in
@@ -39,14 +44,20 @@ struct MeasuredTable {
   std::string host;  ///< discovery::host_fingerprint()
   std::string date;  ///< of the measurement, as 2026-11-22
   std::vector<MeasuredWay> ways;
+  std::vector<MeasuredConstants> constants;  ///< fitted to `ways` (fit_constants.hpp)
   bool operator==(const MeasuredTable&) const = default;
 };
+
+/// Adds what was measured anew: it replaces points of the same way, size and distance of cores, and leaves the others, so that a table grows
+/// in parts.
+void merge(MeasuredTable& table, const std::vector<MeasuredWay>& ways);
 
 /// Largest text and most ways that are read; the text bounds the points.
 inline constexpr std::size_t kMostTableBytes = 64u << 20;
 inline constexpr std::size_t kMostWays = 100'000;
+inline constexpr std::size_t kMostConstants = 1000;
 
-/// JSON, schema peal.tuning/1, a way a line.
+/// JSON, schema peal.tuning/2, a way a line.
 std::string to_text(const MeasuredTable& table);
 /// `name` stands for the file in messages.
 Result<MeasuredTable> measured_table_from_text(std::string_view text, const std::string& name);

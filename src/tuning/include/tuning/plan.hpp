@@ -43,6 +43,7 @@ struct Plan {
   const schedule::Algorithm* algorithm = nullptr;  ///< null: imported
   schedule::Schedule schedule;
   schedule::Protocol protocol = schedule::Protocol::staged;
+  Offer offer;  ///< of the protocol, with the constants that hold for a call of this size
   Call call;
   schedule::Extents extents;
   schedule::Pieces pieces;

@@ -1,0 +1,243 @@
+#include <algorithm>
+#include <base/clock.hpp>
+#include <base/names.hpp>
+#include <cli/bench.hpp>
+#include <cli/host_check.hpp>
+#include <nlohmann/json.hpp>
+#include <tuning/fit_constants.hpp>
+
+namespace peal::cli {
+
+namespace {
+
+constexpr std::uint64_t kFirstChecked = 16;  // tables go 8, 32, 128, ...: these lie between
+constexpr double kCheckedSeconds = 0.004;    // of timed calls a cell and round
+constexpr int kFewestRounds = 4;             // of a cell: two for each repeat
+constexpr int kMostCheckRounds = 100;
+
+BenchPoint bench_point_of(const TunedPoint& point, comm::Core& core) {
+  BenchPoint asked;
+  asked.core = &core;
+  asked.options.collective = point.collective;
+  asked.options.first = asked.options.last = {point.bytes};
+  asked.options.in_place = false;
+  asked.options.only_aligned = true;
+  asked.options.only_full_speed = true;
+  asked.options.budget_s = kCheckedSeconds;
+  asked.options.fewest = 3;
+  return asked;
+}
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+/// The cells of a point: one for each distance that has enough rounds.
+Result<std::vector<HostCell>> cells_of(comm::Core& core, const TunedPoint& point) {
+  using tuning::CoreDistance;
+  std::vector<HostCell> cells;
+  for (const CoreDistance cores : {CoreDistance::siblings, CoreDistance::near, CoreDistance::far}) {
+    TunedPoint parts[3] = {point, point, point};  // all rounds, and every other one
+    for (TunedPoint& part : parts) part.samples.clear();
+    for (const TunedSample& sample : point.samples) {
+      if (sample.cores != cores) continue;
+      parts[1 + parts[0].samples.size() % 2].samples.push_back(sample);
+      parts[0].samples.push_back(sample);
+    }
+    HostCell cell{"", point.collective, point.bytes, point.algorithm, std::string(schedule::name_of(point.protocol)), cores};
+    cell.rounds = static_cast<int>(parts[0].samples.size());
+    if (cell.rounds < kFewestRounds) continue;
+    const tuning::MeasuredPoint typical = *parts[0].typical(cores);
+    cell.us = typical.us;
+    cell.exchange_ns = typical.exchange_ns;
+    for (int i = 0; i < 2; ++i) cell.repeats_us[i] = parts[1 + i].typical(cores)->us;
+    std::vector<double> of_all;
+    cell.full_speed = 0;
+    for (const TunedSample& sample : parts[0].samples) {
+      of_all.push_back(sample.all_us);
+      cell.full_speed += sample.full_speed / cell.rounds;
+    }
+    cell.all_us = median_of(std::move(of_all));
+    tuning::Environment environment = *core.plans().environment();
+    environment.cores = cores;
+    if (environment.constants_of(point.protocol) != nullptr) {
+      const int root = has_root(point.collective) ? 0 : -1;
+      PEAL_ASSIGN(cell.predicted_us, core.plans().predicted_us(point.collective, {point.bytes}, DataType::f32, root, cores));
+      cell.predicted_us *= tuning::exchange_ratio(environment, cell.exchange_ns);
+    }
+    cells.push_back(std::move(cell));
+  }
+  return cells;
+}
+
+}  // namespace
+
+double HostCell::noise() const {
+  const double low = std::min(repeats_us[0], repeats_us[1]);
+  return low > 0 ? std::max(repeats_us[0], repeats_us[1]) / low - 1 : 0;
+}
+
+std::vector<TunedPoint> points_to_check(const HostCheckOptions& options) {
+  std::vector<TunedPoint> points;
+  for (const Collective collective : options.collectives) {
+    if (collective == Collective::barrier) {
+      points.push_back({collective, 0, {}, {}, {}, false});
+      continue;
+    }
+    for (std::uint64_t bytes = kFirstChecked; bytes <= options.largest; bytes *= 4)
+      points.push_back({collective, bytes, {}, {}, {}, false});
+  }
+  return points;
+}
+
+Result<std::vector<HostCell>> run_host_check(comm::Core& world, const HostCheckOptions& options,
+                                             const std::function<void(const std::string&)>& say) {
+  std::vector<TunedPoint> points = points_to_check(options);
+  // As `peal tune` does: what is measured has a communicator of its own, whose calls follow one another.
+  PEAL_ASSIGN(const std::shared_ptr<comm::Core> core, world.split(0, world.rank(), {}));
+  std::vector<BenchPoint> asked;
+  for (const TunedPoint& point : points) asked.push_back(bench_point_of(point, *core));
+  const std::int64_t begin = now_ns();
+  for (int round = 1; round <= kMostCheckRounds; ++round) {
+    const std::int64_t round_begin = now_ns();
+    Status read;
+    PEAL_TRY(run_points(world, asked, [&](std::size_t k, const BenchRow& row) {
+      points[k].algorithm = row.algorithm;
+      const auto protocol = schedule::parse_protocol(row.protocol);
+      const auto sample = sample_of(row.half[0]);
+      if (!protocol || !sample) {
+        read = pass_on(protocol ? sample.error() : protocol.error());
+        return;
+      }
+      points[k].protocol = *protocol;
+      if (*sample) points[k].samples.push_back(**sample);
+    }));
+    PEAL_TRY(read);
+    // All ranks must come to the same end.
+    double spent[2] = {static_cast<double>(now_ns() - begin) * 1e-9, static_cast<double>(now_ns() - round_begin) * 1e-9};
+    comm::Call call{Collective::all_reduce, spent, spent, 2, DataType::f64, ReduceOp::max};
+    PEAL_TRY(world.run(call));
+    say(fmt::format("round {} of {} cells done after {:.1f} s of {:.0f}", round, points.size(), spent[0], options.budget_s));
+    if (spent[0] + spent[1] > options.budget_s) break;
+  }
+  std::vector<HostCell> cells;
+  for (const TunedPoint& point : points) {
+    PEAL_ASSIGN(std::vector<HostCell> of_point, cells_of(*core, point));
+    cells.insert(cells.end(), of_point.begin(), of_point.end());
+  }
+  return cells;
+}
+
+HostErrors errors_of(const std::vector<HostCell>& cells) {
+  HostErrors found;
+  std::vector<double> errors, noise, of_all;
+  for (const HostCell& cell : cells) {
+    if (cell.predicted_us <= 0) {
+      ++found.unpredicted;
+      continue;
+    }
+    errors.push_back(std::abs(cell.error()));
+    noise.push_back(cell.noise());
+    of_all.push_back(std::abs(cell.predicted_us / cell.all_us - 1));
+    found.full_speed += cell.full_speed;
+  }
+  found.cells = static_cast<int>(errors.size());
+  if (errors.empty()) return found;
+  found.median = median_of(errors);
+  found.worst = *std::max_element(errors.begin(), errors.end());
+  found.median_noise = median_of(noise);
+  found.median_of_all = median_of(of_all);
+  found.full_speed /= found.cells;
+  found.worst_noise = *std::max_element(noise.begin(), noise.end());
+  return found;
+}
+
+std::string host_check_text(const std::vector<HostCell>& cells, double median, double worst) {
+  std::string text = fmt::format("{:>9} {:>17} {:>8} {:>8} {:>5} {:>29} {:>11} {:>10} {:>7} {:>6} {:>6}\n", "transport", "collective",
+                                 "size", "cores", "ns", "by", "measured us", "predicted", "error", "noise", "rounds");
+  std::vector<std::string> transports;
+  for (const HostCell& cell : cells) {
+    if (std::find(transports.begin(), transports.end(), cell.transport) == transports.end()) transports.push_back(cell.transport);
+    const bool is_predicted = cell.predicted_us > 0;
+    text += fmt::format("{:>9} {:>17} {:>8} {:>8} {:>5.0f} {:>29} {:>11.4g} {:>10} {:>7} {:>6} {:>6}{}\n", cell.transport,
+                        name_of(cell.collective), to_text(Bytes{cell.bytes}), name_of(cell.cores), cell.exchange_ns,
+                        cell.algorithm + " " + cell.protocol, cell.us, is_predicted ? fmt::format("{:.4g}", cell.predicted_us) : "-",
+                        is_predicted ? fmt::format("{:+.0f} %", 100 * cell.error()) : "-", fmt::format("{:.0f} %", 100 * cell.noise()),
+                        cell.rounds, is_predicted && std::abs(cell.error()) > worst ? "  beyond the bound" : "");
+  }
+  const auto line = [&](const std::string& of, const HostErrors& e) {
+    text += fmt::format(
+        "{}: {} cells, error {:.1f} % in the median, {:.0f} % at worst; the same call twice differs by {:.1f} % in the median, "
+        "{:.0f} % at worst\n",
+        of, e.cells, 100 * e.median, 100 * e.worst, 100 * e.median_noise, 100 * e.worst_noise);
+    if (e.full_speed < 1)
+      text += fmt::format(
+          "  {:.0f} % of the calls are left out: a neighbour of this virtual machine slowed a core; against all calls the median "
+          "error is {:.1f} %\n",
+          100 * (1 - e.full_speed), 100 * e.median_of_all);
+    if (e.unpredicted > 0)
+      text +=
+          fmt::format("  {} cells have no prediction: the table has no constants for cores that lie so; run `peal tune` while they do\n",
+                      e.unpredicted);
+  };
+  text += '\n';
+  for (const std::string& transport : transports) {
+    std::vector<HostCell> part;
+    std::copy_if(cells.begin(), cells.end(), std::back_inserter(part), [&](const HostCell& c) { return c.transport == transport; });
+    line(transport, errors_of(part));
+  }
+  const HostErrors all = errors_of(cells);
+  if (transports.size() != 1) line("all", all);
+  return text + fmt::format("bounds: {:.0f} % in the median ({}), {:.0f} % at worst ({})\n", 100 * median,
+                            all.cells > 0 && all.median <= median ? "kept" : "not kept", 100 * worst,
+                            all.cells > 0 && all.worst <= worst ? "kept" : "not kept");
+}
+
+std::string host_check_json(const std::vector<HostCell>& cells) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const HostCell& c : cells)
+    all.push_back({{"transport", c.transport},
+                   {"collective", name_of(c.collective)},
+                   {"bytes", c.bytes},
+                   {"algorithm", c.algorithm},
+                   {"protocol", c.protocol},
+                   {"cores", name_of(c.cores)},
+                   {"rounds", c.rounds},
+                   {"exchange_ns", c.exchange_ns},
+                   {"us", c.us},
+                   {"repeats_us", {c.repeats_us[0], c.repeats_us[1]}},
+                   {"predicted_us", c.predicted_us},
+                   {"full_speed", c.full_speed},
+                   {"all_us", c.all_us}});
+  return all.dump();
+}
+
+Result<std::vector<HostCell>> host_cells_from_json(const std::string& text) {
+  std::vector<HostCell> cells;
+  try {
+    for (const nlohmann::json& t : nlohmann::json::parse(text)) {
+      HostCell c;
+      c.transport = t.at("transport").get<std::string>();
+      PEAL_ASSIGN(c.collective, parse_collective(t.at("collective").get<std::string>()));
+      c.bytes = t.at("bytes").get<std::uint64_t>();
+      c.algorithm = t.at("algorithm").get<std::string>();
+      c.protocol = t.at("protocol").get<std::string>();
+      PEAL_ASSIGN(c.cores, tuning::parse_core_distance(t.at("cores").get<std::string>()));
+      c.rounds = t.at("rounds").get<int>();
+      c.exchange_ns = t.at("exchange_ns").get<double>();
+      c.us = t.at("us").get<double>();
+      for (std::size_t i = 0; i < 2; ++i) c.repeats_us[i] = t.at("repeats_us").at(i).get<double>();
+      c.predicted_us = t.at("predicted_us").get<double>();
+      c.full_speed = t.at("full_speed").get<double>();
+      c.all_us = t.at("all_us").get<double>();
+      cells.push_back(std::move(c));
+    }
+  } catch (const nlohmann::json::exception& error) {
+    return fail(ErrorCode::corrupt, "the report of the ranks does not parse: {}", error.what());
+  }
+  return cells;
+}
+
+}  // namespace peal::cli

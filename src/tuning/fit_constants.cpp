@@ -1,0 +1,298 @@
+// Damped Gauss-Newton over the logarithms of the terms, so that a term stays positive and errors count as ratios. Terms that the
+// measurements do not tell apart stay near where they start (data/constants), and rates of neighbouring sizes near each other.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <tuning/cost.hpp>
+#include <tuning/fit_constants.hpp>
+#include <tuning/message_cost.hpp>
+
+namespace peal::tuning {
+
+namespace {
+
+constexpr double kNearBest = 1.3;       // of the best way of its case: slower ones are not taken, and need not be predicted
+constexpr double kFirstRate = 64;       // bytes
+constexpr double kRateStep = 4;         // from one size of the rates to the next
+constexpr double kOutlier = 0.15;       // errors beyond it weigh in proportion, not squared
+constexpr double kPriorWeight = 0.03;   // of a term that leaves its start by a factor of e, against one error of 100 %
+constexpr double kSmoothWeight = 0.15;  // the same of neighbouring rates
+constexpr int kMostRounds = 40;
+constexpr double kEnough = 1e-5;  // gain of a round
+constexpr int kSingle = 4;        // launch, meeting, hop, op; then the rates of every size
+
+struct Cell {
+  Plan plan;
+  double us = 0;
+};
+
+using Vector = std::vector<double>;
+
+constexpr double MeasuredRate::*kRates[] = {&MeasuredRate::copy, &MeasuredRate::reduce, &MeasuredRate::copy_among_all,
+                                            &MeasuredRate::reduce_among_all};
+constexpr int kRateCount = static_cast<int>(std::size(kRates));
+
+class Fit {
+ public:
+  Fit(const Environment& environment, const Offer& offer, MeasuredConstants start, std::vector<Cell> cells)
+      : environment_(environment), offer_(offer), constants_(std::move(start)), cells_(std::move(cells)), start_(terms_of(constants_)) {}
+
+  MeasuredConstants run() {
+    Vector x = start_;
+    double damping = 1e-2;
+    Vector errors = errors_of(x);
+    double cost = cost_of(x, errors);
+    for (int round = 0; round < kMostRounds && damping < 1e6; ++round) {
+      const Vector next = step_from(x, errors, damping);
+      const Vector next_errors = errors_of(next);
+      const double next_cost = cost_of(next, next_errors);
+      if (!(next_cost < cost)) {
+        damping *= 4;
+        continue;
+      }
+      const bool is_done = cost - next_cost < kEnough * cost;
+      x = next;
+      errors = next_errors;
+      cost = next_cost;
+      damping /= 3;
+      if (is_done) break;
+    }
+    return concluded(x, errors);
+  }
+
+ private:
+  static Vector terms_of(const MeasuredConstants& c) {
+    Vector x{std::log(c.launch_ns), std::log(c.meeting_ns), std::log(c.hop_ns), std::log(c.op_ns)};
+    for (const MeasuredRate& r : c.rates)
+      for (const auto rate : kRates) x.push_back(std::log(r.*rate));
+    return x;
+  }
+  MeasuredConstants constants_with(const Vector& x) const {
+    MeasuredConstants c = constants_;
+    c.launch_ns = std::exp(x[0]);
+    c.meeting_ns = std::exp(x[1]);
+    c.hop_ns = std::exp(x[2]);
+    c.op_ns = std::exp(x[3]);
+    std::size_t next = kSingle;
+    for (MeasuredRate& r : c.rates)
+      for (const auto rate : kRates) r.*rate = std::exp(x[next++]);
+    return c;
+  }
+
+  /// log(predicted / measured) of every cell.
+  Vector errors_of(const Vector& x) {
+    const MeasuredConstants constants = constants_with(x);
+    Vector errors;
+    for (Cell& cell : cells_) {
+      cell.plan.offer = offer_with(environment_, cell.plan.call, offer_, constants);
+      errors.push_back(std::log(std::max(1e-6, predict(environment_, cell.plan).time.microseconds()) / cell.us));
+    }
+    return errors;
+  }
+  double cost_of(const Vector& x, const Vector& errors) const {
+    double cost = 0;
+    for (const double e : errors) cost += std::abs(e) <= kOutlier ? e * e : kOutlier * (2 * std::abs(e) - kOutlier);
+    for (const auto& [i, j, weight, target] : ties()) {
+      const double e = (j < 0 ? x[at(i)] : x[at(i)] - x[at(j)]) - target;
+      cost += weight * weight * e * e;
+    }
+    return cost;
+  }
+
+  struct Tie {
+    int i, j;  // j < 0: to `target` itself
+    double weight, target;
+  };
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  std::vector<Tie> ties() const {
+    std::vector<Tie> all;
+    const int n = static_cast<int>(start_.size());
+    for (int i = 0; i < n; ++i) all.push_back({i, -1, kPriorWeight, start_[at(i)]});
+    for (int i = kSingle; i + kRateCount < n; ++i) all.push_back({i + kRateCount, i, kSmoothWeight, 0});
+    return all;
+  }
+
+  Vector step_from(const Vector& x, const Vector& errors, double damping) {
+    constexpr double kStep = 1e-3;
+    const std::size_t n = x.size();
+    std::vector<Vector> slopes;  // of a term, of every cell
+    for (std::size_t i = 0; i < n; ++i) {
+      Vector moved = x;
+      moved[i] += kStep;
+      Vector slope = errors_of(moved);
+      for (std::size_t c = 0; c < slope.size(); ++c) slope[c] = (slope[c] - errors[c]) / kStep;
+      slopes.push_back(std::move(slope));
+    }
+    std::vector<Vector> a(n, Vector(n + 1));
+    for (std::size_t c = 0; c < errors.size(); ++c) {
+      const double weight = std::min(1.0, kOutlier / std::max(1e-9, std::abs(errors[c])));
+      for (std::size_t i = 0; i < n; ++i) {
+        for (std::size_t j = 0; j < n; ++j) a[i][j] += weight * slopes[i][c] * slopes[j][c];
+        a[i][n] -= weight * slopes[i][c] * errors[c];
+      }
+    }
+    for (const auto& [first, second, weight, target] : ties()) {
+      const double w = weight * weight;
+      const std::size_t i = at(first);
+      a[i][i] += w;
+      if (second < 0) {
+        a[i][n] -= w * (x[i] - target);
+        continue;
+      }
+      const std::size_t j = at(second);
+      a[j][j] += w;
+      a[i][j] -= w;
+      a[j][i] -= w;
+      a[i][n] -= w * (x[i] - x[j] - target);
+      a[j][n] += w * (x[i] - x[j] - target);
+    }
+    for (std::size_t i = 0; i < n; ++i) a[i][i] *= 1 + damping;
+    return moved_by(x, a);
+  }
+
+  /// x plus the solution of a (with its right-hand side in the last column), by elimination; a is positive definite.
+  static Vector moved_by(Vector x, std::vector<Vector>& a) {
+    const std::size_t n = x.size();
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t r = i + 1; r < n; ++r) {
+        const double factor = a[r][i] / a[i][i];
+        for (std::size_t j = i; j <= n; ++j) a[r][j] -= factor * a[i][j];
+      }
+    Vector step(n);
+    for (std::size_t i = n; i-- > 0;) {
+      double rest = a[i][n];
+      for (std::size_t j = i + 1; j < n; ++j) rest -= a[i][j] * step[j];
+      step[i] = rest / a[i][i];
+      x[i] += std::clamp(step[i], -1.0, 1.0);
+    }
+    return x;
+  }
+
+  MeasuredConstants concluded(const Vector& x, const Vector& errors) const {
+    MeasuredConstants c = constants_with(x);
+    Vector sizes;
+    for (const double e : errors) sizes.push_back(std::abs(std::exp(e) - 1));
+    std::sort(sizes.begin(), sizes.end());
+    c.cells = static_cast<int>(sizes.size());
+    c.median_error = sizes[sizes.size() / 2];
+    c.worst_error = sizes.back();
+    return c;
+  }
+
+  const Environment& environment_;
+  const Offer& offer_;
+  MeasuredConstants constants_;
+  std::vector<Cell> cells_;
+  Vector start_;
+};
+
+Call call_of(Collective collective, std::uint64_t bytes) {
+  Call call;
+  call.collective = collective;
+  call.bytes = {bytes};
+  call.type = DataType::f32;
+  return call;
+}
+
+/// Median over what was measured for these ranks and wires with the cores there.
+double usual_exchange(const Environment& environment, const std::vector<MeasuredWay>& ways, CoreDistance cores) {
+  std::vector<double> exchanges;
+  for (const MeasuredWay& way : ways)
+    if (way.cores == cores && way.ranks == environment.ranks && way.scope == environment.level[0].scope)
+      for (const MeasuredPoint& p : way.points) exchanges.push_back(p.exchange_ns);
+  if (exchanges.empty()) return 0;
+  std::sort(exchanges.begin(), exchanges.end());
+  return exchanges[exchanges.size() / 2];
+}
+
+double ratio_of(const Environment& environment, double exchange_ns, double usual_ns) {
+  if (!is_by_memory(environment, 0) || exchange_ns <= 0 || usual_ns <= 0) return 1;
+  return exchange_ns / usual_ns;
+}
+
+using Case = std::tuple<CoreDistance, Collective, std::uint64_t>;
+
+/// The best time of every case.
+std::map<Case, double> best_of(const std::vector<const MeasuredWay*>& ways) {
+  std::map<Case, double> best;
+  for (const MeasuredWay* way : ways)
+    for (const MeasuredPoint& p : way->points) {
+      const auto [known, is_new] = best.emplace(Case{way->cores, way->collective, p.bytes}, p.us);
+      if (!is_new) known->second = std::min(known->second, p.us);
+    }
+  return best;
+}
+
+std::vector<Cell> cells_of(const Environment& environment, const std::vector<const MeasuredWay*>& ways, CoreDistance cores,
+                           schedule::Protocol protocol, double usual_ns) {
+  const std::map<Case, double> best = best_of(ways);
+  std::vector<Cell> cells;
+  for (const MeasuredWay* way : ways) {
+    if (way->cores != cores || way->protocol != protocol) continue;
+    const auto algorithm = schedule::find_algorithm(way->collective, way->algorithm);
+    if (!algorithm) continue;  // of another version
+    for (const MeasuredPoint& p : way->points) {
+      if (p.us > kNearBest * best.at({cores, way->collective, p.bytes})) continue;
+      auto plan = make_plan(environment, **algorithm, protocol, call_of(way->collective, p.bytes));
+      if (plan) cells.push_back({*std::move(plan), p.us / ratio_of(environment, p.exchange_ns, usual_ns)});
+    }
+  }
+  return cells;
+}
+
+/// Where the fit begins: what data/constants says, at all sizes alike.
+MeasuredConstants start_of(const Environment& environment, const Offer& offer, CoreDistance cores, const std::vector<Cell>& cells) {
+  const topology::ProtocolConstants& terms = offer.constants[0];
+  const auto positive = [](double value, double otherwise) { return value > 0 ? value : otherwise; };
+  MeasuredConstants c;
+  c.scope = environment.level[0].scope;
+  c.ranks = environment.ranks;
+  c.cores = cores;
+  c.protocol = offer.protocol;
+  c.launch_ns = positive(terms.launch.value, 1);
+  c.hop_ns = positive(terms.per_hop.value + environment.level[0].latency.value, 1);
+  c.meeting_ns = c.hop_ns;
+  c.op_ns = positive(terms.per_op.value, 1);
+  const double copy = positive(terms.copy.gigabytes(), 10), reduce = positive(terms.reduce.gigabytes(), 10);
+  double least = std::numeric_limits<double>::max(), most = 0;
+  for (const Cell& cell : cells) {
+    const double touched = touched_bytes(cell.plan.call, environment.ranks);
+    least = std::min(least, touched);
+    most = std::max(most, touched);
+  }
+  for (double bytes = kFirstRate; c.rates.empty() || bytes < kRateStep * most; bytes *= kRateStep)
+    if (bytes * kRateStep > least || bytes >= most) c.rates.push_back({bytes, copy, reduce, copy, reduce});
+  return c;
+}
+
+}  // namespace
+
+bool is_fitted(Collective collective) noexcept {
+  return std::find(std::begin(kFittedCollectives), std::end(kFittedCollectives), collective) != std::end(kFittedCollectives);
+}
+
+double exchange_ratio(const Environment& environment, double exchange_ns) {
+  return ratio_of(environment, exchange_ns, usual_exchange(environment, environment.measured, environment.cores));
+}
+
+std::vector<MeasuredConstants> fit_constants(const Environment& environment, const std::vector<MeasuredWay>& ways) {
+  std::vector<MeasuredConstants> all;
+  if (environment.shares_cores() || environment.nodes != 1) return all;
+  std::vector<const MeasuredWay*> known;
+  for (const MeasuredWay& way : ways)
+    if (way.ranks == environment.ranks && way.scope == environment.level[0].scope && is_fitted(way.collective)) known.push_back(&way);
+  for (const MeasuredWay* way : known) {
+    const Offer* offer = environment.offer(way->protocol);
+    const bool is_done = std::any_of(all.begin(), all.end(),
+                                     [&](const MeasuredConstants& c) { return c.cores == way->cores && c.protocol == way->protocol; });
+    if (offer == nullptr || is_done) continue;
+    std::vector<Cell> cells = cells_of(environment, known, way->cores, way->protocol, usual_exchange(environment, ways, way->cores));
+    if (cells.empty()) continue;
+    MeasuredConstants start = start_of(environment, *offer, way->cores, cells);
+    all.push_back(Fit(environment, *offer, std::move(start), std::move(cells)).run());
+  }
+  return all;
+}
+
+}  // namespace peal::tuning

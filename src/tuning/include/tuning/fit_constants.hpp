@@ -1,0 +1,28 @@
+// Cost terms fitted to measured times of whole calls. The model is the walk that predicts (cost.hpp): what is fitted is what is read later,
+// and nothing else knows how terms make a time.
+//
+// Fitted are four collectives at the sizes of the table; every other collective, and every size between, is predicted without having been
+// seen, which is what `peal validate --host` holds against new measurements.
+#pragma once
+
+#include <tuning/environment.hpp>
+#include <vector>
+
+namespace peal::tuning {
+
+/// All that others are made of: among all and from or to one, each with and without a sum.
+inline constexpr Collective kFittedCollectives[] = {Collective::all_reduce, Collective::all_gather, Collective::broadcast,
+                                                    Collective::reduce};
+bool is_fitted(Collective collective) noexcept;
+
+/// Within a distance the hypervisor has nearer and farther places, and clocks go up and down: the exchange of flags tells both, and calls
+/// through memory take as much longer as it does. How many times as long as the table says (whose constants hold for the median exchange
+/// of its measurements) calls take with the environment's cores where an exchange takes `exchange_ns`. 1 for sockets, where the kernel's
+/// work is most of the time, and where either exchange is not known.
+double exchange_ratio(const Environment& environment, double exchange_ns);
+
+/// One set for every distance of cores and every protocol that `ways` has for this environment's ranks and wires; in the order of `ways`.
+/// Nothing where ranks share cores: there the time of a call is that of the kernel's turns. Deterministic; some seconds at most.
+std::vector<MeasuredConstants> fit_constants(const Environment& environment, const std::vector<MeasuredWay>& ways);
+
+}  // namespace peal::tuning

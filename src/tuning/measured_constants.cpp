@@ -1,0 +1,53 @@
+#include <algorithm>
+#include <cmath>
+#include <tuning/measured_constants.hpp>
+#include <tuning/plan.hpp>
+
+namespace peal::tuning {
+
+MeasuredRate MeasuredConstants::rate_at(double bytes) const {
+  if (rates.empty()) return {};
+  const auto above = std::find_if(rates.begin(), rates.end(), [&](const MeasuredRate& r) { return r.bytes >= bytes; });
+  if (above == rates.begin()) return rates.front();
+  if (above == rates.end()) return rates.back();
+  const MeasuredRate& low = *(above - 1);
+  const double share = std::log(bytes / low.bytes) / std::log(above->bytes / low.bytes);
+  const auto between = [&](double a, double b) { return a * std::pow(b / a, share); };
+  return {bytes, between(low.copy, above->copy), between(low.reduce, above->reduce), between(low.copy_among_all, above->copy_among_all),
+          between(low.reduce_among_all, above->reduce_among_all)};
+}
+
+double touched_bytes(const Call& call, int ranks) {
+  const Elements elements = elements_of(call, ranks);
+  return static_cast<double>((elements.input + elements.output) * size_of(call.type));
+}
+
+bool all_wait_for_all(const Call& call) { return !has_root(call.collective) && call.collective != Collective::send_recv; }
+
+Offer offer_with(const Environment& environment, const Call& call, const Offer& offer, const MeasuredConstants& constants) {
+  Offer measured = offer;
+  const MeasuredRate rate = constants.rate_at(touched_bytes(call, environment.ranks));
+  const Level& level = environment.level[0];
+  topology::ProtocolConstants& terms = measured.constants[0];
+  const bool is_among_all = all_wait_for_all(call);
+  terms.launch = {constants.launch_ns + (is_among_all ? constants.meeting_ns : 0)};
+  // What was measured is the whole hop; the graph's share of it is added again wherever a message passes.
+  terms.per_hop = {constants.hop_ns - level.latency.value};
+  terms.per_hop_tree = terms.per_hop;
+  terms.per_op = {constants.op_ns};
+  terms.copy = Bandwidth::gigabytes(is_among_all ? rate.copy_among_all : rate.copy);
+  terms.reduce = Bandwidth::gigabytes(is_among_all ? rate.reduce_among_all : rate.reduce);
+  // Over loopback the bytes cross while the sender copies them: the wire is no limit of its own.
+  if (level.path_class == topology::PathClass::loopback && level.bottleneck.value > 0)
+    terms.efficiency = terms.copy.value / level.bottleneck.value;
+  terms.source = fmt::format("peal tune on this host, cores {}: fitted to {} measurements, median error {:.0f} %, worst {:.0f} %",
+                             name_of(constants.cores), constants.cells, 100 * constants.median_error, 100 * constants.worst_error);
+  return measured;
+}
+
+Offer offer_for(const Environment& environment, const Call& call, const Offer& offer) {
+  const MeasuredConstants* constants = environment.constants_of(offer.protocol);
+  return constants == nullptr ? offer : offer_with(environment, call, offer, *constants);
+}
+
+}  // namespace peal::tuning
