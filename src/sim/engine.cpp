@@ -36,7 +36,6 @@ void Engine::start(const Flow& flow) {
 void Engine::share_again() {
   is_changed_ = false;
   share_.solve();
-  for (std::uint32_t id : share_.touched()) __builtin_prefetch(&flows_[id], 1);
   for (std::uint32_t id : share_.touched()) {
     FlowState& flow = flows_[id];
     if (flow.bytes <= 0) continue;
