@@ -230,13 +230,18 @@ double median_of(std::vector<double> times) {
   return times[times.size() / 2];
 }
 
+/// What the fastest tenth is below.
+double tenth_of(std::vector<double> values) {
+  const auto tenth = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 10);
+  std::nth_element(values.begin(), tenth, values.end());
+  return *tenth;
+}
+
 /// Those of the times during which the slowest core was as fast as in the fastest tenth of them.
-std::vector<double> at_full_speed(const std::vector<double>& times, const std::vector<double>& slowness) {
-  std::vector<double> sorted = slowness, kept;
-  const auto tenth = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 10);
-  std::nth_element(sorted.begin(), tenth, sorted.end());
+std::vector<double> at_full_speed(const std::vector<double>& times, const std::vector<double>& slowness, double fastest) {
+  std::vector<double> kept;
   for (std::size_t i = 0; i < times.size(); ++i)
-    if (slowness[i] <= kFullSpeed * *tenth) kept.push_back(times[i]);
+    if (slowness[i] <= kFullSpeed * fastest) kept.push_back(times[i]);
   return kept;
 }
 
@@ -278,7 +283,8 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
   if (options_.only_full_speed) {
     PEAL_ASSIGN(slowness, maxima(std::move(slowness)));
     half.all_us = median_of(times);
-    times = at_full_speed(times, slowness);
+    half.work_ns = tenth_of(slowness);
+    times = at_full_speed(times, slowness, half.work_ns);
     half.full_speed = static_cast<double>(times.size()) / iterations;
   }
   std::sort(times.begin(), times.end());

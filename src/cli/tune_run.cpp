@@ -5,6 +5,7 @@
 #include <base/names.hpp>
 #include <cli/bench.hpp>
 #include <cli/tune.hpp>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <schedule/registry.hpp>
@@ -19,6 +20,7 @@ namespace {
 constexpr double kHopeless = 2;  // times the best of the first rounds
 constexpr int kRoundsOfAll = 2;  // before what is hopeless is dropped
 constexpr int kMostRounds = 25;
+constexpr double kSameSpeed = 1.1;       // of a core that no neighbour slows, from round to round
 constexpr double kPointSeconds = 0.004;  // of timed calls a point and round
 
 using Way = std::pair<std::string, schedule::Protocol>;
@@ -166,14 +168,17 @@ class Tuner {
 Result<std::optional<TunedSample>> sample_of(const BenchHalf& half) {
   PEAL_ASSIGN(const tuning::CoreDistance cores, tuning::core_distance(half.line_ns, half.line_after_ns));
   if (half.line_ns > 0 && cores == tuning::CoreDistance::unknown) return std::optional<TunedSample>{};
-  return std::optional(
-      TunedSample{std::max(1e-3, half.p50_us), std::min(half.line_ns, half.line_after_ns), cores, half.full_speed, half.all_us});
+  return std::optional(TunedSample{std::max(1e-3, half.p50_us), std::min(half.line_ns, half.line_after_ns), cores, half.full_speed,
+                                   half.all_us, half.work_ns});
 }
 
 std::optional<tuning::MeasuredPoint> TunedPoint::typical(tuning::CoreDistance cores) const {
   std::vector<double> us, exchanges;
+  double fastest = std::numeric_limits<double>::max();
+  for (const TunedSample& sample : samples)
+    if (sample.cores == cores) fastest = std::min(fastest, sample.work_ns);
   for (const TunedSample& sample : samples) {
-    if (sample.cores != cores) continue;
+    if (sample.cores != cores || sample.work_ns > kSameSpeed * fastest) continue;
     us.push_back(sample.us);
     exchanges.push_back(sample.exchange_ns);
   }

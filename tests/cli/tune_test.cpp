@@ -28,6 +28,12 @@ TEST(Tune, OthersWorkOnlyMakesARoundLonger) {
   EXPECT_FALSE(TunedPoint{}.typical(CoreDistance::near));
 }
 
+TEST(Tune, RoundsDuringWhichANeighbourSlowedACoreDoNotCount) {
+  TunedPoint point{Collective::all_reduce, 8, "ring", Protocol::staged, near({10, 30, 31, 32, 33, 34}), false};
+  for (std::size_t i = 0; i < point.samples.size(); ++i) point.samples[i].work_ns = i == 0 ? 500 : 700;
+  EXPECT_DOUBLE_EQ(point.typical(CoreDistance::near)->us, 10);
+}
+
 TEST(Tune, ARoundDuringWhichTheCoresWereMovedIsThrownAway) {
   BenchHalf half;
   half.p50_us = 0.25;

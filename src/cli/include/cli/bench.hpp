@@ -51,6 +51,7 @@ struct BenchHalf {
   double line_after_ns = 0;
   double full_speed = 1;  ///< only_full_speed: share of the calls that p50 is of
   double all_us = 0;      ///< only_full_speed: p50 of all calls
+  double work_ns = 0;     ///< only_full_speed: time_of_work of the slowest core in the fastest tenth of the calls
 };
 
 /// What `digest_repeats` calls gave, of inputs whose sums depend on the order (bench_reals.hpp).

@@ -25,6 +25,7 @@ struct TunedSample {
   tuning::CoreDistance cores = tuning::CoreDistance::unknown;
   double full_speed = 1;  ///< share of the round's calls that `us` is of: the others met a core that a neighbour slowed
   double all_us = 0;      ///< the median of all of them
+  double work_ns = 0;     ///< how fast the slowest core was in those (core_speed.hpp)
 };
 
 /// What a measured half row says. Nothing when the cores were moved while it was measured.
@@ -39,8 +40,8 @@ struct TunedPoint {
   std::vector<TunedSample> samples;
   bool is_dropped = false;  ///< slower than twice the best of the first two rounds: not measured again
 
-  /// The rounds with the cores there: their lower quartile (others' work on the machine only ever makes a round longer), the width of their
-  /// middle half over it, and the median of their exchanges. Nothing where there was no such round.
+  /// The rounds with the cores there, those at their best speed alone: their lower quartile (others' work on the machine only ever makes a
+  /// round longer), the width of their middle half over it, and the median of their exchanges. Nothing where there was no such round.
   std::optional<tuning::MeasuredPoint> typical(tuning::CoreDistance cores) const;
 };
 
