@@ -44,6 +44,23 @@ TEST(Measured, ATextIsReadAsItWasWritten) {
   const auto read = measured_table_from_text(to_text(table), "t.json");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, table);
+  MeasuredTable fitted = table;
+  fitted.ways[0].cores = CoreDistance::far;
+  fitted.constants = {
+      {"shm", 4, CoreDistance::far, Protocol::line, 60, 250, 240, 10, {{64, 2, 1, 1.5, 0.5}, {256, 4, 3, 2, 1}}, 12, 0.05, 0.25}};
+  const auto again = measured_table_from_text(to_text(fitted), "t.json");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, fitted);
+}
+
+TEST(Measured, ATableGrowsInParts) {
+  MeasuredTable table{"h", "d", {way("ring", Protocol::staged, {{8, 1, 0, 60}, {32, 2, 0, 60}})}};
+  MeasuredWay far = way("ring", Protocol::staged, {{8, 4, 0, 260}});
+  far.cores = CoreDistance::far;
+  merge(table, {way("ring", Protocol::staged, {{32, 3, 0, 61}, {128, 5, 0, 61}}), far});
+  ASSERT_EQ(table.ways.size(), 2u);
+  EXPECT_EQ(table.ways[0].points, (std::vector<MeasuredPoint>{{8, 1, 0, 60}, {32, 3, 0, 61}, {128, 5, 0, 61}}));
+  EXPECT_EQ(table.ways[1], far);
 }
 
 TEST(Measured, WhatDoesNotParseSaysWhyAndWhatToType) {

@@ -72,11 +72,11 @@ struct Environment {
   SwitchOffer switches[kLevels];
   std::vector<Offer> offers;
   std::vector<Refusal> refusals;
-  std::vector<MeasuredWay> measured;  ///< what `peal tune` found here; empty: the cost model alone chooses
-  std::vector<MeasuredConstants> measured_constants;    ///< what was fitted to it
-  CoreDistance cores = CoreDistance::unknown;           ///< which of both counts; unknown: nothing was measured
-  std::string measured_by;            ///< "peal tune on HOST, DATE", or why a table is not used; empty: there is none
-  std::vector<std::string> fused;     ///< "all_reduce/two_shot": schedules that have a hand-written routine
+  std::vector<MeasuredWay> measured;                  ///< what `peal tune` found here; empty: the cost model alone chooses
+  std::vector<MeasuredConstants> measured_constants;  ///< what was fitted to it
+  CoreDistance cores = CoreDistance::unknown;         ///< which of both counts; unknown: nothing was measured
+  std::string measured_by;                            ///< "peal tune on HOST, DATE", or why a table is not used; empty: there is none
+  std::vector<std::string> fused;                     ///< "all_reduce/two_shot": schedules that have a hand-written routine
 
   int level_of(int a, int b) const {
     if (placement.group.empty()) return 0;

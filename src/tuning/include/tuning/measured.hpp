@@ -48,8 +48,8 @@ struct MeasuredTable {
   bool operator==(const MeasuredTable&) const = default;
 };
 
-/// Adds what was measured anew: it replaces points of the same way, size and distance of cores, and leaves the others, so that a table grows
-/// in parts.
+/// Adds what was measured anew: it replaces points of the same way, size and distance of cores, and leaves the others, so that a table
+/// grows in parts.
 void merge(MeasuredTable& table, const std::vector<MeasuredWay>& ways);
 
 /// Largest text and most ways that are read; the text bounds the points.

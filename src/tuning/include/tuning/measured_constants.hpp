@@ -1,5 +1,5 @@
-// Cost terms of this host, fitted to what `peal tune` measured: they stand for those of data/constants where the ranks of a communicator all
-// sit here, are as many, and their cores lie as they did. Prediction, simulation and choice read them through the plan (Plan::offer).
+// Cost terms of this host, fitted to what `peal tune` measured: they stand for those of data/constants where the ranks of a communicator
+// all sit here, are as many, and their cores lie as they did. Prediction, simulation and choice read them through the plan (Plan::offer).
 //
 // What bytes cost depends on which cache they lie in, and short messages cost by the line: so rates are given at several sizes, and between
 // them they lie on a straight line in log-log.
