@@ -16,6 +16,13 @@
 
 namespace peal::cli {
 
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 namespace {
 
 constexpr int kMostIterations = 3000;
@@ -225,11 +232,6 @@ Result<ErrorFigures> Bench::measure_numerics(bool in_place) {
   return all;
 }
 
-double median_of(std::vector<double> times) {
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-  return times[times.size() / 2];
-}
-
 /// What the fastest tenth is below.
 double tenth_of(std::vector<double> values) {
   const auto tenth = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 10);
@@ -288,7 +290,7 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
     half.full_speed = static_cast<double>(times.size()) / iterations;
   }
   std::sort(times.begin(), times.end());
-  half.p50_us = median_of(times);
+  half.p50_us = times[times.size() / 2];
   half.p99_us = times[static_cast<std::size_t>(static_cast<double>(times.size() - 1) * 0.99 + 0.5)];
   half.algbw = half.time_us > 0 ? static_cast<double>(buffers_.bytes()) / half.time_us * 1e-3 : 0;
   half.busbw = half.algbw * tuning::bus_factor(options_.collective, core_->size());
@@ -341,9 +343,7 @@ Status run_bench(comm::Core& core, comm::Core& plain, const BenchOptions& option
       const BenchHalf& half = row.half[row.half[0].is_measured ? 0 : 1];
       PEAL_ASSIGN(const tuning::CoreDistance cores, tuning::core_distance(half.line_ns, half.line_after_ns));
       PEAL_ASSIGN(row.predicted_us, core.plans().predicted_us(options.collective, {row.bytes}, options.type, root, cores));
-      tuning::Environment environment = *core.plans().environment();
-      environment.cores = cores;
-      row.predicted_us *= tuning::exchange_ratio(environment, std::min(half.line_ns, half.line_after_ns));
+      row.predicted_us *= tuning::exchange_ratio(*core.plans().environment(), cores, std::min(half.line_ns, half.line_after_ns));
     }
     each(row);
     if (options.collective == Collective::barrier || size.value == 0 || size.value > options.last.value / options.factor) break;

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cli/fault_options.hpp>
 #include <sim/fault_words.hpp>
@@ -31,6 +33,7 @@ void add_fault_options(CLI::App& command, FaultWords& words) {
 
 Result<sim::InterpretOptions> interpret_options(const FaultWords& words, const sim::Scene& scene) {
   sim::InterpretOptions options;
+  options.most_bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   for (const std::string& text : words.slow_links) {
     PEAL_ASSIGN(const sim::SlowLink link, sim::parse_slow_link(text));
     PEAL_ASSIGN(const topology::ResourceId id, topology::find_resource(*scene.resources, link.name));

@@ -28,12 +28,6 @@ BenchPoint bench_point_of(const TunedPoint& point, comm::Core& core) {
   return asked;
 }
 
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 /// The cells of a point: one for each distance that has enough rounds.
 Result<std::vector<HostCell>> cells_of(comm::Core& core, const TunedPoint& point) {
   using tuning::CoreDistance;
@@ -65,7 +59,7 @@ Result<std::vector<HostCell>> cells_of(comm::Core& core, const TunedPoint& point
     if (environment.constants_of(point.protocol) != nullptr) {
       const int root = has_root(point.collective) ? 0 : -1;
       PEAL_ASSIGN(cell.predicted_us, core.plans().predicted_us(point.collective, {point.bytes}, DataType::f32, root, cores));
-      cell.predicted_us *= tuning::exchange_ratio(environment, cell.exchange_ns);
+      cell.predicted_us *= tuning::exchange_ratio(environment, cores, cell.exchange_ns);
     }
     cells.push_back(std::move(cell));
   }

@@ -28,9 +28,11 @@ Result<double> channels_of(const sim::Scene& scene, const tuning::Call& call) {
   const topology::Cluster& cluster = scene.resources->cluster();
   sim::LibraryOptions options;
   options.whose = sim::library_of(cluster, scene.device_of_rank.front());
-  const auto model = sim::LibraryModel::make(cluster, scene.device_of_rank, options);
-  const auto answer = model ? model->predict({call.collective, tuning::size_of_call(call, scene.environment.ranks), call.type})
-                            : Result<sim::LibraryAnswer>(fail(model.error().code, "{}", model.error().message));
+  const auto predict = [&]() -> Result<sim::LibraryAnswer> {
+    PEAL_ASSIGN(const sim::LibraryModel model, sim::LibraryModel::make(cluster, scene.device_of_rank, options));
+    return model.predict({call.collective, tuning::size_of_call(call, scene.environment.ranks), call.type});
+  };
+  const auto answer = predict();
   if (answer) return static_cast<double>(answer->channels);
   return fail(ErrorCode::unsupported, "how many thread blocks a call takes here is not known ({}); give --ctas N, 0 where none is taken",
               answer.error().message);

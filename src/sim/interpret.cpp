@@ -250,9 +250,7 @@ void World::issued(Index index) {
   }
   if (auto* step = path_.step(s.step)) step->work_alone = work;
   if (work <= 0) return worked(index);
-  // Rates that were measured between these cores hold already what their memory gives.
-  const bool is_measured = is_host_ && ranks_[at(s.rank)].job->job->environment->constants_of(plan.protocol) != nullptr;
-  if (side.empty() || is_measured) return engine_.after(work, tag(Kind::worked, index));
+  if (side.empty() || ranks_[at(s.rank)].job->is_measured) return engine_.after(work, tag(Kind::worked, index));
   engine_.start({.bytes = s.bytes, .resources = side, .rate_cap = s.bytes / work, .wants_arrival = false, .tag = tag(Kind::pass, index)});
 }
 

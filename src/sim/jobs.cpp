@@ -1,6 +1,4 @@
 // What runs where: plans on their ranks, ranks on their cores.
-#include <unistd.h>
-
 #include <base/names.hpp>
 #include <map>
 
@@ -59,7 +57,9 @@ void World::add_job(const Job& job) {
   JobState& state = jobs_.emplace_back();
   state.job = &job;
   state.offer = &plan.offer;
+  state.number = static_cast<std::int32_t>(jobs_.size()) - 1;
   state.first = static_cast<std::int32_t>(ranks_.size());
+  state.is_measured = environment.is_host && environment.constants_of(plan.protocol) != nullptr;
   state.sizes.emplace(plan, fold_.takes_chunks_as_equal);
   const int own = environment.is_used(0) ? 0 : 1;
   state.local = tuning::message_cost(environment, state.offer->constants[own], plan.protocol, own, {}, environment.level[own].bottleneck);
@@ -158,20 +158,17 @@ constexpr double kBytesOfAChannel = 130;
 constexpr int kFewRanks = 1000;  // which cannot have too many
 constexpr double kGigabyte = 1e9;
 
-double memory_of_this_host() { return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)); }
-
 /// Channels are laid as they are first used, so what is too much would only be known in the middle.
 Status check_memory(std::span<const Job> jobs, const Fold& fold, int ranks, const InterpretOptions& options) {
   if (fold.folding || ranks < kFewRanks) return {};
   double channels = 0;
   for (const Job& job : jobs) channels += named_channels(*job.plan);
-  const double most = options.most_bytes > 0 ? options.most_bytes : memory_of_this_host();
-  if (channels * kBytesOfAChannel <= most) return {};
+  if (channels * kBytesOfAChannel <= options.most_bytes) return {};
   return fail(
       ErrorCode::unsupported,
       "{:.1g} pairs of ranks that talk to each other are {:.3g} GB to simulate one by one, and there are {:.3g} GB of memory: ask for "
       "fewer ranks, or leave out what keeps ranks from being folded (faults, --unfolded, traces, critical paths)",
-      channels, channels * kBytesOfAChannel / kGigabyte, most / kGigabyte);
+      channels, channels * kBytesOfAChannel / kGigabyte, options.most_bytes / kGigabyte);
 }
 
 }  // namespace

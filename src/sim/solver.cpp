@@ -7,12 +7,6 @@ namespace {
 constexpr double kSameLevel = 1e-9;  // relative: what rounding makes of levels that are equal
 constexpr double kSameRate = 1e-12;  // the same, where a rate that is kept is held against others
 constexpr int kMostRounds = 16;      // of solving ever more anew
-
-/// Has all of something fetched that fills whole cache lines.
-template <class T>
-void fetch_whole(const T& what) {
-  for (std::size_t at = 0; at < sizeof what; at += 64) __builtin_prefetch(reinterpret_cast<const char*>(&what) + at, 1);
-}
 }  // namespace
 
 FairShare::Constraint FairShare::add_constraint(double capacity, bool is_line) {
@@ -173,18 +167,13 @@ void FairShare::hold_against(Filling::Number number) {
 
 /// More variables whose rates must change, given those that have; false: none.
 bool FairShare::widen() {
-  to_look_at_.clear();
+  wider_.clear();
   for (Filling::Number i = 0; i < limits_.size(); ++i) {
     const Filling::Limit& limit = filling_.limits()[i];
     const ConstraintState& c = constraints_[limits_[i].constraint];
     const bool is_for_others = c.users.size() > limit.crossed && c.capacity != kUnbounded;
-    if (!is_for_others || !(limits_[i].was_full || limit.left <= c.capacity * kSameLevel)) continue;
-    for (const Use& use : c.users) __builtin_prefetch(&variables_[use.variable]);
-    to_look_at_.push_back(i);
+    if (is_for_others && (limits_[i].was_full || limit.left <= c.capacity * kSameLevel)) hold_against(i);
   }
-  wider_.clear();
-  for (const Filling::Number i : to_look_at_) hold_against(i);
-  for (Variable id : wider_) fetch_whole(variables_[id]);
   for (Variable id : wider_) visit(id);
   return !wider_.empty();
 }
@@ -193,8 +182,6 @@ bool FairShare::widen() {
 /// enough to find new rates for a few that leave this true of all. False where that took too long.
 bool FairShare::solve_changed() {
   begin_solution();
-  for (Constraint c : dirty_constraints_)
-    for (const Use& use : constraints_[c].users) fetch_whole(variables_[use.variable]);
   for (Variable v : dirty_variables_) visit(v);
   for (Constraint c : dirty_constraints_)
     for (const Use& use : constraints_[c].users)

@@ -15,6 +15,9 @@ void World::make_works(const Step& step) {
   const auto count = static_cast<std::int32_t>(ranks_.size());
   job_began_.assign(jobs_.size(), -1);
   strands_left_.resize(ranks_.size());
+  for (JobState& job : jobs_)
+    for (std::size_t r = 0; r < job.job->device_of_rank.size(); ++r)
+      job.rank_on.try_emplace(job.job->device_of_rank[r], static_cast<std::int32_t>(r));
   for (std::int32_t r = 0; r < count; ++r) {
     first_on_.try_emplace(device_of(r), r);
     strands_left_[at(r)] = static_cast<std::int32_t>(ranks_[at(r)].program.strands());
@@ -45,9 +48,7 @@ void World::make_works(const Step& step) {
 
 void World::begin_waiting(int job, int device) {
   const JobState& state = jobs_[at(job)];
-  const std::span<const int> devices = state.job->device_of_rank;
-  const auto rank = static_cast<std::int32_t>(std::find(devices.begin(), devices.end(), device) - devices.begin());
-  const std::int32_t number = state.first + rank;
+  const std::int32_t number = state.first + state.rank_on.at(device);
   const double from = std::max(engine_.now(), starts_at(number));
   double& began = job_began_[at(job)];
   began = began < 0 ? from : std::min(began, from);
@@ -58,13 +59,11 @@ void World::begin_waiting(int job, int device) {
 void World::launched(Index strand) {
   const Strand& s = strands_[strand];
   if (s.number != 0) return;
-  const JobState* job = ranks_[at(s.rank)].job;
-  works_->launched(static_cast<int>(job->job - jobs_.front().job), device_of(s.rank), engine_.now());
+  works_->launched(ranks_[at(s.rank)].job->number, device_of(s.rank), engine_.now());
 }
 
 void World::rank_ended(std::int32_t number) {
-  const JobState* job = ranks_[at(number)].job;
-  const auto which = static_cast<int>(job->job - jobs_.front().job);
+  const int which = ranks_[at(number)].job->number;
   if (ranks_[at(number)].program.strands() == 0) works_->launched(which, device_of(number), engine_.now());
   works_->ended(which, device_of(number), engine_.now());
 }

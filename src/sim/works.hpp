@@ -25,6 +25,7 @@ class Works {
     std::function<void(int computation, int device, double began, double ended)> note;
   };
 
+  /// What the step points at must outlive this.
   Works(const Step& step, Owner owner);
 
   /// Begins what waits for nothing; a device begins so late.

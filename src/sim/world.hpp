@@ -31,8 +31,11 @@ struct JobState {
   const tuning::Offer* offer = nullptr;
   tuning::MessageCost local;  // of what a rank does alone
   double launch = 0;
-  std::int32_t first = 0;  // number of its rank 0
+  std::int32_t number = 0;   // of the job
+  std::int32_t first = 0;    // number of its rank 0
+  bool is_measured = false;  // its rates are those of this host's own cores, and hold what memory gives
   std::optional<MessageSizes> sizes;
+  std::unordered_map<int, std::int32_t> rank_on;  // with works, by device
 };
 
 /// What channels have in common: what a message costs, and what that is worked out of.

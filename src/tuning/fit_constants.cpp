@@ -7,6 +7,7 @@
 #include <tuning/cost.hpp>
 #include <tuning/fit_constants.hpp>
 #include <tuning/message_cost.hpp>
+#include <tuning/positive_definite.hpp>
 
 namespace peal::tuning {
 
@@ -124,49 +125,34 @@ class Fit {
       for (std::size_t c = 0; c < slope.size(); ++c) slope[c] = (slope[c] - errors[c]) / kStep;
       slopes.push_back(std::move(slope));
     }
-    std::vector<Vector> a(n, Vector(n + 1));
+    Vector a(n * n), step(n);
     for (std::size_t c = 0; c < errors.size(); ++c) {
       const double weight = std::min(1.0, kOutlier / std::max(1e-9, std::abs(errors[c])));
       for (std::size_t i = 0; i < n; ++i) {
-        for (std::size_t j = 0; j < n; ++j) a[i][j] += weight * slopes[i][c] * slopes[j][c];
-        a[i][n] -= weight * slopes[i][c] * errors[c];
+        for (std::size_t j = 0; j < n; ++j) a[i * n + j] += weight * slopes[i][c] * slopes[j][c];
+        step[i] -= weight * slopes[i][c] * errors[c];
       }
     }
     for (const auto& [first, second, weight, target] : ties()) {
       const double w = weight * weight;
       const std::size_t i = at(first);
-      a[i][i] += w;
+      a[i * n + i] += w;
       if (second < 0) {
-        a[i][n] -= w * (x[i] - target);
+        step[i] -= w * (x[i] - target);
         continue;
       }
       const std::size_t j = at(second);
-      a[j][j] += w;
-      a[i][j] -= w;
-      a[j][i] -= w;
-      a[i][n] -= w * (x[i] - x[j] - target);
-      a[j][n] += w * (x[i] - x[j] - target);
+      a[j * n + j] += w;
+      a[i * n + j] -= w;
+      a[j * n + i] -= w;
+      step[i] -= w * (x[i] - x[j] - target);
+      step[j] += w * (x[i] - x[j] - target);
     }
-    for (std::size_t i = 0; i < n; ++i) a[i][i] *= 1 + damping;
-    return moved_by(x, a);
-  }
-
-  /// x plus the solution of a (with its right-hand side in the last column), by elimination; a is positive definite.
-  static Vector moved_by(Vector x, std::vector<Vector>& a) {
-    const std::size_t n = x.size();
-    for (std::size_t i = 0; i < n; ++i)
-      for (std::size_t r = i + 1; r < n; ++r) {
-        const double factor = a[r][i] / a[i][i];
-        for (std::size_t j = i; j <= n; ++j) a[r][j] -= factor * a[i][j];
-      }
-    Vector step(n);
-    for (std::size_t i = n; i-- > 0;) {
-      double rest = a[i][n];
-      for (std::size_t j = i + 1; j < n; ++j) rest -= a[i][j] * step[j];
-      step[i] = rest / a[i][i];
-      x[i] += std::clamp(step[i], -1.0, 1.0);
-    }
-    return x;
+    for (std::size_t i = 0; i < n; ++i) a[i * n + i] *= 1 + damping;
+    if (!solve_positive_definite(std::move(a), step)) return x;
+    Vector next = x;
+    for (std::size_t i = 0; i < n; ++i) next[i] += std::clamp(step[i], -1.0, 1.0);
+    return next;
   }
 
   MeasuredConstants concluded(const Vector& x, const Vector& errors) const {
@@ -272,8 +258,8 @@ bool is_fitted(Collective collective) noexcept {
   return std::find(std::begin(kFittedCollectives), std::end(kFittedCollectives), collective) != std::end(kFittedCollectives);
 }
 
-double exchange_ratio(const Environment& environment, double exchange_ns) {
-  return ratio_of(environment, exchange_ns, usual_exchange(environment, environment.measured, environment.cores));
+double exchange_ratio(const Environment& environment, CoreDistance cores, double exchange_ns) {
+  return ratio_of(environment, exchange_ns, usual_exchange(environment, environment.measured, cores));
 }
 
 std::vector<MeasuredConstants> fit_constants(const Environment& environment, const std::vector<MeasuredWay>& ways) {

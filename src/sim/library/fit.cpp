@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <tuning/positive_definite.hpp>
 
 namespace peal::sim {
 
@@ -15,32 +16,6 @@ constexpr int kMostRounds = 60;
 constexpr double kStep = 1e-5;  // of the logarithm, for derivatives
 
 using Vector = std::vector<double>;
-
-/// Solves A x = b of a symmetric positive definite A (row by row) by Cholesky's method; false where it is not.
-bool solve(Vector a, Vector& b) {
-  const std::size_t n = b.size();
-  for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t j = 0; j <= i; ++j) {
-      double sum = a[i * n + j];
-      for (std::size_t k = 0; k < j; ++k) sum -= a[i * n + k] * a[j * n + k];
-      if (i != j) {
-        a[i * n + j] = sum / a[j * n + j];
-      } else if (sum > 0) {
-        a[i * n + i] = std::sqrt(sum);
-      } else {
-        return false;
-      }
-    }
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t k = 0; k < i; ++k) b[i] -= a[i * n + k] * b[k];
-    b[i] /= a[i * n + i];
-  }
-  for (std::size_t i = n; i-- > 0;) {
-    for (std::size_t k = i + 1; k < n; ++k) b[i] -= a[k * n + i] * b[k];
-    b[i] /= a[i * n + i];
-  }
-  return true;
-}
 
 class Fit {
  public:
@@ -150,7 +125,7 @@ class Fit {
     Vector step = gradient;
     const std::size_t n = step.size();
     for (std::size_t i = 0; i < n; ++i) a[i * n + i] *= 1 + damping;
-    if (!solve(std::move(a), step)) return std::numeric_limits<double>::infinity();
+    if (!tuning::solve_positive_definite(std::move(a), step)) return std::numeric_limits<double>::infinity();
     Vector x = before;
     for (std::size_t i = 0; i < n; ++i) x[i] -= std::clamp(step[i], -1.0, 1.0);
     set(x);

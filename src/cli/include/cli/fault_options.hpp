@@ -30,7 +30,7 @@ inline constexpr int kJitterRuns = 20;
 
 void add_fault_options(CLI::App& command, FaultWords& words);
 
-/// What the words mean on this scene.
+/// What the words mean on this scene; no more memory is asked for than this host has.
 Result<sim::InterpretOptions> interpret_options(const FaultWords& words, const sim::Scene& scene);
 /// Whether messages pass through host memory, as `gpudirect` says; fails where it is neither on nor off.
 Result<bool> is_staged(const QuestionWords& words);

@@ -2,7 +2,8 @@
 // there, the others go on rising. A member's rate is its level times its weight. Members and limits are added once and numbered from 0;
 // run() may be repeated after more were added. All that it looks at lies side by side in memory.
 //
-// A limit may be a line (solver.hpp says what that is).
+// A limit may be a line (solver.hpp says what that is). Rates, rooms and bounds have one unit, whichever. Not thread-safe; the same input
+// gives the same rates, bit for bit.
 #pragma once
 
 #include <cstdint>

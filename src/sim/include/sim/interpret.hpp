@@ -10,6 +10,7 @@
 
 #include <base/trace.hpp>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <sim/congestion.hpp>
 #include <tuning/plan.hpp>
@@ -53,8 +54,8 @@ struct InterpretOptions {
   /// counted. The times are the same. Done for GPUs, for one job without late ranks, jitter and failure of which nothing single is kept.
   bool folds = true;
   std::uint64_t most_events = 2'000'000'000;
-  /// What would take more memory, about, is refused before it is taken. 0: as much as this host has.
-  double most_bytes = 0;
+  /// What would take more memory, about, is refused before it is taken.
+  double most_bytes = std::numeric_limits<double>::infinity();
   /// Called every few million events with how many there were and the virtual time in nanoseconds; may be empty.
   std::function<void(std::uint64_t events, double now)> progress = {};
   Perturbation perturbation = {};

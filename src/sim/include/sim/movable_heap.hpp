@@ -1,4 +1,5 @@
 // A heap of times, each of which has a name and can be moved or taken out by it. Names are small numbers: memory grows with the largest.
+// Times have the owner's unit. Not thread-safe.
 #pragma once
 
 #include <algorithm>

@@ -134,7 +134,6 @@ class FairShare {
   std::vector<Variable> dirty_variables_;
   std::vector<Variable> component_;  // solved anew; from alone_ on together, as the members of filling_
   std::vector<Touched> limits_;      // as the limits of filling_
-  std::vector<Filling::Number> to_look_at_;
   std::vector<Variable> wider_;
   Filling filling_;
   bool has_lines_ = false;

@@ -1,5 +1,7 @@
 // What collective libraries (NCCL, RCCL, HCCL) plan with and what their calls were found to take: data/constants/libraries/*.yaml.
 //
+// Figures of networks and of GPUs have the same form: data/constants/network, data/constants/gpu.
+//
 // A constant has a name ("plan.base.Ring", "hop.Simple.nvlink"), one value or several, and a source. Fitted ones carry where the fit starts
 // from (`prior`), how far it may go (`spread`, a standard deviation of the natural logarithm) and the machines whose cases determined them.
 #pragma once
