@@ -9,6 +9,8 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(HIGHWAY REQUIRED IMPORTED_TARGET libhwy)
+# The wire of Chakra traces; no code is generated, so the compiler of .proto files is not needed.
+pkg_check_modules(PROTOBUF REQUIRED IMPORTED_TARGET protobuf-lite)
 if(PEAL_BUILD_TESTS)
   find_package(GTest REQUIRED)
 endif()

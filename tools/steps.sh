@@ -7,16 +7,41 @@ die() {
   exit 1
 }
 
+# missing_packages FILE: those of a list that are not installed.
+missing_packages() {
+  local package
+  while read -r package; do
+    [ "$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null)" = "install ok installed" ] || echo "$package"
+  done < <(sed 's/#.*//; /^[[:space:]]*$/d' "$1")
+}
+
+# Tries to install the packages of tools/packages_optional.txt that are missing, and goes on without those that cannot be had.
+install_optional_packages() {
+  command -v dpkg-query >/dev/null || return 0
+  local missing as_root=()
+  mapfile -t missing < <(missing_packages tools/packages_optional.txt)
+  if [ ${#missing[@]} -eq 0 ]; then
+    echo "every package of tools/packages_optional.txt is installed"
+    return
+  fi
+  [ "$(id -u)" -eq 0 ] || as_root=(sudo -n)
+  echo "optional packages that are missing: ${missing[*]} (tools/packages_optional.txt says what for)"
+  if { [ "$(id -u)" -eq 0 ] || sudo -n true; } 2>/dev/null && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install --yes --quiet --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
+    echo "installed: ${missing[*]}"
+  else
+    echo "not installed: ${missing[*]}; everything is built and tested without them, and what needs them is skipped"
+  fi
+}
+
 # Installs the packages of tools/packages.txt that are missing, or says the command that would.
 install_packages() {
   if ! command -v dpkg-query >/dev/null; then
     echo "This is no Debian system: the libraries of tools/packages.txt are expected to be there already."
     return
   fi
-  local package missing=()
-  while read -r package; do
-    [ "$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null)" = "install ok installed" ] || missing+=("$package")
-  done < <(sed 's/#.*//; /^[[:space:]]*$/d' tools/packages.txt)
+  local missing=()
+  mapfile -t missing < <(missing_packages tools/packages.txt)
   if [ ${#missing[@]} -eq 0 ]; then
     echo "every package of tools/packages.txt is installed"
     return

@@ -2,9 +2,11 @@
 #include <cli/claim_words.hpp>
 #include <CLI/CLI.hpp>
 #include <cli/commands.hpp>
+#include <cli/layout_words.hpp>
 #include <cli/library_words.hpp>
 #include <cli/sim_words.hpp>
 #include <memory>
+#include <training/step.hpp>
 
 namespace peal::cli {
 
@@ -36,9 +38,44 @@ Result<topology::ClaimAnswer> answer_to(const SimWords& words) {
   return answer_of(row);
 }
 
+/// One step of training: "--model bert-large --machine dgx-2 --micro-batch 64".
+Result<topology::ClaimAnswer> answer_of_step(const std::string& sentence) {
+  CLI::App app;
+  ClusterWords cluster_words;
+  LayoutWords layout_words;
+  std::string name, software;
+  app.add_option("--model", name)->required();
+  app.add_option("--software", software);
+  add_cluster_options(app, cluster_words);
+  add_layout_options(app, layout_words);
+  try {
+    app.parse(sentence);
+  } catch (const CLI::ParseError& error) {
+    return fail(ErrorCode::invalid_argument, "peal sim step {}: {}", sentence, error.what());
+  }
+  if (cluster_words.machine.empty())
+    return fail(ErrorCode::invalid_argument, "peal sim step {}: name a machine of the catalogue with --machine", sentence);
+  PEAL_ASSIGN(const training::Model model, training::find_model(name));
+  PEAL_ASSIGN(const topology::Cluster cluster, cluster_of(cluster_words));
+  PEAL_ASSIGN(const training::Layout layout, layout_of(layout_words, model, cluster.ranks()));
+  training::StepOptions options;
+  options.whose = sim::library_of(cluster, cluster.device_of_rank(0));
+  options.software = software;
+  PEAL_ASSIGN(const training::StepStudy study, training::simulate_step(model, cluster, layout, options));
+  const training::StepReport& r = study.report;
+  topology::ClaimAnswer answer{r.time * 1e6, 0, r.evidence, r.compute / r.time};
+  answer.others = {{"% MFU", 100 * r.model_flops_utilisation},
+                   {"tokens/s", r.tokens_per_s},
+                   {"samples/s", layout.global_batch / r.time},
+                   {"GB", training::fullest(r.memory).total() / 1e9}};
+  return answer;
+}
+
 }  // namespace
 
 Result<topology::ClaimAnswer> simulate_claim(const std::string& sentence) {
+  constexpr std::string_view kStep = "step ";
+  if (sentence.starts_with(kStep)) return answer_of_step(sentence.substr(kStep.size()));
   CLI::App app;
   SimWords words;
   add_sim_question(app, words);
@@ -62,7 +99,7 @@ void add_claims(CLI::App& app, Action& action) {
   command->add_option("--json", *json, "Write claims, figures and verdicts as JSON to a file, or - for standard output");
   command->callback([json, &action] {
     action = [json]() -> Result<int> {
-      PEAL_ASSIGN(const std::vector<topology::Claim> claims, topology::load_claims(simulate_claim));
+      PEAL_ASSIGN(const std::vector<topology::Claim> claims, topology::load_claims(simulate_claim, price_claim));
       if (!json->empty()) PEAL_TRY(write_output(*json, topology::claims_json(claims) + "\n"));
       if (*json != "-") PEAL_TRY(write_output("-", topology::claims_page(claims)));
       return 0;

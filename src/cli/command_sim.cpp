@@ -252,6 +252,8 @@ void add_sim(CLI::App& app, Action& action) {
   command->add_option("--svg", words->svg, "Draw that timeline; with --compare, bus bandwidth over size");
   command->add_option("--json", words->json, "Write the table as JSON to a file, or - for standard output");
   add_sim_link(*command, action);
+  add_sim_trace(*command, action);
+  add_sim_step(*command, action);
   command->callback([words, command, &action] {
     if (!command->get_subcommands().empty()) return;
     if (words->question.collective.empty()) throw CLI::RequiredError("collective");

@@ -9,6 +9,7 @@
 #include <set>
 #include <sim/link_figures.hpp>
 #include <sim/validate.hpp>
+#include <training/validate_training.hpp>
 
 namespace peal::cli {
 
@@ -43,6 +44,15 @@ Status check_clusters(const std::string& folder, const std::vector<sim::Publishe
   return {};
 }
 
+constexpr std::string_view kTrainingHeading =
+    "# Constants of the roofline of training, fitted to measured runs: `peal validate training.csv --fit "
+    "data/constants/training/fitted.yaml`\n"
+    "# writes this file. prior and spread are where the fit starts and how far it may go (a standard deviation of the logarithm); machines "
+    "are\n"
+    "# the sources of runs that decided the value. A constant with one source alone is no evidence for others, one without stands at its "
+    "prior.\n"
+    "# accuracy: mean and ninth decile of the errors of the step times, kept_out the mean of sources that the fit did not see.\n";
+
 /// What was asked for, each where it was asked for.
 Status write_answers(const ValidateWords& words, const std::string& text, const std::string& json, const std::string& csv) {
   if (words.json != "-" && words.csv != "-") PEAL_TRY(write_output("-", text));
@@ -62,6 +72,24 @@ Result<int> validate_links(const ValidateWords& words, const std::vector<sim::Li
                          sim::link_figures_csv(figures)));
   const sim::LinkErrors errors = sim::errors_of(figures);
   return errors.rows > 0 && (!bound || errors.median <= *bound) ? 0 : 1;
+}
+
+Result<int> validate_training_runs(const ValidateWords& words, const std::vector<training::PublishedRun>& runs) {
+  training::TrainingBounds bounds;
+  if (!words.bound.empty()) {
+    PEAL_ASSIGN(const sim::Bounds asked, sim::parse_bounds(words.bound));
+    bounds.mean_error = asked.median[0].value_or(bounds.mean_error);
+  }
+  training::TrainingValidateOptions options;
+  options.fits_anew = !words.fit.empty();
+  options.keeps_out = words.keeps_out;
+  if (::isatty(STDERR_FILENO) != 0) options.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+  PEAL_ASSIGN(const training::TrainingStudy study, training::validate_training(words.table, runs, options));
+  const training::TrainingValidation& v = study.validation;
+  if (!words.fit.empty()) PEAL_TRY(write_output(words.fit, topology::to_yaml(study.constants, kTrainingHeading)));
+  PEAL_TRY(write_answers(words, training::training_validation_text(v, bounds), training::training_validation_json(v, bounds),
+                         training::training_validation_csv(v)));
+  return training::violations(v, bounds).empty() ? 0 : 1;
 }
 
 Result<int> validate_cases(const ValidateWords& words, std::vector<sim::PublishedCase> cases) {
@@ -115,6 +143,10 @@ Result<int> validate_table(const ValidateWords& words) {
     PEAL_ASSIGN(const std::vector<sim::LinkFigure> figures, sim::read_link_figures(text, words.table));
     return validate_links(words, figures);
   }
+  if (training::is_training_table(text)) {
+    PEAL_ASSIGN(const std::vector<training::PublishedRun> runs, training::read_training_text(text, words.table));
+    return validate_training_runs(words, runs);
+  }
   PEAL_ASSIGN(std::vector<sim::PublishedCase> cases, sim::read_published_text(text, words.table));
   return validate_cases(words, std::move(cases));
 }
@@ -123,12 +155,12 @@ Result<int> validate_table(const ValidateWords& words) {
 
 void add_validate(CLI::App& app, Action& action) {
   auto words = std::make_shared<ValidateWords>();
-  CLI::App* command =
-      app.add_subcommand("validate",
-                         "Hold predictions against a table of published nccl-tests runs (or of links): errors by case, class and size,\n"
-                         "and what the constants rest on. Exit code 1 where an error is above its bound.\n"
-                         "With --host: against calls that this host makes now.\n"
-                         "Example: peal validate measured.csv --csv rows.csv --bound 20,15,5");
+  CLI::App* command = app.add_subcommand(
+      "validate",
+      "Hold predictions against a table of published nccl-tests runs (or of links, or of training runs): errors by case,\n"
+      "class and size, and what the constants rest on. Exit code 1 where an error is above its bound.\n"
+      "With --host: against calls that this host makes now.\n"
+      "Example: peal validate measured.csv --csv rows.csv --bound 20,15,5");
   command->add_option("table", words->table, "CSV: case_id, machine, collective, bytes, time_us, ... (docs/guide/validate.md)");
   command->add_flag("--host", words->is_host,
                     "Instead of a table: measure collectives of this host now, at sizes and of kinds that `peal tune` did not fit to");

@@ -214,8 +214,9 @@ void Launch::take_signals() {
     // Ranks of the tool's own have nothing to say of it, but one that dies a little later than another may report that one lost.
     for (Child& child : children_) child.err.is_mute = spec_.say_errors_once;
     signal_all(signal);
-    term_at_ = now + kTermNs;
-    kill_at_ = term_at_ + kTermNs;
+    const auto patience = static_cast<std::int64_t>(spec_.patience_s * 1e9);
+    term_at_ = now + patience;
+    kill_at_ = term_at_ + patience;
   }
 }
 

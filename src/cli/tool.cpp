@@ -101,10 +101,15 @@ int run_tool(int argc, char** argv) {
   add_explain(app, action);
   add_run(app, action);
   add_bench(app, action);
+  add_train(app, action);
   add_sim(app, action);
   add_validate(app, action);
   add_tune(app, action);
   add_doctor(app, action);
+  add_cost(app, action);
+  add_layout(app, action);
+  add_models(app, action);
+  add_graph(app, action);
   const std::vector<std::string>& words = arguments() = std::vector<std::string>(argv + 1, argv + argc);
   try {
     app.parse(argc, argv);

@@ -73,4 +73,22 @@ Status SharedWindow::wait(int from, int index, std::uint64_t count) {
   return {};
 }
 
+Result<int> SharedWindow::wait_for_any(int first, int index) {
+  if (index < 0 || index >= kSignals) return fail(ErrorCode::invalid_argument, "signal number {} is not in 0 to {}", index, kSignals - 1);
+  const int ranks = core_->size();
+  int found = -1;
+  const auto has_signalled = [&] {
+    for (int i = 0; i < ranks && found < 0; ++i) {
+      const int from = (first + i) % ranks;
+      const std::uint64_t taken = taken_[static_cast<std::size_t>(from) * kSignals + static_cast<std::size_t>(index)];
+      if (counter(core_->rank(), from, index).load(std::memory_order_acquire) > taken) found = from;
+    }
+    return found >= 0;
+  };
+  const int next = first % ranks == core_->rank() ? (first + 1) % ranks : first % ranks;
+  PEAL_TRY(core_->wait_until(has_signalled, [&] { return Core::Awaited{next, fmt::format("signal {} of any rank", index), "wait"}; }));
+  ++taken_[static_cast<std::size_t>(found) * kSignals + static_cast<std::size_t>(index)];
+  return found;
+}
+
 }  // namespace peal::comm

@@ -183,15 +183,27 @@ bool Execution::send_once(const void* row, bool is_last, std::uint32_t edge, con
   const bool is_shared = copied->keeper != nullptr && area == copied->keeper->shared_area();
   const bool went = is_shared ? to.send_shared(copied->room, bytes, tag) : send_large(edge, data, bytes, tag);
   if (went && is_shared && copied->keeper == &to) end_fill(edge, bytes);
-  if (went && is_last) {
-    if (copied->keeper != nullptr) copied->keeper->end_shared(copied->room);
-    copied_.erase(copied);
-  }
+  if (went && is_last) end_row(row);
   return went;
 }
 
-// One run of memory as one message.
+// The next row copies anew.
+void Execution::end_row(const void* row) {
+  const auto copied = std::find_if(copied_.begin(), copied_.end(), [&](const Copied& each) { return each.row == row; });
+  if (copied == copied_.end()) return;
+  if (copied->keeper != nullptr) copied->keeper->end_shared(copied->room);
+  copied_.erase(copied);
+}
+
+// One run of memory as one message. It may be the last of a row of which others went by send_once, though it goes another way itself.
 bool Execution::send_run(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag) {
+  if (!send_some_way(bound, strand, data, bytes, tag)) return false;
+  if (!copied_.empty() && strand.cursor.same_sends(plan_->program).after == 0) end_row(&strand);
+  return true;
+}
+
+bool Execution::send_some_way(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes,
+                              const transport::Tag* tag) {
   const std::uint32_t edge = edge_index(bound.peer, bound.op->channel, ranks_);
   transport::Sender& to = *edges_[edge].sender;
   if (shows_ && stays(bound, to, data, bytes)) return show(bound.peer, to, data, bytes, tag, place_for_answer(bound, strand, to));

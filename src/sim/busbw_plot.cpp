@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <base/svg.hpp>
+#include <base/svg_axis.hpp>
 #include <base/units.hpp>
 #include <cmath>
 #include <sim/pictures.hpp>
-
-#include "svg_axis.hpp"
 
 namespace peal::sim {
 namespace {

@@ -6,8 +6,8 @@
 #include <topology/link_catalogue.hpp>
 #include <topology/machine.hpp>
 
+#include <topology/yaml_tree.hpp>
 #include "text_lines.hpp"
-#include "yaml_tree.hpp"
 
 namespace peal::topology {
 namespace {
@@ -25,6 +25,20 @@ constexpr SimulatedUnit kSimulatedUnits[] = {{"us", [](const ClaimAnswer& a) { r
                                              {"s", [](const ClaimAnswer& a) { return a.microseconds * 1e-6; }},
                                              {"GB/s", [](const ClaimAnswer& a) { return a.busbw_GBps; }},
                                              {"%", [](const ClaimAnswer& a) { return 100 * a.computing; }}};
+
+/// Of an answer; its further figures first.
+Result<double> value_in(const ClaimAnswer& answer, std::string_view unit) {
+  std::vector<std::string_view> known;
+  for (const auto& [name, value] : answer.others) {
+    if (name == unit) return value;
+    known.push_back(name);
+  }
+  for (const SimulatedUnit& one : kSimulatedUnits) {
+    if (one.name == unit) return one.value(answer);
+    known.push_back(one.name);
+  }
+  return fail(ErrorCode::corrupt, "a simulation has no '{}': write one of: {}", unit, fmt::join(known, ", "));
+}
 
 Result<const LinkUse*> use_of(const LinkGeneration& link, std::string_view device) {
   // "H100, H200" stands for both.
@@ -79,15 +93,17 @@ Result<ClaimFigure> read_figure(YamlFields& line, const ClaimSources& sources) {
 Result<ClaimSimulation> read_simulation(YamlFields& line, const ClaimSources& sources) {
   ClaimSimulation simulation;
   PEAL_ASSIGN(simulation.text, line.text("text"));
-  PEAL_ASSIGN(simulation.sim, line.text("sim"));
+  PEAL_ASSIGN(const std::string sim, line.text("sim", ""));
+  PEAL_ASSIGN(const std::string cost, line.text("cost", ""));
   PEAL_ASSIGN(simulation.unit, line.text("unit"));
-  const auto* const unit = std::find_if(std::begin(kSimulatedUnits), std::end(kSimulatedUnits),
-                                        [&](const SimulatedUnit& known) { return known.name == simulation.unit; });
-  if (unit == std::end(kSimulatedUnits))
-    return fail(ErrorCode::corrupt, "{}: a simulation has no '{}': write us, ms, s, GB/s or %", line.where(), simulation.unit);
-  auto answer = sources.simulate(simulation.sim);
+  if (sim.empty() == cost.empty()) return fail(ErrorCode::corrupt, "{}: a simulation needs `sim:` or `cost:`", line.where());
+  simulation.command = sim.empty() ? "cost " + cost : "sim " + sim;
+  if (sim.empty() && !sources.price) return fail(ErrorCode::corrupt, "{}: nobody answers `cost:` here", line.where());
+  auto answer = sim.empty() ? sources.price(cost) : sources.simulate(sim);
   if (!answer) return fail(answer.error().code, "{}: {}", line.where(), answer.error().message);
-  simulation.value = unit->value(*answer);
+  auto value = value_in(*answer, simulation.unit);
+  if (!value) return fail(value.error().code, "{}: {}", line.where(), value.error().message);
+  simulation.value = *value;
   simulation.evidence = answer->evidence;
   return simulation;
 }
@@ -152,10 +168,11 @@ Result<std::vector<Claim>> read_claims_text(std::string_view text, const std::st
   return claims;
 }
 
-Result<std::vector<Claim>> load_claims(std::function<Result<ClaimAnswer>(const std::string& sim)> simulate) {
+Result<std::vector<Claim>> load_claims(std::function<Result<ClaimAnswer>(const std::string& sim)> simulate,
+                                       std::function<Result<ClaimAnswer>(const std::string& cost)> price) {
   const std::string path = (std::filesystem::path(data_directory()) / "claims.yaml").string();
   PEAL_ASSIGN(const std::string text, read_small_file(path));
-  return read_claims_text(text, path, {value_in_catalogue, std::move(simulate)});
+  return read_claims_text(text, path, {value_in_catalogue, std::move(simulate), std::move(price)});
 }
 
 std::string claims_page(const std::vector<Claim>& claims) {
@@ -178,7 +195,7 @@ std::string claims_page(const std::vector<Claim>& claims) {
       out += fmt::format("- {}: {}{}{}{}\n", f.text, is_plain ? "" : f.computed + " = ", value, f.unit.empty() ? "" : " ", f.unit);
     }
     for (const ClaimSimulation& m : c.simulated)
-      out += fmt::format("- Simulated: {}: {:.4g} {} (`peal sim {}`; {})\n", m.text, m.value, m.unit, m.sim, m.evidence);
+      out += fmt::format("- Simulated: {}: {:.4g} {} (`peal {}`; {})\n", m.text, m.value, m.unit, m.command, m.evidence);
     for (const ClaimEvidence& e : c.measured) out += fmt::format("- Measured: {} ({})\n", e.text, e.source);
     if (!c.arithmetic.empty() || !c.simulated.empty() || !c.measured.empty()) out += "\n";
     out += fmt::format("**{}.** {}\n", name_of(c.verdict), c.because);
@@ -196,7 +213,8 @@ std::string claims_json(const std::vector<Claim>& claims) {
       one["arithmetic"].push_back({{"text", f.text}, {"formula", f.formula}, {"value", f.value}, {"unit", f.unit}});
     one["simulated"] = json::array();
     for (const ClaimSimulation& m : c.simulated)
-      one["simulated"].push_back({{"text", m.text}, {"sim", m.sim}, {"value", m.value}, {"unit", m.unit}, {"evidence", m.evidence}});
+      one["simulated"].push_back(
+          {{"text", m.text}, {"command", "peal " + m.command}, {"value", m.value}, {"unit", m.unit}, {"evidence", m.evidence}});
     one["measured"] = json::array();
     for (const ClaimEvidence& e : c.measured) one["measured"].push_back({{"text", e.text}, {"source", e.source}});
     list.push_back(std::move(one));

@@ -3,7 +3,7 @@
 #include <topology/constants.hpp>
 #include <topology/machine.hpp>
 
-#include "yaml_tree.hpp"
+#include <topology/yaml_tree.hpp>
 
 namespace peal::topology {
 namespace {

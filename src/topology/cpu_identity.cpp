@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <topology/machine.hpp>
 
+#include <topology/yaml_tree.hpp>
 #include "text_lines.hpp"
-#include "yaml_tree.hpp"
 
 namespace peal::topology {
 namespace {

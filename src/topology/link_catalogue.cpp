@@ -7,7 +7,7 @@
 #include <topology/link_catalogue.hpp>
 #include <topology/machine.hpp>
 
-#include "yaml_tree.hpp"
+#include <topology/yaml_tree.hpp>
 
 namespace peal::topology {
 namespace {

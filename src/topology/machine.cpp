@@ -2,8 +2,7 @@
 #include <base/names.hpp>
 #include <filesystem>
 #include <topology/machine.hpp>
-
-#include "yaml_tree.hpp"
+#include <topology/yaml_tree.hpp>
 
 namespace peal::topology {
 namespace {

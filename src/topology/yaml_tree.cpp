@@ -1,4 +1,4 @@
-#include "yaml_tree.hpp"
+#include <topology/yaml_tree.hpp>
 
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>

@@ -92,8 +92,14 @@ bool FakeFabric::has_room(std::size_t at) const {
   return w.parcels.size() < static_cast<std::size_t>(options_.slots) && is_alive(w.from) && is_alive(w.to);
 }
 
+bool FakeFabric::has_references(std::size_t at) const {
+  const Way& w = ways_[at];
+  return options_.has_references && w.carried >= static_cast<std::uint64_t>(options_.references_after) * static_cast<std::uint64_t>(w.to);
+}
+
 void FakeFabric::put(std::size_t at, Parcel parcel, const Tag* tag) {
   Way& w = ways_[at];
+  ++w.carried;
   parcel.has_tag = tag != nullptr;
   if (tag != nullptr) parcel.tag = *tag;
   parcel.visible_at = now_;
@@ -143,11 +149,14 @@ bool FakeSender::send(const std::byte* data, std::size_t bytes, const Tag* tag) 
   return true;
 }
 
-bool FakeSender::has_references() const { return fabric_->options_.has_references; }
+bool FakeSender::has_references() const {
+  const std::lock_guard lock(fabric_->mutex_);
+  return fabric_->has_references(way_);
+}
 
 bool FakeSender::send_reference(const std::byte* data, std::size_t bytes, const Tag* tag, bool /*is_idle*/) {
   const std::lock_guard lock(fabric_->mutex_);
-  if (!fabric_->options_.has_references || !fabric_->has_room(way_)) {
+  if (!fabric_->has_references(way_) || !fabric_->has_room(way_)) {
     ++fabric_->now_;
     return false;
   }
@@ -156,6 +165,27 @@ bool FakeSender::send_reference(const std::byte* data, std::size_t bytes, const 
   parcel.length = bytes;
   fabric_->put(way_, std::move(parcel), tag);
   return true;
+}
+
+const void* FakeSender::shared_area() {
+  return fabric_->options_.has_shared_copies ? &fabric_->transport(fabric_->ways_[way_].from) : nullptr;
+}
+
+std::byte* FakeSender::acquire_shared() {
+  const std::lock_guard lock(fabric_->mutex_);
+  auto& rooms = fabric_->transport(fabric_->ways_[way_].from).shared_rooms_;
+  auto room = std::find_if(rooms.begin(), rooms.end(), [](const std::vector<std::byte>& each) { return each.empty(); });
+  if (room == rooms.end()) room = rooms.emplace(rooms.end());
+  room->resize(std::max<std::size_t>(fabric_->options_.message_bytes, 1));
+  return room->data();
+}
+
+bool FakeSender::send_shared(const std::byte* room, std::size_t bytes, const Tag* tag) { return send(room, bytes, tag); }
+
+void FakeSender::end_shared(const std::byte* room) {
+  const std::lock_guard lock(fabric_->mutex_);
+  for (std::vector<std::byte>& each : fabric_->transport(fabric_->ways_[way_].from).shared_rooms_)
+    if (each.data() == room) each.clear();
 }
 
 bool FakeSender::is_drained() {

@@ -10,7 +10,7 @@ namespace peal::cli {
 namespace {
 
 TEST(ClaimsPage, IsWhatTheDataAndTheSimulatorSay) {
-  const auto claims = topology::load_claims(simulate_claim);
+  const auto claims = topology::load_claims(simulate_claim, price_claim);
   ASSERT_TRUE(claims) << claims.error().message;
   EXPECT_GE(claims->size(), 30u);
   std::ostringstream page;

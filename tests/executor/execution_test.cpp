@@ -83,6 +83,26 @@ TEST(Execution, EveryScheduleByReference) {
   EXPECT_GT(run_all({"by reference", 4, 3, 1 << 18, 900}, Protocol::direct_read, {1, 2, 3, 4, 8}), 50);
 }
 
+// A way offers references from some message on, so the sends of one row may go in two ways.
+TEST(Execution, ARowOfSendsEndsWithItsLastOneWhicheverWayThatGoes) {
+  for (const int after : {1, 2, 3}) {
+    CollectiveCase c{Collective::broadcast, 4, 0, 0, 12 * 4096, false};
+    schedule::Request request;
+    request.collective = Collective::broadcast;
+    request.ranks = c.ranks;
+    FakeRun::Options options;
+    options.protocol = Protocol::direct_read;
+    options.fabric.channels = 4;
+    options.fabric.message_bytes = options.message_bytes = 16 * 1024;
+    options.fabric.references_after = after;
+    options.fabric.has_shared_copies = true;
+    FakeRun run(**schedule::find_algorithm(Collective::broadcast, "tree"), request, c, options);
+    ASSERT_EQ(run.refused(), "");
+    run.start();
+    EXPECT_EQ(run.finish(), "") << "references after " << after;
+  }
+}
+
 const schedule::Algorithm& ring() { return **schedule::find_algorithm(Collective::all_reduce, "ring"); }
 
 FakeRun ring_run(int n, int delay = 2) {

@@ -47,6 +47,10 @@ class Install(unittest.TestCase):
             f"-DCMAKE_CXX_COMPILER={options.compiler}")
         run(options.cmake, "--build", build)
         self.assert_averages(build / "average_gradient")
+        output = run(self.prefix / "bin" / "peal", "run", "--no-bind", "-n", "2", "--", build / "train_in_parallel",
+                     env={"LD_LIBRARY_PATH": str(self.install_lib)}, timeout=60)
+        for rank in (0, 1):
+            self.assertIn(f"rank {rank} of 2: mean gradient 0.5, two layers give 2, gradient of stage {rank}'s input {4 - 2 * rank}", output)
 
     def test_pkg_config_finds_it_and_the_example_runs(self):
         env = {"PKG_CONFIG_PATH": str(self.install_lib / "pkgconfig")}

@@ -71,6 +71,21 @@ class BadWords(harness.ToolCase):
         self.refuse("validate t.csv --clusters nowhere", "--clusters nowhere", "case_id")
         self.refuse("validate t.csv --json - --csv -", "cannot both")
 
+    def test_training_step(self):
+        step = "sim step --machine dgx-h100 --nodes 2 --model"
+        self.refuse("sim step --machine dgx-h100", "--model", "peal sim step --help")
+        self.refuse(f"{step} llama3-80b", "llama3-80b", "llama3-70b")
+        self.refuse(f"{step} llama3-8b --pp 5", "16", "--pp 4")
+        self.refuse(f"{step} llama3-8b --tp 8 --dp 4", "32 GPUs", "there are 16", "--dp 2 makes 16")
+        self.refuse(f"{step} gpt3-175b --tp 16 --pp 1 --zero 4", "--zero 4", "0, 1, 2 or 3")
+        self.refuse(f"{step} llama3-8b --global-batch 30", "30", "--global-batch 32")
+        self.refuse(f"{step} llama3-8b --ep 2", "no experts", "leave --ep out")
+        self.refuse(f"{step} llama3-8b --pipeline gpip", '"gpip"', "gpipe, 1f1b, interleaved, zero-bubble")
+        self.refuse(f"{step} llama3-8b --pp 2 --vpp 2 --global-batch 24", "3 micro batches", "--global-batch 16")
+        self.refuse(f"{step} llama3-8b --order tp,pp", "--order tp,pp", "tp,cp,dp,pp")
+        self.refuse(f"{step} llama3-8b --library mpi", "'mpi'", "nccl")
+        self.refuse(f"{step} resnet-50 --pp 2", "image network", "--pp out")
+
     def test_link(self):
         self.refuse("sim link --link nvlink-44", "'nvlink-44'", "did you mean 'nvlink-4'", "peal machines --links")
         self.refuse("sim link --link infiniband-ndr-x4", "not described", "nvlink-1", "pcie-3")

@@ -92,6 +92,26 @@ class Tool(harness.ToolCase):
         sharing = self.json_of("sim", "link", "--link", "nvlink-c2c-gh200", "--sharing")
         self.assertLess(sharing["rows"][0]["lines_ns"], sharing["rows"][0]["copy_ns"])
 
+    def test_sim_step(self):
+        self.assertIn("Example: peal sim step", self.assert_right(self.peal("sim", "step", "--help")).out)
+        words = ["sim", "step", "--model", "llama3-8b", "--machine", "dgx-h100", "--nodes", 2, "--tp", 2, "--pp", 4, "--recompute", "full"]
+        text = self.assert_right(self.peal(*words)).out
+        for word in ("tp 2, pp 4, dp 2, micro batch 1 of 32, 1f1b", "MFU", "bubble", "waiting: tensor parallel calls", "activations"):
+            self.assertIn(word, text)
+        report = self.json_of(*words)
+        self.assertEqual([report["schema"], report["fits"], len(report["memory"])], ["peal.step/1", True, 4])
+        again = self.json_of("sim", "step", "--model", "llama3-8b", "--machine", "dgx-h100", "--nodes", 2, *report["layout"]["options"].split())
+        self.assertEqual(again, report)
+        trace, picture = self.folder / "step.json", self.folder / "step.svg"
+        self.assert_right(self.peal(*words, "--trace", trace, "--svg", picture))
+        names = {event["cat"] for event in json.loads(trace.read_text())["traceEvents"] if event.get("ph") == "X"}
+        self.assertLessEqual({"forward", "backward", "optimizer", "send_forward", "reduce_gradients"}, names)
+        self.assertIn("stage 3", picture.read_text())
+        full = self.peal("sim", "step", "--model", "llama3-70b", "--machine", "dgx-h100", "--tp", 8)
+        self.assertEqual(full.code, 1)
+        self.assertIn("does not fit", full.out)
+        self.assertIn("needs", full.err)
+
     def test_sim_is_the_same_twice(self):
         words = ("sim", "all_to_all", "--machine", "dgx-a100", "--nodes", 2, "-b", "64K", "-e", "64K")
         self.assertEqual(self.json_of(*words), self.json_of(*words))

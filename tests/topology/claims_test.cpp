@@ -86,7 +86,9 @@ TEST(Claims, BadFilesAreRefusedWithTheirLine) {
                    .c_str());
   };
   EXPECT_EQ(simulated("{text: t, sim: broadcast, unit: s}"), "c.yaml:7: no broadcast");
-  EXPECT_EQ(simulated("{text: t, sim: all_reduce, unit: h}"), "c.yaml:7: a simulation has no 'h': write us, ms, s, GB/s or %");
+  EXPECT_EQ(simulated("{text: t, sim: all_reduce, unit: h}"), "c.yaml:7: a simulation has no 'h': write one of: us, ms, s, GB/s, %");
+  EXPECT_EQ(simulated("{text: t, unit: s}"), "c.yaml:7: a simulation needs `sim:` or `cost:`");
+  EXPECT_EQ(simulated("{text: t, cost: --hours 1, unit: s}"), "c.yaml:7: nobody answers `cost:` here");
 }
 
 }  // namespace

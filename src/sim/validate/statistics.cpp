@@ -69,14 +69,6 @@ int range_of(Bytes size) noexcept {
 
 std::string machine_name(const PublishedCase& c) { return c.machine.substr(0, c.machine.find_first_of(": (")); }
 
-double percentile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  const double place = share * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (place - std::floor(place)) * (values[above] - values[below]);
-}
-
 Errors errors_of(const Cases& cases, int range) {
   Errors errors;
   std::vector<double> rows;

@@ -1,13 +1,11 @@
-// Errors in figures: percentiles, classes of cases, and what the constants rest on.
+// Errors in figures: classes of cases, and what the constants rest on.
 #pragma once
 
+#include <base/percentile.hpp>
 #include <sim/case_words.hpp>
 #include <sim/validate.hpp>
 
 namespace peal::sim {
-
-/// Of `values`, which are not empty; `share` 0.5 is the median. Interpolates between neighbours.
-double percentile(std::vector<double> values, double share);
 
 std::vector<const PredictedCase*> pointers_to(const std::vector<PredictedCase>& cases);
 

@@ -3,7 +3,7 @@
 
 #include <topology/fabrics.hpp>
 
-#include "yaml_tree.hpp"
+#include <topology/yaml_tree.hpp>
 
 namespace peal::topology {
 

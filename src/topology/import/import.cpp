@@ -2,7 +2,7 @@
 #include <topology/import.hpp>
 #include <topology/machine.hpp>
 
-#include "yaml_tree.hpp"
+#include <topology/yaml_tree.hpp>
 
 namespace peal::topology {
 namespace {

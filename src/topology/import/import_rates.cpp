@@ -5,9 +5,9 @@
 #include <topology/link_catalogue.hpp>
 #include <topology/machine.hpp>
 
+#include <topology/yaml_tree.hpp>
 #include "read_wire_figures.hpp"
 #include "text_lines.hpp"
-#include "yaml_tree.hpp"
 
 namespace peal::topology {
 namespace {

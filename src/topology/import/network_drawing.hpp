@@ -11,10 +11,10 @@
 #include <unordered_set>
 #include <vector>
 
+#include <topology/yaml_tree.hpp>
 #include "import_rates.hpp"
 #include "name_lists.hpp"
 #include "text_lines.hpp"
-#include "yaml_tree.hpp"
 
 namespace peal::topology {
 

@@ -24,10 +24,17 @@ void add_explain(CLI::App& app, Action& action);
 void add_run(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_tune(CLI::App& app, Action& action);
+void add_train(CLI::App& app, Action& action);
 void add_sim(CLI::App& app, Action& action);
 void add_validate(CLI::App& app, Action& action);
 void add_sim_link(CLI::App& sim, Action& action);  ///< a command of `sim`
+void add_sim_step(CLI::App& sim, Action& action);  ///< another
 void add_doctor(CLI::App& app, Action& action);
+void add_cost(CLI::App& app, Action& action);
+void add_layout(CLI::App& app, Action& action);
+void add_models(CLI::App& app, Action& action);
+void add_graph(CLI::App& app, Action& action);
+void add_sim_trace(CLI::App& sim, Action& action);  ///< a command of `sim`
 
 /// The whole tool: main() calls it.
 int run_tool(int argc, char** argv);

@@ -18,6 +18,7 @@ struct LaunchSpec {
   bool bind = true;                                              ///< to cores, and memory to their NUMA domains (rank_places.hpp)
   bool say_errors_once = false;  ///< a line that a rank has written to standard error is not repeated for the others
   double timeout_s = 0;          ///< 0: none
+  double patience_s = 2;         ///< from an interruption to SIGTERM, and from that to SIGKILL
 };
 
 struct LaunchOutcome {

@@ -26,6 +26,9 @@ class SharedWindow {
   Status get(int rank, std::size_t offset, void* destination, std::size_t bytes);
   Status signal(int rank, int index);
   Status wait(int from, int index, std::uint64_t count);
+  /// Waits until some other rank has signalled `index` once more than earlier waits took, and takes that signal. Of several the first at or
+  /// behind `first`, in turn. No rank leaves the communicator meanwhile.
+  Result<int> wait_for_any(int first, int index);
 
  private:
   SharedWindow() = default;

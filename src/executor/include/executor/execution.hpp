@@ -250,6 +250,8 @@ class Execution {
     end_fill(edge, bytes);
   }
   bool send_run(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
+  bool send_some_way(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
+  void end_row(const void* row);
   bool is_spared(Edge& e);
   bool send_large(std::uint32_t edge, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
   bool send_once(const void* row, bool is_last, std::uint32_t edge, const std::byte* data, std::size_t bytes, const transport::Tag* tag);

@@ -5,8 +5,10 @@
 //       claim: "..."                       # what is said
 //       arithmetic:                        # what the catalogue makes of it; formulas are computed when the page is written
 //         - {text: "NVLink 4, H100, both directions", formula: "2 * [nvlink-4 of H100]", unit: GB/s}
-//       simulated:                         # what `peal sim` answers when the page is written: us, ms, s or GB/s (of bus bandwidth)
+//       simulated:                         # what `peal sim` answers when the page is written: us, ms, s or GB/s (of bus bandwidth), or
+//                                          # one of the answer's further figures; `cost:` in the place of `sim:` asks `peal cost`
 //         - {text: "one GB over eight A100", sim: "all_reduce --machine dgx-a100 --library nccl -b 1G", unit: ms}
+//         - {text: "of 8 A100", cost: "--flops 3.1e23 --mfu 0.5 --machine dgx-a100", unit: hours}
 //       measured: [{text: "...", source: "..."}]
 //       verdict: right                     # right, wrong, depends, unsupported
 //       because: "..."
@@ -45,14 +47,15 @@ struct ClaimEvidence {
 /// What a simulation answers.
 struct ClaimAnswer {
   double microseconds = 0;
-  double busbw_GBps = 0;  ///< 0 where computing runs beside
-  std::string evidence;   ///< what the prediction is worth
-  double computing = 0;   ///< the share of the time that computing would take alone, 0 to 1
+  double busbw_GBps = 0;                                    ///< 0 where computing runs beside
+  std::string evidence;                                     ///< what the prediction is worth
+  double computing = 0;                                     ///< the share of the time that computing would take alone, 0 to 1
+  std::vector<std::pair<std::string, double>> others = {};  ///< further figures by their unit: "% MFU", "USD to rent"
 };
 
 struct ClaimSimulation {
   std::string text;
-  std::string sim;  ///< the words after `peal sim`
+  std::string command;  ///< the words after `peal`
   std::string unit;
   double value = 0;
   std::string evidence;
@@ -74,13 +77,15 @@ Result<double> evaluate(std::string_view formula, const std::function<Result<dou
 
 /// Who answers what claims ask.
 struct ClaimSources {
-  std::function<Result<double>(std::string_view name)> value_of;        ///< names in formulas
-  std::function<Result<ClaimAnswer>(const std::string& sim)> simulate;  ///< the words after `peal sim`
+  std::function<Result<double>(std::string_view name)> value_of;           ///< names in formulas
+  std::function<Result<ClaimAnswer>(const std::string& sim)> simulate;     ///< the words after `peal sim`
+  std::function<Result<ClaimAnswer>(const std::string& cost)> price = {};  ///< the words after `peal cost`; empty: no claim may ask
 };
 
-/// All claims of data/claims.yaml, computed from data/links and data/machines; `simulate` answers the rest. Fails where a name is unknown,
-/// a value is not finite, or a simulation is refused.
-Result<std::vector<Claim>> load_claims(std::function<Result<ClaimAnswer>(const std::string& sim)> simulate);
+/// All claims of data/claims.yaml, computed from data/links and data/machines; `simulate` and `price` answer the rest (ClaimSources). Fails
+/// where a name is unknown, a value is not finite, or a question is refused.
+Result<std::vector<Claim>> load_claims(std::function<Result<ClaimAnswer>(const std::string& sim)> simulate,
+                                       std::function<Result<ClaimAnswer>(const std::string& cost)> price);
 /// The same from text; `name` stands for the file in messages. Takes any bytes.
 Result<std::vector<Claim>> read_claims_text(std::string_view text, const std::string& name, const ClaimSources& sources);
 /// docs/claims.md.

@@ -23,6 +23,8 @@ struct FakeOptions {
   std::size_t message_bytes = 256 * 1024;
   int longest_delay_ticks = 0;  ///< a message becomes visible after 0 to this many ticks
   bool has_references = true;
+  int references_after = 0;           ///< times r: messages that a way to rank r has carried before it offers them
+  bool has_shared_copies = false;     ///< one copy for several receivers
   std::int64_t longest_sleep_us = 0;  ///< 0: sleep() only ticks; else threads really wait for news up to this long
 };
 
@@ -38,6 +40,10 @@ class FakeSender final : public Sender {
   bool has_references() const override;
   bool send_reference(const std::byte* data, std::size_t bytes, const Tag* tag, bool is_idle = false) override;
   bool is_drained() override;
+  const void* shared_area() override;
+  std::byte* acquire_shared() override;
+  bool send_shared(const std::byte* room, std::size_t bytes, const Tag* tag) override;
+  void end_shared(const std::byte* room) override;
 
  private:
   friend class FakeFabric;
@@ -70,8 +76,10 @@ class FakeTransport final : public Transport {
 
  private:
   friend class FakeFabric;
+  friend class FakeSender;
   FakeFabric* fabric_ = nullptr;
   int rank_ = 0;
+  std::deque<std::vector<std::byte>> shared_rooms_;  // an empty one is free
 };
 
 class FakeFabric {
@@ -113,6 +121,7 @@ class FakeFabric {
     int to = 0;
     std::deque<Parcel> parcels;
     std::size_t references = 0;
+    std::uint64_t carried = 0;  // messages, those that have gone too
     bool is_stalled = false;
     FakeSender sender;
     FakeReceiver receiver;
@@ -121,6 +130,7 @@ class FakeFabric {
   std::size_t way(int from, int to, int channel) const;
   bool has_room(std::size_t at) const;
   bool is_alive(int rank) const { return dead_[static_cast<std::size_t>(rank)] == 0; }
+  bool has_references(std::size_t at) const;
   void put(std::size_t at, Parcel parcel, const Tag* tag);
   void fail_rank(int rank, Failure failure);
   std::uint64_t next_random();

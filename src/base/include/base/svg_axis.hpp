@@ -1,11 +1,11 @@
-// Round numbers along an axis. Private to this room.
+// Round numbers along an axis..
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-namespace peal::sim {
+namespace peal {
 
 /// Multiples of 1, 2 or 5 times a power of ten from 0 up to the first that is at or above `most`; about `count` of them.
 inline std::vector<double> round_ticks(double most, int count) {
@@ -20,4 +20,4 @@ inline std::vector<double> round_ticks(double most, int count) {
   return ticks;
 }
 
-}  // namespace peal::sim
+}  // namespace peal

@@ -1,0 +1,15 @@
+#include <algorithm>
+#include <base/percentile.hpp>
+#include <cmath>
+
+namespace peal {
+
+double percentile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  const double place = share * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] + (place - std::floor(place)) * (values[above] - values[below]);
+}
+
+}  // namespace peal

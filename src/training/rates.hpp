@@ -1,0 +1,71 @@
+// What data/constants/training says, looked up for one GPU generation, one generation of software and one precision.
+#pragma once
+
+#include <base/result.hpp>
+#include <string>
+#include <string_view>
+#include <topology/library_constants.hpp>
+#include <training/compute.hpp>
+#include <training/layout.hpp>
+
+namespace peal::training {
+
+enum class AttentionKind : std::uint8_t { written_out, triton, flash, cudnn };
+
+/// What a generation of software means by selective recomputation.
+enum class Selection : std::uint8_t {
+  core,       ///< the attention's core (arXiv 2205.05198)
+  layers,     ///< every second layer (torchtitan of 2024)
+  operators,  ///< all but attention and every second product (PyTorch's per-operator policy)
+};
+
+/// A generation of training software (data/constants/training/software.yaml).
+struct Software {
+  std::string name;  ///< "megatron-2021"
+  AttentionKind attention = AttentionKind::cudnn;
+  double width = 1;  ///< of what lies between products, beside the products' type
+  Selection selection = Selection::core;
+  bool keeps_gates = true;  ///< the product of a gated feed-forward part, which compilers compute anew
+  bool has_fused_loss = true;
+  bool casts_by_row = false;  ///< fp8 with a scale a row
+
+  bool is_fused() const { return attention != AttentionKind::written_out; }
+};
+
+/// Facts and fitted constants of data/constants/training; read once a process, and there until it ends.
+Result<const topology::LibraryConstants*> training_constants();
+/// By name; empty: the present generation for the layout. An unknown one fails with those that there are.
+Result<Software> software_of(std::string_view name, const Layout& layout);
+
+/// What memory rests on beside shapes (data/constants/training/memory.yaml).
+struct HeldBytes {
+  double context = 0;       ///< bytes before anything is computed
+  double fragments = 0;     ///< share of what comes and goes, under FSDP
+  double logits = 0;        ///< bytes a logit
+  double plain_logits = 0;  ///< the same where the loss is not fused
+};
+Result<HeldBytes> held_bytes();
+/// One value of data/constants/training by name.
+Result<double> training_constant(std::string_view name);
+
+/// Places of the constants that one device's time rests on.
+struct RateKeys {
+  int product = -1, precision = -1, low = -1, cast = -1;
+  int memory = -1, forward = -1, backward = -1;
+  int inner_half = -1, gap = -1, launch = -1, elementwise = -1, weights = -1, step = -1;
+  int logits = -1, optimizer = -1, hidden = -1, convolution = -1, convolution_elementwise = -1;
+};
+Result<RateKeys> keys_of(const topology::LibraryConstants& constants, const Processor& processor, const Software& software,
+                         Precision precision);
+/// Places in the order of RateKeys' members, those that are there.
+std::vector<int> places_of(const RateKeys& keys);
+
+/// Their values. Shares of a peak are below 1 or a little above; times are microseconds.
+struct Rates {
+  double product = 1, low_product = 1, memory = 1, forward = 1, backward = 1, inner_half = 0, gap_us = 0, launch_us = 0;
+  double elementwise = 1, weights_bytes = 0, step_us = 0, logits_bytes = 0, optimizer_bytes = 0, cast_bytes = 0, hidden = 0;
+  double convolution = 1, convolution_elementwise = 1;
+};
+Rates rates_of(const topology::LibraryConstants& constants, const RateKeys& keys);
+
+}  // namespace peal::training

@@ -1,0 +1,28 @@
+// The step graph in virtual time. Private to this room.
+#pragma once
+
+#include "pass_costs.hpp"
+
+namespace peal::training {
+
+/// Of one stage; nanoseconds.
+struct StageTimes {
+  PassCost passes;  ///< all passes together
+  double optimizer = 0;
+  double waited[kDimensions] = {};  ///< for transfers and calls between passes
+  double called[kDimensions] = {};  ///< those transfers and calls, whether waited for or not
+  double behind = 0;                ///< calls after its last computation
+  double end = 0;
+
+  double busy() const { return passes.time() + optimizer; }
+};
+
+struct StepTimes {
+  std::vector<StageTimes> stages;
+  double time = 0;  ///< nanoseconds, until the last stage is done
+};
+
+/// `trace` may be null.
+Result<StepTimes> walk_step(const StepGraph& graph, TaskCosts& costs, Trace* trace);
+
+}  // namespace peal::training
