@@ -12,4 +12,11 @@ double percentile(std::vector<double> values, double share) {
   return values[below] + (place - std::floor(place)) * (values[above] - values[below]);
 }
 
+double value_at(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  const auto place = values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size()));
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
+}
+
 }  // namespace peal

@@ -20,6 +20,12 @@ std::string lower_case(std::string_view text) {
   return out;
 }
 
+std::string with_commas(std::string digits) {
+  const std::size_t first = digits.starts_with('-') ? 1 : 0;
+  for (std::size_t place = digits.size(); place > first + 3; place -= 3) digits.insert(place - 3, 1, ',');
+  return digits;
+}
+
 std::vector<std::string_view> words_of(std::string_view text, std::size_t most) {
   std::vector<std::string_view> words;
   for (auto begin = text.find_first_not_of(kBlanks); begin != std::string_view::npos && words.size() < most;) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <base/clock.hpp>
 #include <base/names.hpp>
+#include <base/percentile.hpp>
 #include <cli/bench.hpp>
 #include <cli/bench_buffers.hpp>
 #include <cli/bench_reals.hpp>
@@ -15,13 +16,6 @@
 #include <tuning/plan.hpp>
 
 namespace peal::cli {
-
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 namespace {
 
@@ -233,11 +227,7 @@ Result<ErrorFigures> Bench::measure_numerics(bool in_place) {
 }
 
 /// What the fastest tenth is below.
-double tenth_of(std::vector<double> values) {
-  const auto tenth = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 10);
-  std::nth_element(values.begin(), tenth, values.end());
-  return *tenth;
-}
+double tenth_of(std::vector<double> values) { return value_at(std::move(values), 0.1); }
 
 /// Those of the times during which the slowest core was as fast as in the fastest tenth of them.
 std::vector<double> at_full_speed(const std::vector<double>& times, const std::vector<double>& slowness, double fastest) {
@@ -284,7 +274,7 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
   PEAL_ASSIGN(times, maxima(std::move(times)));
   if (options_.only_full_speed) {
     PEAL_ASSIGN(slowness, maxima(std::move(slowness)));
-    half.all_us = median_of(times);
+    half.all_us = value_at(times, 0.5);
     half.work_ns = tenth_of(slowness);
     times = at_full_speed(times, slowness, half.work_ns);
     half.full_speed = static_cast<double>(times.size()) / iterations;

@@ -84,6 +84,17 @@ Status check_utilisation(double value, std::string_view option) {
 
 /// What the run is, said in one way and wholly.
 Status check_cost(const CostWords& words) {
+  constexpr double kMostFlops = 1e40, kMostTokens = 1e20, kMostHours = 1e9;
+  for (const auto& [option, value, most, like] : {std::tuple{"--flops", words.flops, kMostFlops, "3.1e23"},
+                                                  {"--tokens", words.tokens, kMostTokens, "300e9"},
+                                                  {"--hours", words.hours, kMostHours, "100"},
+                                                  {"--mfu", words.utilisation, kMostFlops, "0.4"},
+                                                  {"--compare-mfu", words.slower_utilisation, kMostFlops, "0.3"},
+                                                  {"--compare-hours", words.slower_hours, kMostHours, "200"}})
+    if (!(value >= 0 && value <= most))
+      return fail(ErrorCode::invalid_argument, "{} {:g} cannot be; give a number above 0 and at most {:g}, as {}", option, value, most,
+                  like);
+  PEAL_TRY(training::parse_precision(words.layout.precision));
   const int ways = (words.flops > 0 ? 1 : 0) + (!words.model.empty() ? 1 : 0) + (words.hours > 0 ? 1 : 0);
   if (ways != 1)
     return fail(ErrorCode::invalid_argument, "{}; give one of --flops 3.1e23, --model gpt3-175b with --tokens 300e9, or --hours 100",
@@ -116,7 +127,12 @@ Result<topology::Cluster> slower_cluster(const CostWords& words, const topology:
   if (!is_machine(words.slower)) {
     ClusterWords same = words.cluster;
     same.fabric = words.slower;
-    return cluster_of(same);
+    auto joined = cluster_of(same);
+    if (!joined)
+      return fail(ErrorCode::invalid_argument,
+                  "--compare-network {} is no machine of `peal machines`, and as a fabric of these machines: {}", words.slower,
+                  joined.error().message);
+    return joined;
   }
   PEAL_ASSIGN(const topology::Cluster one, topology::build_cluster(words.slower, 1));
   const int nodes = (cluster.ranks() + one.ranks() - 1) / std::max(1, one.ranks());
@@ -176,10 +192,8 @@ Result<int> answer_cost(const CostWords& words) {
   if (!words.slower.empty()) {
     PEAL_ASSIGN(comparison, comparison_of(words, cluster, cost, prices));
   }
-  if (words.json != "-")
-    PEAL_TRY(write_output("-", training::cost_text(cost, prices, as_of) + (comparison ? training::network_text(*comparison, prices) : "")));
-  if (!words.json.empty())
-    PEAL_TRY(write_output(words.json, training::cost_json(cost, comparison ? &*comparison : nullptr, prices, as_of) + "\n"));
+  PEAL_TRY(write_report(training::cost_text(cost, prices, as_of) + (comparison ? training::network_text(*comparison, prices) : ""),
+                        words.json, [&] { return training::cost_json(cost, comparison ? &*comparison : nullptr, prices, as_of); }));
   return 0;
 }
 

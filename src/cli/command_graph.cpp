@@ -34,6 +34,13 @@ std::string proof_text(const training::CutProof& proof, std::string_view of) {
       of, proof.tensors, proof.gradients, proof.worst, proof.messages);
 }
 
+/// `what`: a computation graph, or a model.
+Status check_one_file(const GraphWords& words, std::string_view what) {
+  if (words.files.size() == 1) return {};
+  return fail(ErrorCode::invalid_argument, "{} is a {}, of which one is read at a time; leave {} out", words.files[0], what,
+              words.files[1]);
+}
+
 /// `small`: what the cut is proved on, if not `graph` itself.
 Result<int> show_cut(const GraphWords& words, const training::Graph& graph, const training::Graph& small, std::string_view of) {
   PEAL_ASSIGN(const training::CutGraph cut, training::cut_graph(graph, words.cut));
@@ -48,12 +55,13 @@ Result<int> show_cut(const GraphWords& words, const training::Graph& graph, cons
       said += proof_text(proof, of);
     }
   }
-  if (words.json != "-") PEAL_TRY(write_output("-", said));
-  if (!words.json.empty()) PEAL_TRY(write_output(words.json, training::cut_json(graph, cut) + "\n"));
+  PEAL_TRY(write_report(said, words.json, [&] { return training::cut_json(graph, cut); }));
   return 0;
 }
 
 Result<int> show_model_graph(const GraphWords& words) {
+  PEAL_TRY(check_one_file(words, "model"));
+  PEAL_TRY(training::check_ranks(words.cut));
   PEAL_ASSIGN(const training::Model model, training::find_model(words.files[0]));
   PEAL_ASSIGN(const training::Graph graph, training::build_graph(model, model.transformer.seq_len));
   const training::Model small = training::small_model(model, words.cut.stages, words.cut.shards);
@@ -74,19 +82,19 @@ bool tell_cut_off(const std::vector<training::RankTrace>& traces) {
 }
 
 Result<int> show_traces(const GraphWords& words) {
-  if (words.cut.stages * words.cut.shards > 1)
+  if (words.cut.stages != 1 || words.cut.shards != 1)
     return fail(ErrorCode::invalid_argument, "{} is an execution trace, which has no shapes to cut; leave --stages and --shards out",
                 words.files[0]);
   PEAL_ASSIGN(const std::vector<training::RankTrace> traces, training::read_traces(words.files));
   for (const training::RankTrace& trace : traces) PEAL_TRY(training::check_order(trace));
-  if (words.json != "-") PEAL_TRY(write_output("-", training::traces_text(traces)));
-  if (!words.json.empty()) PEAL_TRY(write_output(words.json, training::traces_json(traces) + "\n"));
+  PEAL_TRY(write_report(training::traces_text(traces), words.json, [&] { return training::traces_json(traces); }));
   return tell_cut_off(traces) ? 0 : 1;
 }
 
 bool is_model(const std::string& text) {
   const std::string_view head = std::string_view(text).substr(0, 65536);
-  return head.find("\"model_type\"") != std::string_view::npos || head.find("\ntransformer:") != std::string_view::npos;
+  return head.find("\"model_type\"") != std::string_view::npos || head.starts_with("transformer:") ||
+         head.find("\ntransformer:") != std::string_view::npos;
 }
 
 Result<int> show_graph_or_traces(const GraphWords& words) {
@@ -96,13 +104,12 @@ Result<int> show_graph_or_traces(const GraphWords& words) {
   std::error_code error;
   const std::string ending = std::filesystem::path(first).extension().string();
   const bool is_path = first.find('/') != std::string::npos || ending == ".json" || ending == ".et" || ending == ".yaml";
-  if (!is_path && !std::filesystem::is_regular_file(first, error)) return show_model_graph(words);
+  const bool is_folder = std::filesystem::is_directory(first, error);  // of a model that was downloaded
+  if (is_folder || (!is_path && !std::filesystem::is_regular_file(first, error))) return show_model_graph(words);
   PEAL_ASSIGN(const std::string text, topology::read_small_file(first, 1024));
   if (is_model(text)) return show_model_graph(words);
   if (!training::is_graph_json(text)) return show_traces(words);
-  if (words.files.size() > 1)
-    return fail(ErrorCode::invalid_argument, "{} is a computation graph, of which one is read at a time; leave {} out", first,
-                words.files[1]);
+  PEAL_TRY(check_one_file(words, "computation graph"));
   PEAL_ASSIGN(const training::Graph graph, training::read_graph(text, first));
   return show_cut(words, graph, graph, "");
 }
@@ -130,8 +137,7 @@ Result<int> show_trace_study(const TraceWords& words) {
   const bool is_whole = tell_cut_off(traces);
   tell_missing_ranks(traces);
   PEAL_ASSIGN(const training::TraceStudy study, training::simulate_traces(traces, training::library_times(cluster, library)));
-  if (words.json != "-") PEAL_TRY(write_output("-", training::trace_study_text(traces, study)));
-  if (!words.json.empty()) PEAL_TRY(write_output(words.json, training::trace_study_json(traces, study) + "\n"));
+  PEAL_TRY(write_report(training::trace_study_text(traces, study), words.json, [&] { return training::trace_study_json(traces, study); }));
   return is_whole ? 0 : 1;
 }
 

@@ -55,6 +55,10 @@ Status check_layout_words(const PlanWords& words) {
                                       {"--micro-batch", words.space.micro_batch}})
     if (value && *value < 1)
       return fail(ErrorCode::invalid_argument, "{} {} is no number of parts or samples; give 1 or more", option, *value);
+  if (words.options.best < 1 || words.options.threads < 0)
+    return fail(ErrorCode::invalid_argument,
+                "--best {} and --threads {} cannot be; give 1 layout or more, and 0 threads (one a processor) or more", words.options.best,
+                words.options.threads);
   PEAL_TRY(can_write(words.json));
   return can_write(words.svg);
 }

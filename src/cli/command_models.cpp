@@ -38,10 +38,10 @@ void add_models(CLI::App& app, Action& action) {
   command->add_option("--json", words->json, "Write it as JSON to a file, or - for standard output");
   command->callback([words, &action] {
     action = [words]() -> Result<int> {
+      PEAL_TRY(can_write(words->json));
       PEAL_ASSIGN(const std::vector<training::Model> models, models_asked_for(words->name));
-      if (!words->json.empty()) PEAL_TRY(write_output(words->json, training::models_json(models) + "\n"));
-      if (words->json != "-")
-        PEAL_TRY(write_output("-", words->name.empty() ? training::models_text(models) : training::model_text(models[0])));
+      PEAL_TRY(write_report(words->name.empty() ? training::models_text(models) : training::model_text(models[0]), words->json,
+                            [&] { return training::models_json(models); }));
       return 0;
     };
   });

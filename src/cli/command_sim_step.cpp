@@ -36,6 +36,7 @@ Result<int> show_step(const StepWords& words) {
   for (const std::string& path : {words.json, words.trace, words.svg}) PEAL_TRY(can_write(path));
   PEAL_ASSIGN(const training::Model model, training::find_model(words.model));
   PEAL_ASSIGN(const topology::Cluster cluster, cluster_of(words.cluster));
+  PEAL_ASSIGN(const training::Processor processor, training::processor_of(cluster));
   PEAL_ASSIGN(const training::Layout layout, layout_of(words.layout, model, cluster.ranks()));
   training::StepOptions options;
   PEAL_ASSIGN(options.whose, library_for(words, cluster));
@@ -43,15 +44,13 @@ Result<int> show_step(const StepWords& words) {
   options.keeps_trace = !words.trace.empty() || !words.svg.empty();
   PEAL_ASSIGN(const training::StepStudy study, training::simulate_step(model, cluster, layout, options));
   const std::string machine = fmt::format("{} x {}", cluster.nodes(), cluster.machine().title);
-  if (words.json != "-") {
-    PEAL_TRY(write_output(
-        "-", fmt::format("{}, calls as {} makes them\n", machine, sim::name_of(options.whose)) + training::step_text(model, study.report)));
-  }
-  if (!words.json.empty()) PEAL_TRY(write_output(words.json, training::step_json(model, study.report) + "\n"));
+  PEAL_TRY(write_report(
+      fmt::format("{}, calls as {} makes them\n", machine, sim::name_of(options.whose)) + training::step_text(model, study.report),
+      words.json, [&] { return training::step_json(model, study.report); }));
   PEAL_TRY(draw_step(words, model, machine, study));
   if (study.report.fits()) return 0;
-  PEAL_ASSIGN(const training::Processor processor, training::processor_of(cluster));
-  if (const Status fits = training::fits(model, layout, processor); !fits) fmt::print(stderr, "peal: {}\n", fits.error().message);
+  if (const Status fits = training::fits(model, layout, processor, words.software); !fits)
+    fmt::print(stderr, "peal: {}\n", fits.error().message);
   return 1;
 }
 

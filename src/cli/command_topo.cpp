@@ -66,13 +66,13 @@ Result<int> show_shapes(const topology::Cluster& cluster, const TopoWords& words
   const topology::Resources resources(cluster);
   if (words.trees) {
     PEAL_ASSIGN(const tuning::TreeReport report, tuning::report_trees(resources, devices, 0));
-    if (!words.json.empty()) PEAL_TRY(write_output(words.json, tuning::trees_json(resources, devices, report) + "\n"));
-    if (words.json != "-") PEAL_TRY(write_output("-", tuning::describe_trees(resources, devices, report)));
+    PEAL_TRY(write_report(tuning::describe_trees(resources, devices, report), words.json,
+                          [&] { return tuning::trees_json(resources, devices, report); }));
     return 0;
   }
   PEAL_ASSIGN(const tuning::RingReport report, tuning::report_rings(resources, devices));
-  if (!words.json.empty()) PEAL_TRY(write_output(words.json, tuning::rings_json(resources, devices, report) + "\n"));
-  if (words.json != "-") PEAL_TRY(write_output("-", tuning::describe_rings(resources, devices, report)));
+  PEAL_TRY(write_report(tuning::describe_rings(resources, devices, report), words.json,
+                        [&] { return tuning::rings_json(resources, devices, report); }));
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <base/clock.hpp>
 #include <base/names.hpp>
+#include <base/percentile.hpp>
 #include <cli/bench.hpp>
 #include <cli/host_check.hpp>
 #include <nlohmann/json.hpp>
@@ -53,7 +54,7 @@ Result<std::vector<HostCell>> cells_of(comm::Core& core, const TunedPoint& point
       of_all.push_back(sample.all_us);
       cell.full_speed += sample.full_speed / cell.rounds;
     }
-    cell.all_us = median_of(std::move(of_all));
+    cell.all_us = value_at(std::move(of_all), 0.5);
     tuning::Environment environment = *core.plans().environment();
     environment.cores = cores;
     if (environment.constants_of(point.protocol) != nullptr) {
@@ -139,10 +140,10 @@ HostErrors errors_of(const std::vector<HostCell>& cells) {
   }
   found.cells = static_cast<int>(errors.size());
   if (errors.empty()) return found;
-  found.median = median_of(errors);
+  found.median = value_at(errors, 0.5);
   found.worst = *std::max_element(errors.begin(), errors.end());
-  found.median_noise = median_of(noise);
-  found.median_of_all = median_of(of_all);
+  found.median_noise = value_at(noise, 0.5);
+  found.median_of_all = value_at(of_all, 0.5);
   found.full_speed /= found.cells;
   found.worst_noise = *std::max_element(noise.begin(), noise.end());
   return found;

@@ -30,10 +30,11 @@ void add_layout_options(CLI::App& command, LayoutWords& words) {
 
 Result<training::Layout> layout_of(const LayoutWords& words, const training::Model& model, int gpus) {
   training::Layout l = words.layout;
-  const std::int64_t others = std::int64_t{std::max(1, l.tp)} * std::max(1, l.cp) * std::max(1, l.pp);
-  l.dp = words.dp != 0 ? words.dp : static_cast<int>(std::max<std::int64_t>(1, gpus / others));
-  const std::int64_t batch = std::int64_t{std::max(1, l.micro_batch)} * std::max(1, l.dp) * (l.pp > 1 ? 4 * l.pp : 1);
-  l.global_batch = words.global_batch != 0 ? words.global_batch : static_cast<int>(std::min<std::int64_t>(batch, 1 << 30));
+  // Nothing is checked yet: in floating point, where nothing can overflow.
+  const double others = 1.0 * std::max(1, l.tp) * std::max(1, l.cp) * std::max(1, l.pp);
+  l.dp = words.dp != 0 ? words.dp : std::max(1, static_cast<int>(gpus / others));
+  const double batch = 1.0 * std::max(1, l.micro_batch) * std::max(1, l.dp) * (l.pp > 1 ? 4.0 * l.pp : 1);
+  l.global_batch = words.global_batch != 0 ? words.global_batch : static_cast<int>(std::min<double>(batch, 1 << 30));
   l.pipeline = l.vpp > 1 ? training::PipelineKind::interleaved : training::PipelineKind::one_f_one_b;
   if (!words.pipeline.empty()) {
     PEAL_ASSIGN(l.pipeline, training::parse_pipeline(words.pipeline));

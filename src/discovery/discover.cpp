@@ -1,6 +1,7 @@
 // A host as a tree: cores on the cache (or memory) that they share, caches on their NUMA domain, domains on sockets, and beside it
 // PCIe down to NICs and GPUs, and one loopback that every core reaches.
 #include <algorithm>
+#include <base/percentile.hpp>
 #include <discovery/discover.hpp>
 #include <discovery/measure.hpp>
 #include <map>
@@ -78,12 +79,8 @@ class HostBuilder {
         if (ns > 0 && package(x) != package(y)) far.push_back(ns);
       }
     }
-    const auto median = [](std::vector<double>& values) {
-      std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
-      return Nanoseconds{values[values.size() / 2]};
-    };
-    if (!near.empty()) defaults_.near_exchange = median(near);
-    if (!far.empty()) defaults_.far_exchange = median(far);
+    if (!near.empty()) defaults_.near_exchange = {value_at(near, 0.5)};
+    if (!far.empty()) defaults_.far_exchange = {value_at(far, 0.5)};
     defaults_.far_exchange = std::max(defaults_.far_exchange, defaults_.near_exchange);
     defaults_.core_copy = measured_->core_copy;
     defaults_.domain_memory = {measured_->all_copy.value / static_cast<double>(facts_.domains.size())};

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <base/clock.hpp>
 #include <base/file_descriptor.hpp>
+#include <base/percentile.hpp>
 #include <cstring>
 #include <ctime>
 #include <discovery/measure.hpp>
@@ -36,11 +37,7 @@ constexpr std::int64_t kSocketTimeoutNs = 5'000'000'000;
 constexpr unsigned kPollsAYield = 256;
 
 /// Others' work on the machine only ever makes a round longer.
-double lower_quartile(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::nth_element(values.begin(), values.begin() + std::ssize(values) / 4, values.end());
-  return values[values.size() / 4];
-}
+double lower_quartile(std::vector<double> values) { return value_at(std::move(values), 0.25); }
 
 double processor_seconds() {
   timespec time{};

@@ -19,12 +19,13 @@ namespace {
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// Who talks.
-enum class Talk : std::uint8_t { tensor, context, expert, data, within, between, experts, send };
+enum class Talk : std::uint8_t { tensor, context, expert, data, within, between, send };
 
 struct Family {
   Talk talk = Talk::tensor;
-  int group = 0;  ///< of within and between; of send: the stage that sends
-  int to = 0;     ///< of send
+  int group = 0;                           ///< of within and between; of send: the stage that sends
+  int to = 0;                              ///< of send
+  Talkers who = Talkers::same_parameters;  ///< of data, within and between
   auto operator<=>(const Family&) const = default;
 };
 
@@ -89,6 +90,9 @@ struct Communication::State {
   std::map<Family, std::vector<Placement>> placements = {};
   std::map<CallKey, double> times = {};  // nanoseconds
 
+  std::vector<int> data_group(int rank, Talkers who) const {
+    return who == Talkers::same_experts ? expert_group_of(layout, rank) : group_of(layout, Dimension::dp, rank, true);
+  }
   Groups groups_of(const Family& family) const;
   Result<std::vector<Placement>*> placements_of(const Family& family);
   Status ready(Placement& placement, const Groups& groups, const std::vector<int>& look) const;
@@ -130,12 +134,10 @@ Groups Communication::State::groups_of(const Family& family) const {
       case Talk::tensor: add(group_of(layout, Dimension::tp, rank)); break;
       case Talk::context: add(group_of(layout, Dimension::cp, rank)); break;
       case Talk::expert: add(group_of(layout, Dimension::ep, rank)); break;
-      case Talk::data: add(group_of(layout, Dimension::dp, rank, true)); break;
-      case Talk::experts: add(expert_group_of(layout, rank)); break;
+      case Talk::data: add(data_group(rank, family.who)); break;
       case Talk::within:
       case Talk::between:
-        for (const auto& part : parts_of(group_of(layout, Dimension::dp, rank, true), family.group, family.talk == Talk::between))
-          add(part);
+        for (const auto& part : parts_of(data_group(rank, family.who), family.group, family.talk == Talk::between)) add(part);
         break;
       case Talk::send: break;
     }
@@ -263,7 +265,7 @@ Result<Communication> Communication::with(const Layout& layout) const {
   return Communication(std::make_unique<State>(State{state_->pool, layout}));
 }
 
-Result<Nanoseconds> Communication::time(Dimension over, Collective collective, double bytes, int group) {
+Result<Nanoseconds> Communication::time(Dimension over, Collective collective, double bytes) {
   if (over == Dimension::pp) {
     double slowest = 0;
     for (int stage = 0; stage + 1 < state_->layout.pp; ++stage) {
@@ -273,24 +275,23 @@ Result<Nanoseconds> Communication::time(Dimension over, Collective collective, d
     return Nanoseconds{slowest};
   }
   constexpr Talk kTalks[] = {Talk::tensor, Talk::context, Talk::expert, Talk::data};
-  const bool is_part = over == Dimension::dp && group > 0;
-  return state_->time({is_part ? Talk::within : kTalks[static_cast<std::size_t>(over)], is_part ? group : 0, 0}, collective, bytes);
+  return state_->time({.talk = kTalks[static_cast<std::size_t>(over)]}, collective, bytes);
 }
 
-Result<Nanoseconds> Communication::time_between(int group, Collective collective, double bytes) {
-  return state_->time({Talk::between, group, 0}, collective, bytes);
+Result<Nanoseconds> Communication::time_of_data(Talkers who, Collective collective, double bytes, int group) {
+  return state_->time({group > 0 ? Talk::within : Talk::data, group, 0, who}, collective, bytes);
 }
 
-Result<Nanoseconds> Communication::time_of_experts(Collective collective, double bytes) {
-  return state_->time({Talk::experts, 0, 0}, collective, bytes);
+Result<Nanoseconds> Communication::time_between(Talkers who, int group, Collective collective, double bytes) {
+  return state_->time({Talk::between, group, 0, who}, collective, bytes);
 }
 
 Result<Nanoseconds> Communication::time_of_send(int from_stage, int to_stage, double bytes) {
-  return state_->time({Talk::send, from_stage, to_stage}, Collective::send_recv, bytes);
+  return state_->time({.talk = Talk::send, .group = from_stage, .to = to_stage}, Collective::send_recv, bytes);
 }
 
 Result<Nanoseconds> Communication::time_of_ends(double bytes) {
-  return state_->time({Talk::send, 0, state_->layout.pp - 1}, Collective::all_reduce, bytes);
+  return state_->time({.talk = Talk::send, .group = 0, .to = state_->layout.pp - 1}, Collective::all_reduce, bytes);
 }
 
 }  // namespace peal::training

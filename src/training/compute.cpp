@@ -51,7 +51,8 @@ Result<ComputeModel> ComputeModel::make(const Model& model, const Layout& layout
   PEAL_ASSIGN(const Software software, software_of(name, layout));
   PEAL_ASSIGN(const topology::LibraryConstants* constants, training_constants());
   PEAL_ASSIGN(const RateKeys keys, keys_of(*constants, processor, software, layout.precision));
-  return ComputeModel(std::make_unique<State>(model, LayerWork(model, layout, processor, software), rates_of(*constants, keys)));
+  PEAL_ASSIGN(const KernelFacts* facts, kernel_facts());
+  return ComputeModel(std::make_unique<State>(model, LayerWork(model, layout, processor, software, *facts), rates_of(*constants, keys)));
 }
 
 int ComputeModel::kind_of(int layer) const { return state_->kinds[static_cast<std::size_t>(layer)]; }

@@ -1,3 +1,4 @@
+#include <base/text.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <training/cost.hpp>
@@ -8,14 +9,7 @@ namespace {
 
 /// 1234567.8 -> "1,234,568"; below a hundred with two digits after the point.
 std::string grouped(double value) {
-  if (std::abs(value) < 100) return fmt::format("{:.2f}", value);
-  const std::string digits = fmt::format("{:.0f}", std::abs(value));
-  std::string out = value < 0 ? "-" : "";
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
-    out += digits[i];
-  }
-  return out;
+  return std::abs(value) < 100 ? fmt::format("{:.2f}", value) : with_commas(fmt::format("{:.0f}", value));
 }
 
 std::string money(const CostFigure& figure, const Prices& prices) {

@@ -29,23 +29,16 @@ double kernel_us(const Kernel& k, const Rates& r) {
 
 }  // namespace
 
-Cut cut_of(double m, double n, double k, double batch, const Processor& processor, bool has_matrix_units) {
-  struct Shape {
-    double m, n;
-    double reach;  ///< of the largest tile's rate: smaller ones load their operands more often, which only fast units feel
-  };
-  constexpr Shape kShapes[] = {{256, 128, 1}, {128, 256, 1}, {128, 128, 0.95}, {128, 64, 0.8}, {64, 64, 0.62}};
-  constexpr double kFewest = 256;    // k of a piece that is worth its own prologue
-  constexpr double kPrologue = 150;  // k that it costs, to choose by
+Cut cut_of(double m, double n, double k, double batch, const Processor& processor, const KernelFacts& facts, bool has_matrix_units) {
   Cut best;
   double most = 0;
-  for (double pieces = 1; pieces <= 16 && (pieces == 1 || k / pieces >= kFewest); pieces *= 2)
-    for (const Shape& shape : kShapes) {
-      const double tiles = std::ceil(m / shape.m) * std::ceil(n / shape.n) * batch * pieces;
+  for (double pieces = 1; pieces <= facts.most_pieces && (pieces == 1 || k / pieces >= facts.least_piece); pieces *= 2)
+    for (const Tile& tile : facts.tiles) {
+      const double tiles = std::ceil(m / tile.rows) * std::ceil(n / tile.columns) * batch * pieces;
       const double waves = std::ceil(tiles / processor.units);
-      const double reach = has_matrix_units ? shape.reach : 1;
-      const double share = reach * m * n * batch * pieces / (shape.m * shape.n * processor.units * waves);
-      const double worth = share * (k / pieces) / (k / pieces + kPrologue);
+      const double reach = has_matrix_units ? tile.share : 1;
+      const double share = reach * m * n * batch * pieces / (tile.rows * tile.columns * processor.units * waves);
+      const double worth = share * (k / pieces) / (k / pieces + facts.prologue);
       if (worth <= most) continue;
       most = worth;
       best = {share, k / pieces};

@@ -51,6 +51,6 @@ struct Cut {
   double share = 0;  ///< of the multiprocessors' time that is used
   double inner = 0;  ///< k of a piece
 };
-Cut cut_of(double m, double n, double k, double batch, const Processor& processor, bool has_matrix_units);
+Cut cut_of(double m, double n, double k, double batch, const Processor& processor, const KernelFacts& facts, bool has_matrix_units);
 
 }  // namespace peal::training

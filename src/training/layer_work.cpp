@@ -7,20 +7,13 @@ namespace peal::training {
 
 namespace {
 
-/// BERT's head sees the words that were masked: 80 of 512, 20 of 128 (github.com/google-research/bert, max_predictions_per_seq).
-constexpr double kMaskedShare = 0.156;
-/// Kernels of a layer that a host launches, with views and copies between them; about as many as a layer of Megatron-LM has lines that
-/// start one. Fused attention has fewer.
-constexpr double kLaunchesForward = 38, kFusedForward = 26, kLaunchesInput = 40, kFusedInput = 30, kLaunchesWeight = 12;
-constexpr double kLaunchesHead = 10, kLaunchesOfCall = 5, kUnfusedSoftmax = 8;
-constexpr double kMostFusedRow = 2048;
-
 double ceil_share(double whole, double parts) { return std::max(1.0, whole / parts); }
 
 }  // namespace
 
-LayerWork::LayerWork(const Model& model, const Layout& layout, const Processor& processor, const Software& software)
-    : model_(model), t_(model.transformer), layout_(layout), processor_(processor), software_(software) {
+LayerWork::LayerWork(const Model& model, const Layout& layout, const Processor& processor, const Software& software,
+                     const KernelFacts& facts)
+    : model_(model), t_(model.transformer), layout_(layout), processor_(processor), software_(software), facts_(facts) {
   seq_len_ = static_cast<double>(layout.seq_len_of(model));
   tokens_ = layout.micro_batch * seq_len_ / layout.cp;
   kept_bytes_ = bytes_of(layout.precision);
@@ -85,7 +78,7 @@ void LayerWork::add(Pass& pass, const Product& p, Part part, double count) const
   const bool is_low = p.is_low && layout_.precision == Precision::fp8;
   const double flops = 2 * m * n * k * p.batch;
   const double elements = p.batch * (m * k + k * n + m * n);
-  const Cut cut = cut_of(m, n, k, p.batch, processor_, layout_.precision != Precision::fp32);
+  const Cut cut = cut_of(m, n, k, p.batch, processor_, facts_, layout_.precision != Precision::fp32);
   Kernel kernel;
   kernel.kind = is_low ? Kernel::Kind::low_product : Kernel::Kind::product;
   kernel.work_us = count * flops / peak(is_low) / cut.share;
@@ -126,11 +119,10 @@ void LayerWork::add_core(Pass& pass, bool is_backward) const {
     if (is_backward) add(pass, product, Part::backward_weight);
   }
   add_elementwise(pass, cells * between_bytes_ * (is_backward ? 3 : 2));  // scaled, masked softmax
-  // Megatron's fused kernel takes four rows of matrices at a time, and no longer ones (its fused_softmax.py): else scale, mask, cast to
-  // fp32, softmax and cast back each read and write the matrix.
-  if (std::fmod(heads, 4) > 0 || seq_len_ > kMostFusedRow) {
+  // Where Megatron's fused kernel does not take them, scale, mask, cast to fp32, softmax and cast back each read and write the matrix.
+  if (std::fmod(heads, facts_.softmax_matrices) > 0 || seq_len_ > facts_.softmax_row) {
     add_elementwise(pass, cells * (4 * between_bytes_ + 3 * 4));
-    pass.launches += kUnfusedSoftmax;
+    pass.launches += facts_.softmax;
   }
   add_elementwise(pass, cells * (2 * between_bytes_ + 1));  // dropout and its mask
 }
@@ -158,7 +150,7 @@ void LayerWork::add_calls(Pass& pass, int layer, bool is_backward) const {
   const double share = layout_.overlaps_tensor ? 1 : 0;  // what of it ComputeModel knows
   const auto call = [&](Dimension over, Collective collective, double bytes, int times, double hidden_share) {
     pass.calls.push_back({over, collective, bytes, times, 0, hidden_share});
-    pass.launches += times * kLaunchesOfCall;
+    pass.launches += times * facts_.call;
   };
   if (layout_.tp > 1 && layout_.has_sequence_parallel) {
     call(Dimension::tp, Collective::all_gather, activations, 2, share);
@@ -181,7 +173,7 @@ void LayerWork::add_forward(Pass& pass, int layer) const {
   add_core(pass, false);
   add_between(pass, layer, false);
   add_calls(pass, layer, false);
-  pass.launches += software_.is_fused() ? kFusedForward : kLaunchesForward;
+  pass.launches += software_.is_fused() ? facts_.fused_forward : facts_.forward;
 }
 
 void LayerWork::add_selected(Pass& pass, int layer) const {
@@ -209,7 +201,7 @@ void LayerWork::add_selected(Pass& pass, int layer) const {
     case Selection::operators:
       for (const Product& product : products(layer)) add(pass, product, Part::forward, kHalf);
       add_between(pass, layer, false);
-      pass.launches += kHalf * kFusedForward;
+      pass.launches += kHalf * facts_.fused_forward;
   }
 }
 
@@ -227,7 +219,7 @@ Pass LayerWork::backward_input(int layer) const {
   add_core(pass, true);
   add_between(pass, layer, true);
   add_calls(pass, layer, true);
-  pass.launches += software_.is_fused() ? kFusedInput : kLaunchesInput;
+  pass.launches += software_.is_fused() ? facts_.fused_input : facts_.input;
   if (layout_.recompute == Recompute::full) {
     add_forward(pass, layer);
   } else if (layout_.recompute == Recompute::selective) {
@@ -241,7 +233,7 @@ Pass LayerWork::backward_weight(int layer) const {
   Pass pass;
   for (const Product& product : products(layer)) add(pass, product, Part::backward_weight);
   pass.kernels.push_back({Kernel::Kind::weights, 0, memory_us(matrix_elements(layer)), 0, 1});
-  pass.launches += kLaunchesWeight;
+  pass.launches += facts_.weight;
   return pass;
 }
 
@@ -254,14 +246,14 @@ Pass LayerWork::embedding(bool is_backward) const {
   if (layout_.tp > 1 && !is_backward)
     pass.calls.push_back({Dimension::tp, layout_.has_sequence_parallel ? Collective::reduce_scatter : Collective::all_reduce,
                           elements * kept_bytes_, 1, 0, 0});
-  pass.launches += kLaunchesHead;
+  pass.launches += facts_.end;
   return pass;
 }
 
 Pass LayerWork::head(bool is_backward) const {
   Pass pass;
   if (!model_.is_transformer()) return pass;
-  const double seen = tokens_ * (t_.has_pooler ? kMaskedShare : 1);
+  const double seen = tokens_ * (t_.has_pooler ? facts_.masked : 1);
   const double words = static_cast<double>(t_.vocab) / layout_.tp, h = static_cast<double>(t_.hidden);
   const Product product{seen, words, h, 1, false};
   constexpr double kForwardShare = 1.0 / 3;
@@ -276,7 +268,7 @@ Pass LayerWork::head(bool is_backward) const {
         {Dimension::tp, is_backward ? Collective::reduce_scatter : Collective::all_gather, tokens_ * h * kept_bytes_, 1, 0, 0});
   if (layout_.tp > 1 && !layout_.has_sequence_parallel && is_backward)
     pass.calls.push_back({Dimension::tp, Collective::all_reduce, tokens_ * h * kept_bytes_, 1, 0, 0});
-  pass.launches += kLaunchesHead;
+  pass.launches += facts_.end;
   return pass;
 }
 
@@ -290,7 +282,7 @@ Pass LayerWork::convolution(int layer, Part part) const {
   pass.kernels.back().kind = Kernel::Kind::convolution;
   pass.kernels.back().inner = 0;  // tiles follow one another along millions of points
   pass.kernels.back().memory_us = memory_us((points * (static_cast<double>(c.in) + out) + width * out) * kept_bytes_);
-  pass.launches = 4;
+  pass.launches = facts_.convolution;
   if (!c.has_norm || part == Part::backward_weight) return pass;
   // Batch norm with its activation: statistics (read), normalised (read, write); backwards two reads of each, and a write.
   pass.kernels.push_back(

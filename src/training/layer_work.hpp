@@ -10,7 +10,7 @@ namespace peal::training {
 /// Of a layout that check() has passed. Keeps references.
 class LayerWork {
  public:
-  LayerWork(const Model& model, const Layout& layout, const Processor& processor, const Software& software);
+  LayerWork(const Model& model, const Layout& layout, const Processor& processor, const Software& software, const KernelFacts& facts);
 
   Pass forward(int layer) const;
   Pass backward_input(int layer) const;  ///< with what is computed anew
@@ -45,6 +45,7 @@ class LayerWork {
   const Layout& layout_;
   const Processor& processor_;
   const Software& software_;
+  const KernelFacts& facts_;
   double tokens_ = 0;         ///< of a micro batch on this device
   double seq_len_ = 0;        ///< of a sample, over all devices
   double kept_bytes_ = 2;     ///< of an element in products

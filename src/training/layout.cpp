@@ -17,7 +17,7 @@ std::int64_t nearest_that(std::int64_t wanted, std::int64_t most, Works works) {
   return best;
 }
 
-/// Of a step: chunks times micro batches.
+/// Of a step: chunks times micro batches; of samples at a time.
 constexpr std::int64_t kMostPasses = 1 << 20;
 
 auto divides(std::int64_t whole) {
@@ -40,9 +40,15 @@ Status check_numbers(const Layout& layout) {
                                                  {"global-batch", layout.global_batch}};
   for (const auto& [name, value] : numbers)
     if (value < 1) return fail(ErrorCode::invalid_argument, "--{} {} is no number of parts or samples; give 1 or more", name, value);
+  if (layout.micro_batch > kMostPasses)
+    return fail(ErrorCode::invalid_argument, "--micro-batch {} is more than a device takes at a time; give {} or less", layout.micro_batch,
+                kMostPasses);
   const double gpus = static_cast<double>(layout.tp) * layout.cp * layout.dp * layout.pp;
   if (gpus > kMostGpus)
     return fail(ErrorCode::invalid_argument, "tp x cp x dp x pp are {:.0f} GPUs; at most {} are laid out", gpus, kMostGpus);
+  if (layout.vpp > kMostPasses / layout.pp)
+    return fail(ErrorCode::invalid_argument, "--vpp {} makes more pieces than the {} that a step is simulated with; give {} or less",
+                layout.vpp, kMostPasses, kMostPasses / layout.pp);
   if (layout.zero < 0 || layout.zero > 3) return fail(ErrorCode::invalid_argument, "--zero {}: give 0, 1, 2 or 3", layout.zero);
   if (layout.zero_group < 0 || (layout.zero_group > 0 && layout.dp % layout.zero_group != 0))
     return fail(ErrorCode::invalid_argument, "--zero-group {} does not divide --dp {}; the nearest that does is {}", layout.zero_group,
@@ -116,6 +122,8 @@ Status check_tensors(const Transformer& t, const Layout& layout, int gpus) {
 Status check_sequence(const Model& model, const Layout& layout) {
   const std::int64_t seq = layout.seq_len < 0 ? layout.seq_len : layout.seq_len_of(model);
   if (seq < 1) return fail(ErrorCode::invalid_argument, "--seq {} is no length of a sequence; give 1 or more tokens", seq);
+  constexpr std::int64_t kMostTokens = 1 << 30;
+  if (seq > kMostTokens) return fail(ErrorCode::invalid_argument, "--seq {} is no length of a sequence; give {} or less", seq, kMostTokens);
   // Rings over a causal sequence give every rank a piece from each end, so that all have as much to compute (Megatron's context
   // parallelism).
   const std::int64_t cuts = (layout.cp > 1 ? 2 * layout.cp : 1) * (layout.has_sequence_parallel ? layout.tp : 1);
@@ -127,14 +135,23 @@ Status check_sequence(const Model& model, const Layout& layout) {
               below > 0 && seq - below <= below + cuts - seq ? below : below + cuts);
 }
 
+/// Of hybrid sharding: every group holds as many ranks of each share of the experts, or one of some.
+Status check_expert_group(const Layout& layout) {
+  const auto works = [&](std::int64_t group) { return layout.dp % group == 0 && (group <= layout.ep || group % layout.ep == 0); };
+  if (layout.zero_group == 0 || works(layout.zero_group)) return {};
+  return fail(ErrorCode::invalid_argument,
+              "--zero-group {} does not divide into ranks of equal experts with --ep {}; the nearest that works is --zero-group {}",
+              layout.zero_group, layout.ep, nearest_that(layout.zero_group, layout.dp, works));
+}
+
 Status check_experts(const Model& model, const Layout& layout) {
   if (layout.ep == 1) return {};
   const int experts = model.transformer.experts.count;
   if (experts == 0)
     return fail(ErrorCode::invalid_argument, "{} has no experts to spread over --ep {}; leave --ep out", model.name, layout.ep);
-  const int data = layout.dp * layout.cp;
+  const int data = layout.data_ranks();
   const auto works = [&](std::int64_t ep) { return experts % ep == 0 && data % ep == 0; };
-  if (works(layout.ep)) return {};
+  if (works(layout.ep)) return check_expert_group(layout);
   const std::int64_t near = nearest_that(layout.ep, experts, works);
   if (experts % layout.ep != 0)
     return fail(ErrorCode::invalid_argument, "{} experts do not divide by --ep {}; the nearest that works is --ep {}", experts, layout.ep,

@@ -58,15 +58,16 @@ std::vector<std::pair<PipelineKind, int>> pipelines(const Model& model, const La
   if (space.vpp.value_or(1) == 1)
     for (const PipelineKind kind : {PipelineKind::one_f_one_b, PipelineKind::zero_bubble, PipelineKind::gpipe}) kinds.emplace_back(kind, 1);
   const int most = std::min(kMostPieces, layers_in(model) / pp);
-  for (int vpp = 2; vpp <= std::max(most, space.vpp.value_or(0)); ++vpp)
-    if (space.vpp ? vpp == *space.vpp : vpp <= 4 || vpp % 2 == 0) kinds.emplace_back(PipelineKind::interleaved, vpp);
+  if (space.vpp.value_or(1) > 1) kinds.emplace_back(PipelineKind::interleaved, *space.vpp);
+  for (int vpp = 2; !space.vpp && vpp <= most; ++vpp)
+    if (vpp <= 4 || vpp % 2 == 0) kinds.emplace_back(PipelineKind::interleaved, vpp);
   if (space.pipeline) std::erase_if(kinds, [&](const auto& kind) { return kind.first != *space.pipeline; });
   return kinds;
 }
 
 /// Choices about memory and time of ranks that are cut already.
 void add_cut(const Model& model, const LayoutSpace& space, const Layout& cut, std::vector<Candidate>& out) {
-  const std::vector<int> zeros = only(space.zero, cut.dp * cut.cp > 1 ? std::vector<int>{0, 1, 2, 3} : std::vector<int>{0});
+  const std::vector<int> zeros = only(space.zero, cut.data_ranks() > 1 ? std::vector<int>{0, 1, 2, 3} : std::vector<int>{0});
   for (const int micro_batch : only(space.micro_batch, micro_batches(model, cut)))
     for (const auto& [kind, vpp] : pipelines(model, space, cut.pp))
       for (const Recompute recompute : only(space.recompute, {Recompute::none, Recompute::selective, Recompute::full}))
@@ -100,7 +101,8 @@ int usual_batch(const Model& model, const LayoutSpace& space) {
       std::max(kUsualTokens, kUsualTokensOfGpu * space.gpus) / static_cast<double>(std::max<std::int64_t>(1, layout.seq_len_of(model)));
   int odd = space.gpus;
   while (odd % 2 == 0) odd /= 2;
-  return odd * static_cast<int>(std::exp2(std::max(0.0, std::round(std::log2(wanted / odd)))));
+  constexpr double kMost = 1 << 30;
+  return static_cast<int>(std::min(kMost, odd * std::exp2(std::max(0.0, std::round(std::log2(wanted / odd))))));
 }
 
 std::vector<Candidate> candidates_of(const Model& model, const LayoutSpace& space) {
@@ -114,13 +116,14 @@ std::vector<Candidate> candidates_of(const Model& model, const LayoutSpace& spac
   for (const int tp : only(space.tp, is_transformer ? divisors(space.gpus, 2 * space.gpus_per_node) : one))
     for (const int cp : only(space.cp, is_transformer ? context_sizes(model, space) : one))
       for (const int pp : only(space.pp, is_transformer ? divisors(space.gpus, std::min(kMostStages, layers_in(model))) : one)) {
-        if (space.gpus % (tp * cp * pp) != 0) continue;
+        const double ranks = 1.0 * tp * cp * pp;
+        if (ranks > space.gpus || space.gpus % (tp * cp * pp) != 0) continue;
         cut.tp = tp;
         cut.cp = cp;
         cut.pp = pp;
         cut.dp = space.gpus / (tp * cp * pp);
         cut.has_sequence_parallel = tp > 1;
-        for (const int ep : only(space.ep, expert_sizes(model, cut.dp * cut.cp))) {
+        for (const int ep : only(space.ep, expert_sizes(model, cut.data_ranks()))) {
           cut.ep = ep;
           add_cut(model, space, cut, all);
         }

@@ -72,7 +72,7 @@ std::vector<int> group_of(const Layout& layout, Dimension dimension, int rank, b
   Position at = position_of(layout, rank);
   const int number = number_in_data(layout, at);
   if (dimension == Dimension::ep) return of_numbers(layout, at, number - at.ep, layout.ep, 1);
-  if (dimension == Dimension::dp && with_cp) return of_numbers(layout, at, 0, layout.dp * layout.cp, 1);
+  if (dimension == Dimension::dp && with_cp) return of_numbers(layout, at, 0, layout.data_ranks(), 1);
   std::vector<int> ranks;
   for (int i = 0; i < layout.size_of(dimension); ++i) {
     part_of(at, dimension) = i;
@@ -83,7 +83,7 @@ std::vector<int> group_of(const Layout& layout, Dimension dimension, int rank, b
 
 std::vector<int> expert_group_of(const Layout& layout, int rank) {
   const Position at = position_of(layout, rank);
-  return of_numbers(layout, at, at.ep, layout.dp * layout.cp / layout.ep, layout.ep);
+  return of_numbers(layout, at, at.ep, layout.data_ranks() / layout.ep, layout.ep);
 }
 
 LayerRange layers_of(const Model& model, const Layout& layout, int chunk) {

@@ -3,6 +3,7 @@
 #include <training/step_graph.hpp>
 
 #include "rates.hpp"
+#include "stage_parameters.hpp"
 
 namespace peal::training {
 
@@ -11,15 +12,6 @@ namespace {
 constexpr double kAdamBytes = 12;    ///< fp32 copy, momentum, variance
 constexpr double kShardedBytes = 8;  ///< FSDP: parameters are fp32 themselves
 constexpr double kMainGradient = 4;  ///< gradients are summed in fp32
-
-/// Elements of one stage's parameters on one device.
-struct Shard {
-  double dense = 0, experts = 0;
-  double largest_layer = 0;
-  double largest_matrix = 0;
-  double embedding = 0;
-  double total() const { return dense + experts; }
-};
 
 class Count {
  public:
@@ -31,7 +23,7 @@ class Count {
   }
 
   StageMemory stage(int number) const {
-    const Shard shard = shard_of(number);
+    const StageParameters shard = stage_parameters(model_, l_, number);
     StageMemory m;
     m.stage = number;
     add_state(m, shard);
@@ -43,38 +35,9 @@ class Count {
   }
 
  private:
-  bool is_last(int chunk) const { return chunk == l_.chunks() - 1; }
-
-  Shard shard_of(int stage) const {
-    Shard s;
-    if (!model_.is_transformer()) {
-      s.dense = static_cast<double>(parameters(model_)) / l_.pp;
-      return s;
-    }
-    const double tp = l_.tp, h = static_cast<double>(t_.hidden);
-    for (int chunk = stage; chunk < l_.chunks(); chunk += l_.pp) {
-      const LayerRange range = layers_of(model_, l_, chunk);
-      for (int layer = range.first; layer < range.first + range.count; ++layer) {
-        const LayerParameters p = layer_parameters(t_, layer);
-        const double dense = static_cast<double>(p.attention + p.dense) / tp, experts = static_cast<double>(p.experts) / tp / l_.ep;
-        s.dense += dense;
-        s.experts += experts;
-        s.largest_layer = std::max(s.largest_layer, dense + experts);
-      }
-      if (chunk == 0) s.embedding += static_cast<double>(embedding_parameters(t_)) / tp;
-      if (is_last(chunk))
-        s.embedding += std::max(static_cast<double>(head_parameters(t_)) / tp, l_.pp > 1 ? h * static_cast<double>(t_.vocab) / tp : 0.0);
-    }
-    s.dense += s.embedding;
-    s.largest_matrix = (t_.is_gated ? 2 : 1) * h * static_cast<double>(t_.ffn) / tp;
-    return s;
-  }
-
-  void add_state(StageMemory& m, const Shard& s) const {
-    const double ranks = l_.zero_group > 0 ? l_.zero_group : static_cast<double>(l_.dp) * l_.cp;
-    const double expert_ranks = std::max(1.0, ranks / l_.ep);
+  void add_state(StageMemory& m, const StageParameters& s) const {
     const auto cut = [&](int stage, double bytes) {
-      return l_.zero >= stage ? bytes * (s.dense / ranks + s.experts / expert_ranks) : bytes * s.total();
+      return l_.zero >= stage ? bytes * (s.dense / l_.zero_ranks() + s.experts / l_.expert_zero_ranks()) : bytes * s.total();
     };
     if (l_.zero >= 3) {
       m.parameters = cut(3, 4);
@@ -89,7 +52,7 @@ class Count {
     m.parameters = bytes_ * s.total();
     m.gradients = cut(2, is_mixed ? kMainGradient : bytes_);
     m.optimizer = cut(1, is_mixed ? kAdamBytes : kShardedBytes);
-    m.buffers = l_.dp * l_.cp > 1 && l_.zero == 0 ? std::min(2 * l_.bucket_bytes, bytes_ * s.total()) : 0;
+    m.buffers = l_.data_ranks() > 1 && l_.zero == 0 ? std::min(2 * l_.bucket_bytes, bytes_ * s.total()) : 0;
   }
 
   /// Bytes a layer keeps of a micro batch (arXiv 2205.05198, equations 1 to 6, by what each kernel reads in its backward pass).
@@ -168,7 +131,7 @@ class Count {
     return most;
   }
 
-  double working_of(int stage, const Shard& shard) const {
+  double working_of(int stage, const StageParameters& shard) const {
     const double gradients_on_the_way = l_.recompute == Recompute::none ? 0.5 : 1;
     double bytes = gradients_on_the_way * layer_bytes(t_.layers - 1, Recompute::none);
     if (l_.zero < 3) bytes += 1.5 * bytes_ * shard.largest_matrix;  // a weight's gradient before it is summed
@@ -189,16 +152,6 @@ class Count {
   double seq_len_ = 0, tokens_ = 0, bytes_ = 2;
 };
 
-/// What would make it fit, the cheapest first.
-std::string advice(const Layout& layout, const StageMemory& m) {
-  if (layout.recompute == Recompute::none && m.activations > m.optimizer)
-    return "give --recompute selective or full, or a smaller micro batch";
-  if (layout.zero == 0 && layout.dp > 1) return "give --zero 1: the optimiser's state is then divided by the data-parallel ranks";
-  if (layout.recompute != Recompute::full && m.activations > 0.25 * m.total()) return "give --recompute full, or a smaller micro batch";
-  if (layout.zero < 3 && layout.dp > 1) return "give --zero 3, or more tensor-parallel ranks or stages";
-  return "give more tensor-parallel ranks, stages or GPUs";
-}
-
 }  // namespace
 
 Result<std::vector<StageMemory>> memory_of(const Model& model, const Layout& layout, std::string_view name) {
@@ -214,12 +167,68 @@ const StageMemory& fullest(const std::vector<StageMemory>& stages) {
   return *std::max_element(stages.begin(), stages.end(), [](const StageMemory& a, const StageMemory& b) { return a.total() < b.total(); });
 }
 
+namespace {
+
+/// Options that change what is held and not how ranks are cut, the cheapest in time first.
+struct Mend {
+  Recompute recompute = Recompute::none;
+  int zero = 0;
+  bool takes_fewer = false;  ///< samples at a time
+};
+constexpr Mend kMends[] = {{Recompute::none, 1, false}, {Recompute::selective, 0, false}, {Recompute::selective, 1, false},
+                           {Recompute::none, 0, true},  {Recompute::none, 1, true},       {Recompute::full, 0, false},
+                           {Recompute::full, 1, false}, {Recompute::none, 3, false},      {Recompute::full, 3, false},
+                           {Recompute::full, 3, true}};
+
+/// The layout with them, and the options that were added to it.
+struct Mended {
+  Layout layout;
+  std::string options;
+};
+Mended mended(const Model& model, const Layout& layout, const Mend& mend, int micro_batch) {
+  Mended better{layout, {}};
+  if (model.is_transformer() && mend.recompute > layout.recompute) {
+    better.layout.recompute = mend.recompute;
+    better.options += fmt::format(" --recompute {}", name_of(mend.recompute));
+  }
+  if (layout.data_ranks() > 1 && mend.zero > layout.zero) {
+    better.layout.zero = mend.zero;
+    better.options += fmt::format(" --zero {}", mend.zero);
+  }
+  if (micro_batch < layout.micro_batch) {
+    better.layout.micro_batch = micro_batch;
+    better.options += fmt::format(" --micro-batch {}", micro_batch);
+  }
+  return better;
+}
+
+std::string advice(const Model& model, const Layout& layout, double limit, std::string_view software) {
+  std::string most;
+  double least = 0;
+  for (const Mend& mend : kMends) {
+    for (int micro_batch = layout.micro_batch / (mend.takes_fewer ? 2 : 1); micro_batch > 0;
+         micro_batch = mend.takes_fewer ? micro_batch / 2 : 0) {
+      const Mended better = mended(model, layout, mend, micro_batch);
+      const auto stages = memory_of(model, better.layout, software);
+      if (better.options.empty() || !stages || !check(model, better.layout)) continue;
+      least = fullest(*stages).total();
+      if (least <= limit) return "give" + better.options;
+      most = better.options;
+    }
+  }
+  const std::string_view more = model.is_transformer() ? "more tensor-parallel ranks, stages or GPUs" : "a smaller --micro-batch";
+  return most.empty() ? fmt::format("give {}", more) : fmt::format("with{} it would be {:.1f}; give {}", most, least / 1e9, more);
+}
+
+}  // namespace
+
 Status fits(const Model& model, const Layout& layout, const Processor& processor, std::string_view software) {
   PEAL_ASSIGN(const std::vector<StageMemory> stages, memory_of(model, layout, software));
   const StageMemory& most = fullest(stages);
   if (most.total() <= processor.memory_bytes) return {};
   return fail(ErrorCode::unsupported, "{} needs {:.1f} GB on every device of stage {}, and {} has {:.1f}; {}", model.title,
-              most.total() / 1e9, most.stage, processor.name, processor.memory_bytes / 1e9, advice(layout, most));
+              most.total() / 1e9, most.stage, processor.name, processor.memory_bytes / 1e9,
+              advice(model, layout, processor.memory_bytes, software));
 }
 
 }  // namespace peal::training

@@ -1,16 +1,12 @@
 #include <algorithm>
+#include <base/text.hpp>
 #include <nlohmann/json.hpp>
 #include <training/model_report.hpp>
 
 namespace peal::training {
 namespace {
 
-/// 8030261248 -> "8,030,261,248".
-std::string grouped(std::int64_t number) {
-  std::string text = std::to_string(number);
-  for (std::size_t place = text.size(); place > 3; place -= 3) text.insert(place - 3, 1, ',');
-  return text;
-}
+std::string grouped(std::int64_t number) { return with_commas(std::to_string(number)); }
 
 /// Of a sequence as the model was trained with, a token's part; of an image network, an image's.
 double flops_per_sample(const Model& model) {

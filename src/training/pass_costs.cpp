@@ -97,14 +97,12 @@ PassCost TaskCosts::pass(const Task& task) const {
 /// With hybrid sharding what is reduced inside groups is summed between them.
 Result<double> TaskCosts::data_call(Collective collective, double bytes, bool is_of_experts) {
   if (bytes <= 0) return 0.0;
-  if (is_of_experts) {
-    PEAL_ASSIGN(const Nanoseconds time, communication_.time_of_experts(collective, bytes));
-    return time.value;
-  }
-  const int group = layout_.zero_group;
-  PEAL_ASSIGN(Nanoseconds time, communication_.time(Dimension::dp, collective, bytes, group));
-  if (group > 0 && collective == Collective::reduce_scatter && group < layout_.dp * layout_.cp) {
-    PEAL_ASSIGN(const Nanoseconds between, communication_.time_between(group, Collective::all_reduce, bytes / group));
+  const Talkers who = is_of_experts ? Talkers::same_experts : Talkers::same_parameters;
+  const int all = is_of_experts ? layout_.data_ranks() / layout_.ep : layout_.data_ranks();
+  const int group = layout_.zero_group == 0 ? 0 : is_of_experts ? layout_.expert_zero_ranks() : layout_.zero_group;
+  PEAL_ASSIGN(Nanoseconds time, communication_.time_of_data(who, collective, bytes, group));
+  if (group > 0 && collective == Collective::reduce_scatter && group < all) {
+    PEAL_ASSIGN(const Nanoseconds between, communication_.time_between(who, group, Collective::all_reduce, bytes / group));
     time = time + between;
   }
   return time.value;

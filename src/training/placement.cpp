@@ -2,8 +2,9 @@
 #include <base/names.hpp>
 #include <set>
 #include <training/placement.hpp>
+#include <training/step_graph.hpp>
 
-#include "gradient_buckets.hpp"
+#include "stage_parameters.hpp"
 
 namespace peal::training {
 
@@ -19,31 +20,49 @@ double share_sent(Collective collective, int ranks) {
   return collective == Collective::all_reduce ? 2 * rest : has_blocks(collective) ? rest : 1;
 }
 
-void add_calls(Traffic& traffic, const Layout& layout, const PassWork& work, double times) {
-  for (const InnerCall& call : work.calls)
-    traffic.bytes[at(call.over)] += times * call.times * call.bytes * share_sent(call.collective, layout.size_of(call.over));
+/// Gathers of all parameters and scatters of all gradients in a step (stage_tasks.cpp); an all-reduce is both.
+double halves_of(const Layout& layout) {
+  const double batches = layout.micro_batches();
+  if (layout.zero == 2) return batches + 1;
+  return layout.zero == 3 && layout.pp == 1 ? 3 * batches : 2;
+}
+
+/// Of one layer and micro batch.
+Traffic calls_of(const Layout& layout, const ComputeModel& compute, int layer) {
+  Traffic traffic;
+  for (const PassWork& work : {compute.forward(layer), compute.backward_input(layer), compute.backward_weight(layer)})
+    for (const InnerCall& call : work.calls)
+      traffic.bytes[at(call.over)] += call.times * call.bytes * share_sent(call.collective, layout.size_of(call.over));
+  return traffic;
 }
 
 }  // namespace
 
 Traffic traffic_of(const Model& model, const Layout& layout, const ComputeModel& compute) {
-  Traffic traffic;
   const double batches = layout.micro_batches();
-  double elements = 0;
-  for (int chunk = 0; chunk < layout.chunks(); chunk += layout.pp) {
-    const LayerRange range = layers_of(model, layout, chunk);
-    for (int layer = range.first; layer < range.first + range.count; ++layer)
-      for (const PassWork& work : {compute.forward(layer), compute.backward_input(layer), compute.backward_weight(layer)})
-        add_calls(traffic, layout, work, batches);
-    for (const Bucket& bucket : buckets_of(model, layout, chunk)) elements += static_cast<double>(bucket.elements);
+  const double bytes = bytes_of(layout.precision);
+  std::vector<Traffic> of_kind;  // of layers
+  for (int layer = 0; layer < layers_in(model); ++layer)
+    if (compute.kind_of(layer) == static_cast<int>(of_kind.size())) of_kind.push_back(calls_of(layout, compute, layer));
+  Traffic most;
+  for (int stage = 0; stage < layout.pp; ++stage) {
+    Traffic its;
+    for (int chunk = stage; chunk < layout.chunks(); chunk += layout.pp) {
+      const LayerRange range = layers_of(model, layout, chunk);
+      for (int layer = range.first; layer < range.first + range.count; ++layer)
+        for (int d = 0; d < kDimensions; ++d) its.bytes[d] += batches * of_kind[static_cast<std::size_t>(compute.kind_of(layer))].bytes[d];
+    }
+    const StageParameters held = stage_parameters(model, layout, stage);
+    // With hybrid sharding as many: 1 - 1 / group inside, and of 1 / group what is left between.
+    its.bytes[at(Dimension::dp)] = halves_of(layout) * bytes *
+                                   (held.dense * share_sent(Collective::reduce_scatter, layout.data_ranks()) +
+                                    held.experts * share_sent(Collective::reduce_scatter, layout.data_ranks() / layout.ep));
+    for (int d = 0; d < kDimensions; ++d) most.bytes[d] = std::max(most.bytes[d], its.bytes[d]);
   }
-  const double passes = layout.zero >= 3 ? 1.5 : 1;  // a gather before the backward pass too
-  traffic.bytes[at(Dimension::dp)] =
-      passes * bytes_of(layout.precision) * elements * share_sent(Collective::all_reduce, layout.dp * layout.cp);
-  if (layout.pp > 1)
-    traffic.bytes[at(Dimension::pp)] =
-        2 * batches * layout.vpp * static_cast<double>(message_elements(model, layout)) * bytes_of(layout.precision);
-  return traffic;
+  // A message ahead of every piece and one back; the ends of the model have nobody on one side.
+  const int messages = 2 * layout.vpp - (layout.pp == 2 ? 1 : 0);
+  if (layout.pp > 1) most.bytes[at(Dimension::pp)] = batches * messages * static_cast<double>(message_elements(model, layout)) * bytes;
+  return most;
 }
 
 std::vector<std::array<Dimension, 4>> orders_of(const Layout& layout, const Traffic& traffic) {

@@ -111,10 +111,24 @@ class Search {
     return {};
   }
 
+  Status gpus_do_not_divide() const {
+    std::string given;
+    int product = 1;  // or more than there are
+    for (const auto& [name, value] : {std::pair{"tp", space_.tp}, {"cp", space_.cp}, {"pp", space_.pp}}) {
+      if (!value) continue;
+      product = *value > space_.gpus / product ? space_.gpus + 1 : product * *value;
+      given += fmt::format("{}--{} {}", given.empty() ? "" : " x ", name, *value);
+    }
+    int below = std::min(product, space_.gpus), above = product;
+    while (space_.gpus % below != 0) --below;
+    while (above < space_.gpus && space_.gpus % above != 0) ++above;
+    const std::string also = above <= space_.gpus ? fmt::format(" or {}", above) : std::string();
+    return fail(ErrorCode::invalid_argument, "{} GPUs do not divide by {}; {}{}{} does", space_.gpus, given,
+                given.find(" x ") == std::string::npos ? "" : "a product of ", below, also);
+  }
+
   Status nothing_divides() const {
-    if (all_.empty())
-      return fail(ErrorCode::invalid_argument, "{} GPUs do not divide by the tp, cp and pp that were given; leave one of them out",
-                  space_.gpus);
+    if (all_.empty()) return gpus_do_not_divide();
     return fail(ErrorCode::invalid_argument, "no layout of {} on {} GPUs divides: {}", model_.title, space_.gpus, all_.front().refusal);
   }
 

@@ -8,8 +8,8 @@ namespace peal::training {
 
 namespace {
 
-constexpr double kWidth = 1100;
-constexpr double kLabels = 430;
+constexpr double kWidth = 1230;
+constexpr double kLabels = 560;
 constexpr double kRow = 30;
 constexpr double kBar = 18;
 
@@ -42,11 +42,27 @@ std::string legend(double y) {
   return out;
 }
 
+/// Its number and its words, in two lines where one is too short.
+std::string label(std::size_t number, const Layout& layout, double y) {
+  constexpr double kFont = 11, kIndent = 22, kRoom = kLabels - kIndent - 12;
+  std::string first = describe(layout), second;
+  if (svg_text_width(first, kFont) > kRoom) {
+    const std::size_t comma = first.rfind(", ", svg_fit(first, kRoom, kFont).size());
+    second = comma == std::string::npos ? std::string() : first.substr(comma + 2);
+    if (comma != std::string::npos) first.resize(comma + 1);
+  }
+  const double top = second.empty() ? y + 14 : y + 8;
+  const SvgText look{.size = kFont};
+  std::string out = svg_text(kSvgMargin, top, fmt::format("{}", number), look) + svg_text(kSvgMargin + kIndent, top, first, look);
+  if (!second.empty()) out += svg_text(kSvgMargin + kIndent, top + 13, svg_fit(second, kRoom, kFont), look);
+  return out;
+}
+
 }  // namespace
 
 std::string plan_svg(const Model& model, const LayoutPlan& plan) {
-  const std::vector<std::string> words = {
-      fmt::format("{} layouts fit, {} were simulated; a bar is a step of the busiest stage", plan.fit, plan.simulated)};
+  const std::vector<std::string> words = {fmt::format(
+      "{} layouts fit, {} were simulated with orders of their ranks; a bar is a step of the busiest stage", plan.fit, plan.simulated)};
   const double top = svg_content_top(words.size()) + 34;
   const auto rows = static_cast<double>(plan.best.size());
   double longest = 1e-12;
@@ -57,7 +73,7 @@ std::string plan_svg(const Model& model, const LayoutPlan& plan) {
   for (std::size_t i = 0; i < plan.best.size(); ++i) {
     const StepReport& r = plan.best[i];
     const double y = top + static_cast<double>(i) * kRow;
-    out += svg_text(kSvgMargin, y + 14, svg_fit(describe(r.layout), kLabels - 12, 11), {11});
+    out += label(i + 1, r.layout, y);
     double x = kSvgMargin + kLabels;
     for (const Piece& piece : pieces_of(r)) {
       const double width = room * piece.seconds / longest;

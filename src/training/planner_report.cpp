@@ -31,10 +31,11 @@ std::string heading(const Model& model, const LayoutSpace& space, const LayoutPl
     layout.seq_len = space.seq_len;
     samples = fmt::format("samples of {} tokens", layout.seq_len_of(model));
   }
-  return fmt::format("{} on {} GPUs: {} {} a step{}, {}\n{} layouts looked at, {} divide, {} fit, {} simulated, in {:.1f} s\n\n",
-                     model.title, space.gpus, batch_of(model, space), samples,
-                     space.global_batch > 0 ? "" : " (chosen; --global-batch says another)", name_of(space.precision), plan.looked_at,
-                     plan.divide, plan.fit, plan.simulated, plan.seconds);
+  return fmt::format(
+      "{} on {} GPUs: {} {} a step{}, {}\n{} layouts looked at, {} divide, {} fit, {} simulated with orders of their ranks, in {:.1f} "
+      "s\n\n",
+      model.title, space.gpus, batch_of(model, space), samples, space.global_batch > 0 ? "" : " (chosen; --global-batch says another)",
+      name_of(space.precision), plan.looked_at, plan.divide, plan.fit, plan.simulated, plan.seconds);
 }
 
 using Json = nlohmann::ordered_json;

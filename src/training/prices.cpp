@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <ctime>
 #include <filesystem>
 #include <set>
@@ -90,7 +91,9 @@ Result<Day> parse_day(std::string_view text) {
     if (error != std::errc{} || stop != end) parts[i] = -1;
   }
   const auto [year, month, day] = parts;
-  if (!has_form || year < 1950 || year > 2999 || month < 1 || month > 12 || day < 1 || day > 31)
+  const std::chrono::year_month_day parsed{std::chrono::year{year}, std::chrono::month{static_cast<unsigned>(month)},
+                                           std::chrono::day{static_cast<unsigned>(day)}};
+  if (!has_form || year < 1950 || year > 2999 || !parsed.ok())
     return fail(ErrorCode::invalid_argument, "\"{}\" is no day; write it as 2024-08-22", text);
   return Day{year * 10'000 + month * 100 + day};
 }

@@ -1,5 +1,7 @@
 // GPUs as computers, from data/constants/training/processors.yaml.
 #include <algorithm>
+#include <base/names.hpp>
+#include <base/text.hpp>
 
 #include "rates.hpp"
 
@@ -16,6 +18,15 @@ std::pair<std::string_view, std::string_view> words_of(std::string_view constant
   const std::size_t dot = constant.find('.');
   if (dot == std::string_view::npos) return {"", constant};
   return {constant.substr(0, dot), constant.substr(dot + 1)};
+}
+
+/// Drivers say "NVIDIA H100 PCIe" of an H100-PCIe.
+std::string plain(std::string_view name) {
+  for (const std::string_view maker : {"NVIDIA ", "Tesla ", "GeForce ", "AMD ", "Instinct "})
+    if (name.starts_with(maker)) name.remove_prefix(maker.size());
+  std::string text = lower_case(name);
+  std::replace(text.begin(), text.end(), ' ', '-');
+  return text;
 }
 
 Result<Processor> processor_from(const topology::LibraryConstant& c) {
@@ -44,16 +55,23 @@ Result<Processor> processor_named(std::string_view name) {
   for (const topology::LibraryConstant& c : constants->all()) {
     if (!c.name.starts_with(kFamily)) continue;
     known.push_back(words_of(c.name).second);
-    if (name.starts_with(known.back()) && (best == nullptr || known.back().size() > words_of(best->name).second.size())) best = &c;
+    if (plain(name).starts_with(plain(known.back())) && (best == nullptr || known.back().size() > words_of(best->name).second.size()))
+      best = &c;
   }
-  if (best == nullptr)
-    return fail(ErrorCode::unsupported, "nobody has written down how fast a \"{}\" computes; there are figures for {}", name,
-                fmt::join(known, ", "));
+  if (best == nullptr) {
+    const std::string_view near = nearest(name, known.data(), known.size());
+    return fail(
+        ErrorCode::unsupported,
+        "nobody has written down how fast a \"{}\" computes{}; there are figures for {}, and data/constants/training/processors.yaml "
+        "takes more",
+        name, near.empty() ? std::string() : fmt::format(", did you mean \"{}\"?", near), fmt::join(known, ", "));
+  }
   return processor_from(*best);
 }
 
 Result<Processor> processor_of(const topology::Cluster& cluster) {
-  if (cluster.ranks() == 0) return fail(ErrorCode::unsupported, "the cluster has no device that computes");
+  if (cluster.ranks() == 0 || cluster.device(cluster.device_of_rank(0)).kind != topology::DeviceKind::gpu)
+    return fail(ErrorCode::unsupported, "the machine has no GPU to train on; give --machine dgx-h100, or another of `peal machines`");
   return processor_named(cluster.device(cluster.device_of_rank(0)).name);
 }
 

@@ -15,7 +15,7 @@ using topology::LibraryConstants;
 Result<LibraryConstants> read_all() {
   const std::filesystem::path folder = std::filesystem::path(topology::data_directory()) / "constants" / "training";
   LibraryConstants all;
-  for (const char* name : {"processors.yaml", "software.yaml", "memory.yaml", "fitted.yaml"}) {
+  for (const char* name : {"processors.yaml", "software.yaml", "kernels.yaml", "memory.yaml", "fitted.yaml"}) {
     const std::string path = (folder / name).string();
     std::ifstream file(path, std::ios::binary);
     if (!file) return fail(ErrorCode::system, "{} cannot be read; set PEAL_DATA_DIR to Peal's data folder", path);
@@ -24,6 +24,37 @@ Result<LibraryConstants> read_all() {
     PEAL_TRY(all.add_text(text.str(), path));
   }
   return all;
+}
+
+Result<KernelFacts> read_kernels() {
+  PEAL_ASSIGN(const LibraryConstants* constants, training_constants());
+  KernelFacts f;
+  for (const auto& [name, to] : {std::pair{"launches.forward", std::vector{&f.forward, &f.fused_forward}},
+                                 {"launches.input", {&f.input, &f.fused_input}},
+                                 {"launches.weight", {&f.weight}},
+                                 {"launches.end", {&f.end}},
+                                 {"launches.call", {&f.call}},
+                                 {"launches.softmax", {&f.softmax}},
+                                 {"launches.convolution", {&f.convolution}},
+                                 {"softmax.row", {&f.softmax_row}},
+                                 {"softmax.matrices", {&f.softmax_matrices}},
+                                 {"masked", {&f.masked}},
+                                 {"cut.pieces", {&f.most_pieces}},
+                                 {"cut.least", {&f.least_piece}},
+                                 {"cut.prologue", {&f.prologue}}}) {
+    PEAL_ASSIGN(const int place, constants->find(name));
+    const std::vector<double>& values = constants->all()[static_cast<std::size_t>(place)].values;
+    if (values.size() != to.size()) return fail(ErrorCode::corrupt, "{} in data/constants/training needs {} values", name, to.size());
+    for (std::size_t i = 0; i < to.size(); ++i) *to[i] = values[i];
+  }
+  for (const topology::LibraryConstant& c : constants->all()) {
+    if (!c.name.starts_with("tile.")) continue;
+    if (c.values.size() != 3 || c.values[0] < 1 || c.values[1] < 1)
+      return fail(ErrorCode::corrupt, "{} in data/constants/training needs rows, columns and a share", c.name);
+    f.tiles.push_back({c.values[0], c.values[1], c.values[2]});
+  }
+  if (f.tiles.empty()) return fail(ErrorCode::corrupt, "data/constants/training has no tile. constants");
+  return f;
 }
 
 std::string_view word_of(AttentionKind kind) {
@@ -75,6 +106,12 @@ Result<const LibraryConstants*> training_constants() {
   static const Result<LibraryConstants> all = read_all();
   if (!all) return pass_on(all.error());
   return &*all;
+}
+
+Result<const KernelFacts*> kernel_facts() {
+  static const Result<KernelFacts> facts = read_kernels();
+  if (!facts) return pass_on(facts.error());
+  return &*facts;
 }
 
 Result<double> training_constant(std::string_view name) {

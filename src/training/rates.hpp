@@ -7,6 +7,7 @@
 #include <topology/library_constants.hpp>
 #include <training/compute.hpp>
 #include <training/layout.hpp>
+#include <vector>
 
 namespace peal::training {
 
@@ -47,6 +48,24 @@ struct HeldBytes {
 Result<HeldBytes> held_bytes();
 /// One value of data/constants/training by name.
 Result<double> training_constant(std::string_view name);
+
+/// A part of a product that one multiprocessor makes at a time.
+struct Tile {
+  double rows = 0, columns = 0;
+  double share = 1;  ///< of the largest tile's rate, where matrix units compute
+};
+
+/// Kernels as frameworks launch and libraries cut them (data/constants/training/kernels.yaml).
+struct KernelFacts {
+  double forward = 0, fused_forward = 0, input = 0, fused_input = 0, weight = 0;  ///< launches of a layer; fused: of its attention
+  double end = 0, call = 0, softmax = 0, convolution = 0;                         ///< launches
+  double softmax_row = 0, softmax_matrices = 1;                                   ///< that a fused softmax takes
+  double masked = 1;                                                              ///< share of tokens that BERT's head sees
+  std::vector<Tile> tiles;
+  double most_pieces = 1, least_piece = 0, prologue = 0;  ///< of a product cut along k
+};
+/// Read once a process.
+Result<const KernelFacts*> kernel_facts();
 
 /// Places of the constants that one device's time rests on.
 struct RateKeys {

@@ -56,7 +56,7 @@ Status read_shape(YamlFields& fields, Transformer& t) {
   PEAL_ASSIGN(t.hidden, width(fields, "hidden", 0));
   PEAL_ASSIGN(t.heads, fields.integer("heads", 1, kMostCount, 0));
   PEAL_ASSIGN(t.kv_heads, fields.integer("kv_heads", 1, kMostCount, t.heads));
-  PEAL_ASSIGN(t.head_dim, width(fields, "head_dim", t.heads > 0 ? t.hidden / t.heads : 0));
+  PEAL_ASSIGN(t.head_dim, width(fields, "head_dim", usual_head_dim(t.hidden, t.heads)));
   PEAL_ASSIGN(t.ffn, width(fields, "ffn", 0));
   PEAL_ASSIGN(t.vocab, width(fields, "vocab", 0));
   PEAL_ASSIGN(t.seq_len, width(fields, "seq_len", 0));
@@ -137,8 +137,8 @@ Status check_size(const Transformer& t, const std::string& where) {
 }  // namespace
 
 Status check_transformer(const Transformer& t, const std::string& where) {
-  const std::pair<const char*, std::int64_t> needed[] = {{"layers", t.layers},     {"hidden", t.hidden}, {"heads", t.heads},
-                                                         {"head_dim", t.head_dim}, {"vocab", t.vocab},   {"seq_len", t.seq_len}};
+  const std::pair<const char*, std::int64_t> needed[] = {
+      {"layers", t.layers}, {"hidden", t.hidden}, {"heads", t.heads}, {"vocab", t.vocab}, {"seq_len", t.seq_len}};
   for (const auto& [name, value] : needed)
     if (value < 1) return fail(ErrorCode::invalid_argument, "{}: the model has no '{}': give one above 0", where, name);
   const bool has_dense = t.experts.count == 0 || t.experts.dense_layers > 0 || t.experts.every > 1;
@@ -147,11 +147,16 @@ Status check_transformer(const Transformer& t, const std::string& where) {
     return fail(ErrorCode::invalid_argument,
                 "{}: {} heads do not divide among {} heads of keys and values; give kv_heads that divide heads", where, t.heads,
                 t.kv_heads);
+  if (t.head_dim < 1)
+    return fail(ErrorCode::invalid_argument, "{}: a width of {} does not divide by {} heads; give 'head_dim', or heads that divide it",
+                where, t.hidden, t.heads);
   if (t.latent && (t.latent->key_value_rank < 1 || t.latent->value < 1 || t.latent->plain + t.latent->rotary < 1))
     return fail(ErrorCode::invalid_argument, "{}: latent attention needs key_value_rank, value, and plain or rotary", where);
   PEAL_TRY(check_experts(t, where));
   return check_size(t, where);
 }
+
+std::int64_t usual_head_dim(std::int64_t hidden, int heads) { return heads > 0 && hidden % heads == 0 ? hidden / heads : 0; }
 
 std::string model_name_of(const std::string& where) {
   const std::filesystem::path path(where);

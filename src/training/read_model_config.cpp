@@ -100,7 +100,7 @@ Status read_sizes(const Config& config, Transformer& t) {
   t.layers = static_cast<int>(layers);
   t.heads = static_cast<int>(heads);
   PEAL_ASSIGN(t.kv_heads, config.count({"num_key_value_heads"}, t.heads));
-  PEAL_ASSIGN(t.head_dim, config.number({"head_dim"}, t.heads > 0 ? t.hidden / t.heads : 0));
+  PEAL_ASSIGN(t.head_dim, config.number({"head_dim"}, usual_head_dim(t.hidden, t.heads)));
   PEAL_ASSIGN(t.ffn, config.number({"intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"}, 4 * t.hidden));
   PEAL_ASSIGN(t.vocab, config.number({"vocab_size"}));
   PEAL_ASSIGN(t.seq_len, trained_length(config));

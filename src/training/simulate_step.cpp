@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <numeric>
 #include <training/step.hpp>
 
 #include "step_walk.hpp"
@@ -13,10 +12,7 @@ constexpr double kSecond = 1e-9;
 /// What the stages stand still for others, as a share of the time.
 double bubble_of(const StepTimes& times) {
   double idle = 0;
-  for (const StageTimes& stage : times.stages) {
-    const double waited = std::accumulate(std::begin(stage.waited), std::end(stage.waited), stage.behind);
-    idle += std::max(0.0, times.time - stage.busy() - waited);
-  }
+  for (const StageTimes& stage : times.stages) idle += stage.idle + (times.time - stage.end);
   return times.time > 0 ? idle / (times.time * static_cast<double>(times.stages.size())) : 0;
 }
 

@@ -22,7 +22,7 @@ bool StageTasks::Event::operator<(const Event& other) const {
 }
 
 StageTasks::StageTasks(const Model& model, const Layout& layout, int stage)
-    : model_(model), layout_(layout), stage_(stage), has_data_(layout.dp * layout.cp > 1) {
+    : model_(model), layout_(layout), stage_(stage), has_data_(layout.data_ranks() > 1) {
   for (int piece = 0; piece < layout.vpp; ++piece) buckets_.push_back(buckets_of(model, layout, stage + piece * layout.pp));
   shares_ = model.is_transformer() && model.transformer.ties_embeddings && layout.pp > 1 && (stage == 0 || stage == layout.pp - 1);
   if (model.is_transformer()) message_ = message_elements(model, layout);
@@ -185,7 +185,7 @@ void StageTasks::add_bucket(TaskKind kind, const Bucket& bucket, int micro_batch
   task.has_embedding = bucket.has_embedding;
   task.has_head = bucket.has_head;
   task.elements = bucket.elements;
-  task.expert_elements = layout_.dp * layout_.cp > layout_.ep ? bucket.expert_elements : 0;
+  task.expert_elements = layout_.data_ranks() > layout_.ep ? bucket.expert_elements : 0;
   task.calls = bucket.calls;
   task.after.add(after);
   add(task);
@@ -209,8 +209,7 @@ void StageTasks::finish() {
     task.kind = TaskKind::share_embeddings;
     task.peer = static_cast<std::int16_t>(stage_ == 0 ? layout_.pp - 1 : 0);
     task.has_embedding = true;
-    const int shards = layout_.zero_group > 0 ? layout_.zero_group : layout_.dp * layout_.cp;
-    task.elements = embedding_elements(model_, layout_) / (layout_.zero >= 2 ? shards : 1);
+    task.elements = embedding_elements(model_, layout_) / (layout_.zero >= 2 ? layout_.zero_ranks() : 1);
     task.after = {last_compute_};
     if (layout_.zero >= 2) task.after.add(last_data_);
     add(task);
@@ -223,15 +222,13 @@ void StageTasks::finish() {
 void StageTasks::optimize() {
   Task task;
   task.kind = TaskKind::optimizer;
-  const int data = layout_.dp * layout_.cp;
-  const int shards = layout_.zero == 0 ? 1 : layout_.zero_group > 0 ? layout_.zero_group : data;
+  const int shards = layout_.zero_ranks(), expert_shards = layout_.expert_zero_ranks();
   for (const std::vector<Bucket>& piece : buckets_)
     for (const Bucket& bucket : piece) {
       task.elements += bucket.elements;
       task.expert_elements += bucket.expert_elements;
     }
   task.elements = (task.elements + shards - 1) / shards;
-  const int expert_shards = std::max(1, shards / layout_.ep);  // neighbours hold different experts
   task.expert_elements = (task.expert_elements + expert_shards - 1) / expert_shards;
   task.after = {last_compute_, last_data_};
   const Number done = add(task);

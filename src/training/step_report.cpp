@@ -1,5 +1,6 @@
 // What is said of a simulated step: for people, and as JSON.
 #include <algorithm>
+#include <base/text.hpp>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <training/step.hpp>
@@ -14,16 +15,7 @@ constexpr double kGigabyte = 1e9;
 constexpr std::string_view kWaits[] = {"tensor parallel calls (tp)", "context parallel calls (cp)", "exchange with experts (ep)",
                                        "gradients and parameters (dp)", "transfers between stages (pp)"};
 
-/// 1234567 -> "1,234,567".
-std::string with_commas(double value) {
-  const std::string digits = fmt::format("{:.0f}", value);
-  std::string text;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
-}
+std::string whole(double value) { return with_commas(fmt::format("{:.0f}", value)); }
 
 std::string seconds_text(double seconds) {
   return seconds < 1 ? fmt::format("{:.2f} ms", seconds * 1e3) : fmt::format("{:.3f} s", seconds);
@@ -89,7 +81,7 @@ std::string step_text(const Model& model, const StepReport& report) {
   std::string text =
       fmt::format("{} on {} GPU{}: {}\n\n", model.title.empty() ? model.name : model.title, l.gpus(), l.gpus() > 1 ? "s" : "", describe(l));
   text += fmt::format("  {:<12}{}\n", "step", seconds_text(report.time));
-  text += fmt::format("  {:<12}{} ({} a GPU)\n", samples, with_commas(report.tokens_per_s), with_commas(report.tokens_per_s / l.gpus()));
+  text += fmt::format("  {:<12}{} ({} a GPU)\n", samples, whole(report.tokens_per_s), whole(report.tokens_per_s / l.gpus()));
   text += fmt::format("  {:<12}{:.1f} % of the GPUs' peak: what the model needs{}\n", "MFU", 100 * report.model_flops_utilisation,
                       model.is_transformer() ? ", causal attention counted whole" : "");
   if (model.is_transformer())

@@ -174,8 +174,12 @@ class Walk {
         if (graph_.stages[s][at(earlier)].stream == Stream::data) reduced = std::max(reduced, stage.ends[at(earlier)] - stage.free[0]);
     }
     if (dimension == Dimension::dp) took = times.called[dp] - times.waited[dp];
-    times.waited[static_cast<std::size_t>(dimension)] += std::min(gap, took);
-    if (dimension == Dimension::pp) times.waited[dp] += std::clamp(reduced, 0.0, std::max(0.0, gap - took));
+    const double called = std::min(gap, took);
+    reduced = dimension == Dimension::pp ? std::clamp(reduced, 0.0, gap - called) : 0;
+    times.waited[static_cast<std::size_t>(dimension)] += called;
+    times.waited[dp] += reduced;
+    constexpr double kRounding = 1e-9;  // of sums of calls
+    if (const double rest = gap - called - reduced; rest > kRounding * gap) times.idle += rest;
   }
 
   Status call(std::size_t s, const Task& task) {

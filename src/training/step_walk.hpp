@@ -11,6 +11,7 @@ struct StageTimes {
   double optimizer = 0;
   double waited[kDimensions] = {};  ///< for transfers and calls between passes
   double called[kDimensions] = {};  ///< those transfers and calls, whether waited for or not
+  double idle = 0;                  ///< before a computation, that no call explains: for other stages
   double behind = 0;                ///< calls after its last computation
   double end = 0;
 

@@ -85,6 +85,54 @@ class BadWords(harness.ToolCase):
         self.refuse(f"{step} llama3-8b --order tp,pp", "--order tp,pp", "tp,cp,dp,pp")
         self.refuse(f"{step} llama3-8b --library mpi", "'mpi'", "nccl")
         self.refuse(f"{step} resnet-50 --pp 2", "image network", "--pp out")
+        self.refuse(f"{step} llama3-8b --tp 2147483647 --pp 2147483647 --cp 2147483647", "at most 1048576")
+        self.refuse(f"{step} llama3-8b --seq 999999999999999999", "--seq 999999999999999999", "give 1073741824 or less")
+        self.refuse(f"{step} llama3-8b --micro-batch 2000000000", "--micro-batch 2000000000", "1048576 or less")
+        self.refuse("sim step --machine dgx-h100 --nodes 8192 --model llama3-8b --pp 65536 --vpp 65536", "--vpp 65536", "give 16 or less")
+        self.refuse(f"{step} mixtral-8x7b --ep 4 --zero 3 --zero-group 2 --global-batch 7", "--global-batch 16")
+        self.refuse("sim step --model gpt2 --machine power8-p100", "no PCIe link", "--library peal", "--machine dgx-1-p100")
+
+    def test_layout(self):
+        layout = "layout --machine dgx-h100 --model"
+        self.refuse("layout --model llama3-8b", "machine was not said", "--machine dgx-h100")
+        self.refuse("layout --machine dgx-h100", "model was not said", "--model")
+        self.refuse(f"{layout} llama3-8b --tp 3", "--tp 3", "2 or 4 does")
+        self.refuse(f"{layout} llama3-8b --tp 65536 --pp 65536", "--tp 65536 x --pp 65536", "a product of 8 does")
+        self.refuse(f"{layout} llama3-8b --pp 2 --vpp 2147483647", "--vpp 2147483647", "or less")
+        self.refuse(f"{layout} llama3-8b --zero 7", "--zero 7", "0, 1, 2 or 3")
+        self.refuse(f"{layout} llama3-8b --best 0", "--best 0", "1 layout or more")
+        self.refuse(f"{layout} llama3-8b --nodes 0", "--nodes 0", "1 or more")
+        self.refuse(f"{layout} llama3-405b", "does not fit on 8 GPUs", "16 nodes do")
+        self.refuse("layout --model gpt2 --machine summit", "no PCIe link", "--library peal")
+
+    def test_models_and_graphs(self):
+        self.refuse("models llama3-9b", "did you mean 'llama3-8b'")
+        self.refuse("models --json nowhere/x.json", "nowhere/x.json", "a folder that you may write to")
+        self.refuse("graph llama3-8b --shards 0", "--shards 0", "1 or more")
+        self.refuse("graph llama3-8b --stages 99999 --shards 99999", "at most 4096 ranks")
+        self.refuse("graph llama3-8b gpt2", "one is read at a time", "leave gpt2 out")
+        self.refuse("graph mixtral-8x7b", "has experts", "llama3-8b")
+        config = self.folder / "config.json"
+        for text, needles in (('{"model_type":"llama","num_hidden_layers":2}', ["'hidden_size' is missing"]),
+                              ('{"model_type":"llama","num_hidden_', ["cut off"]),
+                              ('{"model_type":"llama","num_hidden_layers":-2}', ["'num_hidden_layers' is -2"])):
+            config.write_text(text)
+            self.refuse(f"models {config}", *needles, code=1)
+        config.write_text('{"model_type":"llama","num_hidden_layers":2,"hidden_size":4095,"num_attention_heads":32,"vocab_size":9}')
+        self.refuse(f"models {config}", "4095 does not divide by 32 heads", "head_dim")
+
+    def test_cost(self):
+        cost = "cost --machine dgx-h100"
+        self.refuse("cost", "how long the run is was not said", "--flops", "--hours 100")
+        self.refuse(f"{cost} --hours -1", "--hours -1", "above 0")
+        self.refuse(f"{cost} --hours nan", "--hours nan", "above 0")
+        self.refuse(f"{cost} --hours 1e300", "--hours 1e+300", "at most")
+        self.refuse(f"{cost} --flops 3e23", "was not said", "--mfu 0.4")
+        self.refuse(f"{cost} --flops 3e23 --mfu 2", "--mfu 2", "at most 1")
+        self.refuse(f"{cost} --hours 9 --as-of 2026-02-31", '"2026-02-31" is no day')
+        self.refuse(f"{cost} --hours 9 --precision fp9", '"fp9"', "bf16")
+        self.refuse(f"{cost} --hours 9 --prices none.yaml", "none.yaml", "check the path")
+        self.refuse(f"{cost} --hours 9 --compare-network fo --compare-hours 9", "--compare-network fo", "fat-tree")
 
     def test_link(self):
         self.refuse("sim link --link nvlink-44", "'nvlink-44'", "did you mean 'nvlink-4'", "peal machines --links")

@@ -41,6 +41,22 @@ TEST(Processor, TheLongestNameCounts) {
   EXPECT_EQ(processor_named("H100-SXM5")->units, 132);
   EXPECT_EQ(processor_named("H100-PCIe")->units, 114);
   EXPECT_EQ(processor_named("V100-SXM2")->generation, "volta");
+  const std::pair<const char*, const char*> of_drivers[] = {{"NVIDIA H100 80GB HBM3", "H100"},
+                                                            {"NVIDIA H100 PCIe", "H100-PCIe"},
+                                                            {"Tesla V100-SXM2-32GB", "V100-SXM2-32GB"},
+                                                            {"NVIDIA A100-PCIE-40GB", "A100-PCIe-40GB"},
+                                                            {"NVIDIA A100 80GB PCIe", "A100 80GB PCIe"},
+                                                            {"NVIDIA GeForce RTX 4090", "RTX 4090"},
+                                                            {"AMD Instinct MI300X", "MI300X"}};
+  for (const auto& [said, meant] : of_drivers) EXPECT_EQ(processor_named(said)->name, meant);
+}
+
+TEST(Processor, AMachineWithoutGpusIsAnsweredWithOneThatHasThem) {
+  topology::Graph host;
+  ASSERT_TRUE(host.add_device({.id = "core0", .kind = topology::DeviceKind::core, .name = "cpu 0", .source = "a test"}));
+  const auto processor = processor_of(topology::Cluster(std::move(host)));
+  ASSERT_FALSE(processor);
+  EXPECT_EQ(processor.error().message, "the machine has no GPU to train on; give --machine dgx-h100, or another of `peal machines`");
 }
 
 TEST(Processor, AnUnknownGpuFailsWithThoseThatAreKnown) {

@@ -111,5 +111,13 @@ TEST(Prices, OursAreReadAndGiveTheGoldenText) {
       << "write it anew: peal cost --hours 100 --machine dgx-h100 --nodes 16 --as-of 2026-11-23 > tests/golden/cost_dgx-h100.txt";
 }
 
+TEST(Cost, DaysAreDaysOfACalendar) {
+  EXPECT_EQ(to_text(*parse_day("2024-02-29")), "2024-02-29");
+  for (const char* wrong : {"2023-02-29", "2026-02-31", "2026-13-01", "2026-00-10", "26-01-01", "2026-1-1", ""}) {
+    const auto day = parse_day(wrong);
+    EXPECT_FALSE(day) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace peal::training

@@ -179,6 +179,21 @@ TEST(Graph, ShardsThatDivideNothingAreAnsweredWithTheNearest) {
   EXPECT_EQ(cut_graph(graph_of(kGated), {1, 7, {}}).error().message, "nothing of g divides among 7 shards; give 6");
 }
 
+TEST(Graph, WhatIsLeftWholeIsSaidWithTheNumbersThatDivideIt) {
+  const auto said = [](const char* name, int shards) {
+    const Graph graph = *build_graph(*model_named(name), 128);
+    return undivided_text(graph, *cut_graph(graph, {1, shards, {}}));
+  };
+  EXPECT_EQ(said("llama3-8b", 8), "");
+  EXPECT_EQ(said("llama3-8b", 1), "");
+  EXPECT_EQ(
+      said("llama3-8b", 3),
+      "3 shards do not divide 224 matrices (first layer1.queries.weight, 4096 x 4096) and the heads of 32 attentions, which are whole on "
+      "every shard; 2, 4, 8 divide all that can be");
+  EXPECT_EQ(said("gpt2", 8),
+            "8 shards do not divide the heads of 12 attentions, which are whole on every shard; 2, 4 divide all that can be");
+}
+
 /// What the verifier says of a cut into 2 x 2 that somebody spoiled.
 template <class Spoil>
 std::string refusal(Spoil&& spoil) {

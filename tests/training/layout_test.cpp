@@ -67,9 +67,22 @@ TEST(Layout, SaysWhatDoesNotDivideAndTheNearestThatDoes) {
   layout.zero = 3;
   layout.zero_group = 3;
   EXPECT_EQ(mistake(llama, layout), "--zero-group 3 does not divide --dp 4; the nearest that does is 2");
+  layout = cut(1, 1, 12, 12);
+  layout.zero = 3;
+  layout.zero_group = 6;
+  layout.ep = 4;
+  EXPECT_EQ(mistake(mixtral, layout),
+            "--zero-group 6 does not divide into ranks of equal experts with --ep 4; the nearest that works is --zero-group 4");
+  layout.zero_group = 2;
+  EXPECT_TRUE(check(mixtral, layout)) << "who is in a group holds other experts than the rest of it";
   layout = cut(1, 1, 1, 1);
   layout.seq_len = -5;
   EXPECT_EQ(mistake(llama, layout), "--seq -5 is no length of a sequence; give 1 or more tokens");
+  layout.seq_len = std::int64_t{1} << 40;
+  EXPECT_EQ(mistake(llama, layout), "--seq 1099511627776 is no length of a sequence; give 1073741824 or less");
+  layout = cut(1, 1, 1, 1);
+  layout.micro_batch = 2'000'000'000;
+  EXPECT_EQ(mistake(llama, layout), "--micro-batch 2000000000 is more than a device takes at a time; give 1048576 or less");
   EXPECT_EQ(mistake(llama, cut(1, 1, 2, 2'000'000'000)),
             "1000000000 micro batches are more than the 1048576 that a step is simulated with; give --global-batch 2097152 or less");
   EXPECT_EQ(mistake(llama, cut(3, 1, 2, 2), 8), "tp 3 x cp 1 x dp 2 x pp 1 is 6 GPUs, and there are 8; --tp 2 --dp 4 makes 8");

@@ -100,6 +100,26 @@ TEST(Memory, ExpertsAreDividedByTheirRanks) {
   EXPECT_LT(c.stages({})[0].parameters, 0.2 * whole);
 }
 
+TEST(Memory, WhatIsAdvisedFits) {
+  const Model llama = *model_named("llama3-8b");
+  const Processor gpu = *processor_named("H100-SXM5");
+  Layout layout;
+  layout.dp = 8;
+  layout.micro_batch = 2;
+  layout.global_batch = 16;
+  const Status status = fits(llama, layout, gpu);
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().message.find("; give --recompute full --zero 1"), std::string::npos) << status.error().message;
+  layout.recompute = Recompute::full;
+  layout.zero = 1;
+  EXPECT_TRUE(fits(llama, layout, gpu));
+  Layout images;
+  images.micro_batch = images.global_batch = 20'000;
+  const Status many = fits(*model_named("resnet-50"), images, gpu);
+  ASSERT_FALSE(many);
+  EXPECT_NE(many.error().message.find("; give --micro-batch 1250"), std::string::npos) << many.error().message;
+}
+
 TEST(Memory, WhatDoesNotFitSaysWhatWould) {
   Case c;
   c.layout = Layout();
@@ -107,7 +127,8 @@ TEST(Memory, WhatDoesNotFitSaysWhatWould) {
   const Status status = fits(c.model, c.layout, c.gpu);
   ASSERT_FALSE(status);
   EXPECT_NE(status.error().message.find("GPT-3 175B"), std::string::npos) << status.error().message;
-  EXPECT_NE(status.error().message.find("give "), std::string::npos) << status.error().message;
+  EXPECT_NE(status.error().message.find("; with --recompute full it would be "), std::string::npos) << status.error().message;
+  EXPECT_NE(status.error().message.find(" give more tensor-parallel ranks, stages or GPUs"), std::string::npos) << status.error().message;
   const Case good;
   Layout layout = good.layout;
   layout.has_sequence_parallel = true;

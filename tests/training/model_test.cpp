@@ -167,6 +167,10 @@ TEST(Model, WhatIsNoModelGetsOneSentence) {
             "x: 'hidden_size' is missing; is it the model's whole config.json?");
   EXPECT_EQ(complaint("transformer: {layers: 2, hidden: 64, heads: 6, kv_heads: 4, ffn: 64, vocab: 10, seq_len: 8}"),
             "x: 6 heads do not divide among 4 heads of keys and values; give kv_heads that divide heads");
+  EXPECT_EQ(complaint("transformer: {layers: 2, hidden: 64, heads: 3, ffn: 64, vocab: 10, seq_len: 8}"),
+            "x: a width of 64 does not divide by 3 heads; give 'head_dim', or heads that divide it");
+  EXPECT_EQ(complaint(R"({"model_type":"llama","num_hidden_layers":2,"hidden_size":4095,"num_attention_heads":32,"vocab_size":32})"),
+            "x: a width of 4095 does not divide by 32 heads; give 'head_dim', or heads that divide it");
   EXPECT_EQ(complaint("transformer: {layers: 2, hiden: 64}"), "x:1: a transformer has no key 'hiden'; did you mean 'hidden'?");
   EXPECT_EQ(complaint("name: x"), "x: a model has either `transformer:` or `convolutions:`; `peal models` lists models to copy");
   EXPECT_EQ(complaint("transformer: {layers: 2, hidden: 64, heads: 2, vocab: 10, seq_len: 8, experts: {count: 2, chosen: 3, ffn: 8}}"),

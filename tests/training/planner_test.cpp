@@ -126,6 +126,40 @@ TEST(Planner, WhatIsGivenIsKept) {
   EXPECT_EQ(family(*plan, "tp 8"), nullptr);
 }
 
+TEST(Planner, GpusThatDoNotDivideAreAnsweredWithTheNearestNumbers) {
+  LayoutSpace space = space_of(8);
+  space.tp = 3;
+  EXPECT_EQ(plan_layouts(model_of_32_layers(), space, made_up(80e9)).error().message, "8 GPUs do not divide by --tp 3; 2 or 4 does");
+  space.tp = 2;
+  space.pp = 8;
+  EXPECT_EQ(plan_layouts(model_of_32_layers(), space, made_up(80e9)).error().message,
+            "8 GPUs do not divide by --tp 2 x --pp 8; a product of 8 does");
+}
+
+// DeepSeek-V3's first layers have no experts: what its ranks send about them is of the stages behind.
+TEST(Planner, TrafficIsOfTheStageThatSendsMost) {
+  const Model model = *model_named("deepseek-v3");
+  Layout layout;
+  layout.pp = 16;
+  layout.dp = 16;
+  layout.ep = 16;
+  layout.global_batch = 256;
+  ASSERT_TRUE(check(model, layout));
+  const auto traffic = [&](const Layout& l) { return traffic_of(model, l, *ComputeModel::make(model, l, *processor_named("H100-SXM5"))); };
+  const auto at = [](Dimension d) { return static_cast<std::size_t>(d); };
+  const Transformer& t = model.transformer;
+  // Of four layers a stage: to the experts and back, forward and backward.
+  const double tokens = static_cast<double>(t.seq_len * t.hidden) * 2 * t.experts.chosen;
+  EXPECT_NEAR(traffic(layout).bytes[at(Dimension::ep)], 16 * 4 * 4 * tokens * 15 / 16, 1e-6 * tokens);
+  EXPECT_NEAR(traffic(layout).bytes[at(Dimension::pp)], 16 * 2 * 2.0 * static_cast<double>(t.seq_len * t.hidden), 1);
+  const double once = traffic(layout).bytes[at(Dimension::dp)];
+  layout.zero = 2;
+  EXPECT_NEAR(traffic(layout).bytes[at(Dimension::dp)], once * 17 / 2, 1e-6 * once) << "scattered after each of 16 micro batches";
+  layout.ep = 1;
+  layout.zero = 0;
+  EXPECT_GT(traffic(layout).bytes[at(Dimension::dp)], 10 * once) << "experts' gradients are sent too";
+}
+
 TEST(Planner, PutsTensorParallelismIntoTheNodeAndSaysWhy) {
   const auto cluster = topology::build_cluster("dgx-a100", 4);
   ASSERT_TRUE(cluster);
@@ -145,6 +179,24 @@ TEST(Planner, PutsTensorParallelismIntoTheNodeAndSaysWhy) {
   EXPECT_EQ((*places)[1].path, topology::PathClass::net);
   EXPECT_EQ((*places)[1].nodes, 2);
   EXPECT_EQ(orders_of(layout, traffic).size(), 2u) << "dp before pp, and pp before dp";
+}
+
+TEST(Planner, APictureSaysWhatLayoutsDifferIn) {
+  LayoutPlan plan;
+  for (const PipelineKind kind : {PipelineKind::zero_bubble, PipelineKind::one_f_one_b}) {
+    StepReport report;
+    report.layout.tp = report.layout.pp = report.layout.dp = 8;
+    report.layout.zero = 3;
+    report.layout.has_sequence_parallel = true;
+    report.layout.global_batch = 1024;
+    report.layout.pipeline = kind;
+    report.layout.recompute = Recompute::selective;
+    report.time = 1;
+    plan.best.push_back(report);
+  }
+  const std::string svg = plan_svg(model_of_32_layers(), plan);
+  for (const char* words : {"zero-bubble", "1f1b", "selective recomputation"}) EXPECT_NE(svg.find(words), std::string::npos) << svg;
+  EXPECT_EQ(svg.find("…"), std::string::npos) << "nothing is cut off";
 }
 
 TEST(Planner, PlansARealModelOnARealCluster) {

@@ -44,7 +44,7 @@ TEST(Step, OfOneStageIsComputingCallsAndNothingElse) {
       layout.overlaps_gradients = overlaps;
       const StepReport report = step_of("llama3-8b", cluster, layout).report;
       EXPECT_NEAR(told(report), report.time, 1e-9 * report.time) << describe(layout);
-      EXPECT_NEAR(report.bubble * report.time, report.overhead * 0, 1e-9 * report.time) << describe(layout);
+      EXPECT_EQ(report.bubble, 0) << describe(layout) << ": one stage waits for no other";
       EXPECT_GT(report.exposed[static_cast<int>(Dimension::tp)], 0);
     }
 }
@@ -142,6 +142,59 @@ TEST(Communication, GroupsOverNodesShareTheNics) {
   ASSERT_TRUE(few);
   const double shared = few->time(Dimension::dp, Collective::all_reduce, bytes)->seconds();
   EXPECT_NEAR(shared, 2 * 1.5 * bytes / 12.5e9, 0.35 * shared) << "two GPUs a NIC of 100 Gbit/s";
+}
+
+// Experts are gathered inside a group and summed between groups as the rest is.
+TEST(Step, HybridShardingHoldsForExpertsToo) {
+  const topology::Cluster cluster = cluster_of("dgx-h100", 4);
+  constexpr int dp = static_cast<int>(Dimension::dp);
+  const auto told_over_data = [&](const Model& model, int group, int ep) {
+    Layout layout = cut(1, 1, 32, 1);
+    layout.zero = 3;
+    layout.zero_group = group;
+    layout.ep = ep;
+    const Status can = check(model, layout);
+    EXPECT_TRUE(can) << can.error().message;
+    const StepReport report = simulate_step(model, cluster, layout)->report;
+    return report.exposed[dp] + report.hidden[dp];
+  };
+  const Model mixtral = *model_named("mixtral-8x7b");
+  Model dense = mixtral;  // as many parameters
+  dense.transformer.experts = {};
+  dense.transformer.ffn = mixtral.transformer.experts.ffn * mixtral.transformer.experts.count;
+  for (const int group : {0, 8}) {
+    const double whole = told_over_data(dense, group, 1);
+    EXPECT_NEAR(told_over_data(mixtral, group, 1), whole, 0.05 * whole) << "in groups of " << group;
+  }
+  EXPECT_LT(told_over_data(mixtral, 8, 8), 0.8 * told_over_data(mixtral, 0, 8))
+      << "a node holds each expert once: summed, and not gathered";
+}
+
+TEST(Communication, GroupsOfRanksWithEqualExpertsAreAmongThem) {
+  Layout layout = cut(1, 1, 16, 1);
+  layout.ep = 4;
+  auto calls = Communication::make(cluster_of("dgx-h100", 2), layout, sim::Library::nccl);
+  ASSERT_TRUE(calls);
+  const auto time = [&](int group) { return calls->time_of_data(Talkers::same_experts, Collective::all_gather, 1e8, group)->value; };
+  EXPECT_EQ(time(1), 0) << "who is alone has nothing to gather";
+  EXPECT_EQ(time(4), time(0)) << "all four";
+  EXPECT_LT(time(2) * 3, time(0)) << "on one node";
+  const double between = calls->time_between(Talkers::same_experts, 1, Collective::all_reduce, 1e8)->value;
+  EXPECT_EQ(between, calls->time_of_data(Talkers::same_experts, Collective::all_reduce, 1e8)->value);
+}
+
+TEST(Communication, GpusWithoutPcieAreAnsweredWithWhatWorks) {
+  Layout layout = cut(1, 1, 4, 1);
+  auto formula = Communication::make(cluster_of("power8-p100", 1), layout, sim::Library::nccl);
+  ASSERT_TRUE(formula);
+  const auto refused = formula->time(Dimension::dp, Collective::all_reduce, 1e6);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("gpu0 (P100-SXM2) has no PCIe link here; give --library peal"), std::string::npos)
+      << refused.error().message;
+  EXPECT_NE(refused.error().message.find("--machine dgx-1-p100"), std::string::npos) << refused.error().message;
+  auto simulated = Communication::make(cluster_of("power8-p100", 1), layout, sim::Library::peal);
+  ASSERT_TRUE(simulated);
+  EXPECT_GT(simulated->time(Dimension::dp, Collective::all_reduce, 1e6)->value, 0);
 }
 
 TEST(Communication, StagesOnOneNodeAreNearerThanOnTwo) {

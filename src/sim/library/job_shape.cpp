@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <topology/machine.hpp>
 #include <topology/resources.hpp>
 #include <tuning/ring_report.hpp>
 
@@ -55,6 +56,27 @@ double pcie_port(const topology::Graph& machine, int device) {
   for (const int link : machine.links_of(device))
     if (machine.link(link).kind == LinkKind::pcie) best = std::max(best, machine.link(link).total().gigabytes());
   return best;
+}
+
+/// A machine of the catalogue with such GPUs on PCIe; empty: there is none.
+std::string machine_on_pcie(const std::string& gpu) {
+  const auto machines = topology::list_machines();
+  if (!machines) return {};
+  for (const topology::MachineEntry& entry : *machines) {
+    const auto machine = topology::load_machine(entry.name);
+    if (!machine || machine->compute_devices().empty()) continue;
+    const int first = machine->compute_devices().front();
+    if (machine->device(first).name == gpu && pcie_port(*machine, first) > 0) return entry.name;
+  }
+  return {};
+}
+
+tl::unexpected<Failure> no_pcie(const Device& gpu) {
+  const std::string other = machine_on_pcie(gpu.name);
+  return fail(ErrorCode::unsupported,
+              "the libraries' formulas pass from GPUs to others that no fast link joins over PCIe, and {} ({}) has no PCIe link here; give "
+              "--library peal, whose schedules take the links that there are{}",
+              gpu.id, gpu.name, other.empty() ? std::string() : fmt::format(", or a machine with such GPUs on PCIe: --machine {}", other));
 }
 
 LinkKind kind_of(NodeWire wire) {
@@ -153,7 +175,7 @@ class Look {
     shape_.port_GBps = shape_.pair_GBps = pcie_port(machine_, peers.front());
     const PathClass way = resources_.route(local_[0], local_.back()).path_class;
     shape_.link = way <= PathClass::pxb && !options_.is_p2p_off ? "pcie-switch" : "pcie-host";
-    if (shape_.ring_GBps <= 0) return fail(ErrorCode::unsupported, "a GPU of the machine has no PCIe link: write one in its YAML");
+    if (shape_.ring_GBps <= 0) return no_pcie(machine_.device(peers.front()));
     return {};
   }
 

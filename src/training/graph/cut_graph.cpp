@@ -165,11 +165,16 @@ Shape shape_of_part(const Shape& whole, const Part& part) {
   return shape;
 }
 
-Result<CutGraph> cut_graph(const Graph& graph, const CutOptions& options) {
+Status check_ranks(const CutOptions& options) {
   constexpr int kMostRanks = 4096;
-  if (options.shards < 1 || options.shards > kMostRanks || options.stages > kMostRanks / options.shards)
-    return fail(ErrorCode::invalid_argument, "{} stages of {} shards cannot be; give from 1 to {} ranks in all", options.stages,
-                options.shards, kMostRanks);
+  if (options.stages >= 1 && options.shards >= 1 && options.shards <= kMostRanks && options.stages <= kMostRanks / options.shards)
+    return {};
+  return fail(ErrorCode::invalid_argument, "--stages {} of --shards {} cannot be; give 1 or more of each, and at most {} ranks in all",
+              options.stages, options.shards, kMostRanks);
+}
+
+Result<CutGraph> cut_graph(const Graph& graph, const CutOptions& options) {
+  PEAL_TRY(check_ranks(options));
   PEAL_TRY(check_shards(graph, options.shards));
   PEAL_ASSIGN(std::vector<int> stage_of, split_stages(graph, options));
   return Cutter(graph, options, std::move(stage_of)).cut();

@@ -63,11 +63,14 @@ std::string cut_text(const Graph& graph, const CutGraph& cut) {
   for (const auto& [name, way] : parameters_of(graph, cut)) ++ways[way];
   text += "parameters:";
   for (const auto& [way, count] : ways) text += fmt::format(" {} {}", count, way == "whole" ? "whole on every shard" : "cut by " + way);
-  return text + "\n";
+  text += "\n";
+  const std::string undivided = undivided_text(graph, cut);
+  return undivided.empty() ? text : text + fmt::format("Note: {}.\n", undivided);
 }
 
 std::string cut_json(const Graph& graph, const CutGraph& cut) {
   nlohmann::ordered_json json{{"schema", "peal.cut/1"}, {"graph", graph.name}, {"stages", cut.stages}, {"shards", cut.shards}};
+  if (const std::string undivided = undivided_text(graph, cut); !undivided.empty()) json["undivided"] = undivided;
   for (std::size_t rank = 0; rank < cut.ranks.size(); ++rank) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const RankOperator& op : cut.ranks[rank]) {

@@ -225,8 +225,7 @@ Result<CutProof> verify_cut(const Graph& graph, const CutGraph& cut, std::uint64
   if (flops > kMostFlops || elements > kMostElements)
     return fail(ErrorCode::invalid_argument,
                 "running the graph takes {:.3g} operations on {:.3g} elements; a cut is proved on small shapes, at most {:.0g} and {:.0g}: "
-                "give the "
-                "same graph with fewer rows and columns",
+                "give the same graph with fewer rows and columns, or --unproved",
                 flops, elements, kMostFlops, kMostElements);
   return Verifier(graph, cut, seed).verify();
 }

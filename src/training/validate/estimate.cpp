@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "layer_work.hpp"
+#include "stage_parameters.hpp"
 
 namespace peal::training {
 
@@ -48,37 +49,25 @@ StageLoad load_of(const TrainingRun& run, const std::vector<int>& kinds, int sta
   return load;
 }
 
-/// Parameters of the fullest stage on one device.
-double parameters_of(const TrainingRun& run) {
-  double most = 0;
-  const Layout& l = run.layout;
-  if (!run.model.is_transformer()) return static_cast<double>(parameters(run.model));
-  for (int stage = 0; stage < l.pp; ++stage) {
-    double sum = stage == 0 ? static_cast<double>(embedding_parameters(run.model.transformer)) : 0;
-    if (stage == l.pp - 1) sum += static_cast<double>(head_parameters(run.model.transformer));
-    for (int chunk = stage; chunk < l.chunks(); chunk += l.pp) {
-      const LayerRange range = layers_of(run.model, l, chunk);
-      for (int i = range.first; i < range.first + range.count; ++i) {
-        const LayerParameters p = layer_parameters(run.model.transformer, i);
-        sum += static_cast<double>(p.attention + p.dense) + static_cast<double>(p.experts) / l.ep;
-      }
-    }
-    most = std::max(most, sum / l.tp);
+/// Of the stage that holds most.
+StageParameters most_parameters(const TrainingRun& run) {
+  StageParameters most;
+  for (int stage = 0; stage < run.layout.pp; ++stage) {
+    const StageParameters its = stage_parameters(run.model, run.layout, stage);
+    if (its.total() > most.total()) most = its;
   }
   return most;
 }
 
 Status add_sharing(const TrainingRun& run, OpenRun& open, Communication& communication) {
   const Layout& l = run.layout;
-  const double elements = parameters_of(run), ranks = static_cast<double>(l.dp) * l.cp;
-  const double bytes = elements * bytes_of(l.precision);
+  const StageParameters held = most_parameters(run);
+  const double bytes = held.total() * bytes_of(l.precision);
   const int group = l.zero_group;
-  double owned = elements;
-  if (l.zero > 0) owned /= group > 0 ? group : ranks;
-  open.optimizer_us = owned / (run.processor.memory_GBps * 1e3);
-  if (ranks <= 1) return {};
+  open.optimizer_us = (held.dense / l.zero_ranks() + held.experts / l.expert_zero_ranks()) / (run.processor.memory_GBps * 1e3);
+  if (l.data_ranks() <= 1) return {};
   const auto time = [&](Collective collective, double size, int of) -> Result<double> {
-    PEAL_ASSIGN(const Nanoseconds t, communication.time(Dimension::dp, collective, size, of));
+    PEAL_ASSIGN(const Nanoseconds t, communication.time_of_data(Talkers::same_parameters, collective, size, of));
     return t.microseconds();
   };
   double layers = 0;
@@ -129,7 +118,8 @@ Result<OpenRun> open_run(const TrainingRun& run, const topology::LibraryConstant
   open.layout = run.layout;
   PEAL_ASSIGN(const Software software, software_of(run.software, run.layout));
   PEAL_ASSIGN(open.keys, keys_of(constants, run.processor, software, run.layout.precision));
-  const LayerWork work(run.model, run.layout, run.processor, software);
+  PEAL_ASSIGN(const KernelFacts* facts, kernel_facts());
+  const LayerWork work(run.model, run.layout, run.processor, software, *facts);
   const std::vector<int> kinds = kinds_of(run.model);
   for (int kind = 0; kind <= *std::max_element(kinds.begin(), kinds.end()); ++kind) {
     const auto first = std::find(kinds.begin(), kinds.end(), kind);

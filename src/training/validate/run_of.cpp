@@ -10,9 +10,6 @@ namespace peal::training {
 
 namespace {
 
-/// Vocabularies of models that rows do not spell out: GPT-2's padded to 1,024 for Megatron; the others as their tokenizers have them.
-constexpr std::int64_t kGptWords = 51200, kLlama3Words = 128256, kInternWords = 103168, kInternInner = 11008;
-
 bool is_gated(const PublishedRun& run) { return has_word(run.model, "llama") || has_word(run.model, "intern"); }
 
 Result<Model> catalogued(const PublishedRun& run) {
@@ -26,6 +23,23 @@ Result<Model> catalogued(const PublishedRun& run) {
     model.transformer.experts.dense_layers = std::min(model.transformer.experts.dense_layers, 1);
   }
   return model;
+}
+
+/// Of a model whose row does not say it.
+Result<std::int64_t> words_of(const PublishedRun& run) {
+  if (has_word(run.model, "llama3")) {
+    PEAL_ASSIGN(const Model llama, model_named("llama3-8b"));
+    return llama.transformer.vocab;
+  }
+  PEAL_ASSIGN(const double words, training_constant(has_word(run.model, "intern") ? "words.internlm" : "words.gpt"));
+  return static_cast<std::int64_t>(words);
+}
+
+/// The same of the inner width.
+Result<std::int64_t> inner_width_of(const PublishedRun& run) {
+  if (!has_word(run.model, "intern")) return 4 * run.hidden;
+  PEAL_ASSIGN(const double width, training_constant("inner.internlm"));
+  return static_cast<std::int64_t>(width);
 }
 
 Result<Model> model_of(const PublishedRun& run, std::vector<std::string>& assumptions) {
@@ -42,7 +56,10 @@ Result<Model> model_of(const PublishedRun& run, std::vector<std::string>& assump
   t.kv_heads = run.kv_heads > 0 ? run.kv_heads : run.heads;
   t.head_dim = run.hidden / run.heads;
   t.is_gated = is_gated(run);
-  t.ffn = run.ffn > 0 ? run.ffn : has_word(run.model, "intern") ? kInternInner : 4 * run.hidden;
+  t.ffn = run.ffn;
+  if (t.ffn == 0) {
+    PEAL_ASSIGN(t.ffn, inner_width_of(run));
+  }
   t.vocab = run.vocab;
   t.seq_len = run.seq_len;
   t.norm = t.is_gated ? Norm::rms : Norm::layer;
@@ -52,7 +69,7 @@ Result<Model> model_of(const PublishedRun& run, std::vector<std::string>& assump
   t.ties_embeddings = !t.is_gated;
   t.positions = t.is_gated || has_word(run.model, "mpt") ? 0 : run.seq_len;
   if (t.vocab == 0) {
-    t.vocab = has_word(run.model, "llama3") ? kLlama3Words : has_word(run.model, "intern") ? kInternWords : kGptWords;
+    PEAL_ASSIGN(t.vocab, words_of(run));
     assumptions.push_back(fmt::format("a vocabulary of {}", t.vocab));
   }
   if (t.hidden % t.heads != 0) return fail(ErrorCode::unsupported, "{} does not divide by {} heads", t.hidden, t.heads);
@@ -72,7 +89,7 @@ void read_sharding(const PublishedRun& run, Layout& layout, std::vector<std::str
   if (has_word(run.sharding, "zero-2") || has_word(run.sharding, "shard_grad")) layout.zero = 2;
   if (has_word(run.sharding, "fsdp2") || has_word(run.sharding, "full_shard") || has_word(run.sharding, "zero-3")) layout.zero = 3;
   layout.zero_group = group_in(run.sharding);
-  if (layout.zero_group >= layout.dp * layout.cp) layout.zero_group = 0;
+  if (layout.zero_group >= layout.data_ranks()) layout.zero_group = 0;
   if (run.sharding.empty() && (has_word(run.software, "megatron-lm 0.") || has_word(run.software, "nemo"))) {
     layout.zero = 1;
     assumptions.push_back("ZeRO 1, as this release's examples have it");

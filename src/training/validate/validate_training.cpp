@@ -29,7 +29,7 @@ class Rooms {
  public:
   Result<Room*> of(const TrainingRun& run) {
     const Layout& l = run.layout;
-    const Key key{run.machine, run.processor.name, run.nodes, fmt::format("{} {} {} {}", l.tp, l.cp, l.dp, l.pp)};
+    const Key key{run.machine, run.processor.name, run.nodes, fmt::format("{} {} {} {} {}", l.tp, l.cp, l.dp, l.pp, l.ep)};
     const auto known = all_.find(key);
     if (known != all_.end()) return &known->second;
     PEAL_ASSIGN(topology::Cluster cluster, cluster_of(run));

@@ -54,9 +54,6 @@ struct BenchHalf {
   double work_ns = 0;     ///< only_full_speed: time_of_work of the slowest core in the fastest tenth of the calls
 };
 
-/// Of values, of an even number the upper of the middle two; 0 of none.
-double median_of(std::vector<double> values);
-
 /// What `digest_repeats` calls gave, of inputs whose sums depend on the order (bench_reals.hpp).
 struct BenchDigest {
   std::string sha256;            ///< SHA-256 of the ranks' SHA-256s, in the order of ranks, each of that rank's result (none: of nothing)

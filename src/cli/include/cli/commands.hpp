@@ -45,6 +45,15 @@ const std::vector<std::string>& original_arguments();
 /// Writes `text` to `path`, or to standard output for "-".
 Status write_output(const std::string& path, const std::string& text);
 
+/// What a command found: `text` for people on standard output, and what `json` makes in a file where one is named; "-" puts it in the
+/// text's place.
+template <class Json>
+Status write_report(const std::string& text, const std::string& path, Json&& json) {
+  if (path != "-") PEAL_TRY(write_output("-", text));
+  if (!path.empty()) PEAL_TRY(write_output(path, json() + "\n"));
+  return {};
+}
+
 /// Fails when `path` is in no folder that can be written to: said before the work, not after it.
 Status can_write(const std::string& path);
 

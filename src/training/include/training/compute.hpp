@@ -28,6 +28,8 @@ struct Processor {
 };
 /// Of the compute devices of a cluster's first machine; fails where there is no figure for it, naming those that have one.
 Result<Processor> processor_of(const topology::Cluster& cluster);
+/// The longest name of data/constants/training/processors.yaml that `name` begins with, as the catalogue or a driver has it ("NVIDIA H100
+/// 80GB HBM3").
 Result<Processor> processor_named(std::string_view name);
 /// What products of `wanted` are computed in: where the device has no units for them, in the next wider type that it has.
 Precision computed_in(const Processor& processor, Precision wanted);

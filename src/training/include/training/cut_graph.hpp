@@ -45,11 +45,18 @@ struct CutOptions {
   std::vector<int> first_layers;
 };
 
+/// Fails where there are no ranks, or more than can be listed.
+Status check_ranks(const CutOptions& options);
+
 /// Fails with one sentence where there are fewer layers than stages, or no such layer. What does not divide among shards is whole
 /// on each; where nothing divides, it fails with the nearest number that does.
 Result<CutGraph> cut_graph(const Graph& graph, const CutOptions& options);
 
-/// Stages, operators, parameters of each rank, and the calls that were inserted.
+/// One sentence on what is whole on every shard and would be divided by other numbers of shards, with the nearest of those; empty: nothing
+/// is.
+std::string undivided_text(const Graph& graph, const CutGraph& cut);
+
+/// Stages, operators, parameters of each rank, the calls that were inserted, and what was left whole.
 std::string cut_text(const Graph& graph, const CutGraph& cut);
 /// Schema peal.cut/1.
 std::string cut_json(const Graph& graph, const CutGraph& cut);

@@ -5,6 +5,7 @@
 // ep spreads the experts of a layer over ep of the dp x cp ranks that hold the same stage and shard; it takes no GPUs of its own.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <base/result.hpp>
 #include <string>
@@ -55,6 +56,11 @@ struct Layout {
   std::array<Dimension, 4> order = {Dimension::tp, Dimension::cp, Dimension::dp, Dimension::pp};
 
   int gpus() const { return tp * cp * dp * pp; }
+  int data_ranks() const { return dp * cp; }  ///< that hold the same parameters
+  /// That divide what ZeRO divides; 1: none.
+  int zero_ranks() const { return zero == 0 ? 1 : zero_group > 0 ? zero_group : data_ranks(); }
+  /// The same of experts, of which neighbours hold different ones.
+  int expert_zero_ranks() const { return std::max(1, zero_ranks() / ep); }
   int micro_batches() const { return global_batch / (micro_batch * dp); }
   int chunks() const { return pp * vpp; }
   int size_of(Dimension dimension) const;

@@ -11,8 +11,8 @@
 
 namespace peal::training {
 
-/// Bytes that one rank of the first stage sends in a step about each dimension, by Dimension. A ring's count: 2 (n - 1) / n of the buffer
-/// for an all-reduce, (n - 1) / n for the halves of it and for an all-to-all.
+/// Bytes that one rank sends in a step about each dimension, by Dimension, of the stage that sends most about it. A ring's count:
+/// 2 (n - 1) / n of the buffer for an all-reduce, (n - 1) / n for the halves of it and for an all-to-all.
 struct Traffic {
   double bytes[kDimensions] = {};
 };

@@ -14,6 +14,9 @@
 
 namespace peal::training {
 
+/// Data-parallel ranks: those that hold the same parameters beside experts (dp x cp), or the same experts (every ep-th of them).
+enum class Talkers : std::uint8_t { same_parameters, same_experts };
+
 /// A layout's ranks on the devices of a cluster, and how long they need to tell one another something. Times of calls are kept: asking
 /// again for what was asked before costs nothing. Not thread-safe.
 class Communication {
@@ -29,13 +32,12 @@ class Communication {
   ~Communication();
 
   /// All groups of a dimension make the call at the same time; `bytes` as nccl-tests counts them. dp: the dp x cp ranks that hold the same
-  /// parameters. pp: send_recv between stages that follow one another, the slowest. `group` of ranks above 0: as many of the dimension's
-  /// neighbours only (hybrid sharding).
-  Result<Nanoseconds> time(Dimension over, Collective collective, double bytes, int group = 0);
-  /// The same of the ranks that are equal in such groups of dp.
-  Result<Nanoseconds> time_between(int group, Collective collective, double bytes);
-  /// Of the ranks that hold the same experts.
-  Result<Nanoseconds> time_of_experts(Collective collective, double bytes);
+  /// parameters. pp: send_recv between stages that follow one another, the slowest.
+  Result<Nanoseconds> time(Dimension over, Collective collective, double bytes);
+  /// Of data-parallel ranks; `group` of ranks above 0: as many neighbours among them only (hybrid sharding).
+  Result<Nanoseconds> time_of_data(Talkers who, Collective collective, double bytes, int group = 0);
+  /// The same of the ranks that are equal in such groups.
+  Result<Nanoseconds> time_between(Talkers who, int group, Collective collective, double bytes);
   /// From a stage to another, every rank to its counterpart.
   Result<Nanoseconds> time_of_send(int from_stage, int to_stage, double bytes);
   /// Of all_reduce between every rank of the first stage and its counterpart in the last.
