@@ -29,22 +29,33 @@ class CallersMultiplier final : public parallel::Multiplier {
   Multiply multiply_;
 };
 
+void require_multiple(const char* what, std::int64_t size, int ranks) {
+  if (size >= 1 && size % ranks == 0) return;
+  const std::string size_text = std::to_string(size), ranks_text = std::to_string(ranks);
+  if (size < 1) throw Error(ErrorCode::invalid_argument, size_text + " " + what + " are none; give 1 or more");
+  throw Error(ErrorCode::invalid_argument,
+              size_text + " " + what + " are not divided by " + ranks_text + " ranks; give a multiple of " + ranks_text);
+}
+
 // What a layer that is cut stands on.
 template <class Linear>
 struct CutLayer {
   parallel::Group group;
   CallersMultiplier multiplier;
   Linear layer;
+  bool cuts_sequence;
   CutLayer(const Communicator& communicator, const LinearOptions& o)
-      : group(core_of_several(communicator)), multiplier(o.multiply), layer(multiplier, group, {o.in, o.out}, cuts(o)) {}
-  bool cuts(const LinearOptions& o) const { return o.is_sequence_parallel && group.size() > 1; }
+      : group(core_of_several(communicator)),
+        multiplier(o.multiply),
+        layer(multiplier, group, {o.in, o.out}, o.is_sequence_parallel && group.size() > 1),
+        cuts_sequence(o.is_sequence_parallel && group.size() > 1) {}
+  void check_rows(std::int64_t rows) const { require_multiple("rows", rows, cuts_sequence ? group.size() : 1); }
+  void check_rows(std::int64_t rows, const float* all) const {
+    check_rows(rows);
+    if (cuts_sequence && all == nullptr)
+      throw Error(ErrorCode::invalid_argument, "sequence parallelism gathers all rows, and `all` is null; give memory for them");
+  }
 };
-
-void check_division(const char* what, std::int64_t size, const Communicator& communicator) {
-  if (size < 1 || size % communicator.size() != 0)
-    throw Error(ErrorCode::invalid_argument, std::to_string(size) + " " + what + " are not divided by " +
-                                                 std::to_string(communicator.size()) + " ranks; give a multiple of them");
-}
 
 }  // namespace
 
@@ -72,7 +83,8 @@ struct ColumnLinear::Impl : CutLayer<parallel::ColumnLinear> {
 };
 
 ColumnLinear::ColumnLinear(Communicator& communicator, const LinearOptions& options) {
-  check_division("outputs", options.out, communicator);
+  require_multiple("inputs", options.in, 1);
+  require_multiple("outputs", options.out, communicator.size());
   impl_ = std::make_unique<Impl>(communicator, options);
 }
 ColumnLinear::ColumnLinear(ColumnLinear&&) noexcept = default;
@@ -80,13 +92,16 @@ ColumnLinear& ColumnLinear::operator=(ColumnLinear&&) noexcept = default;
 ColumnLinear::~ColumnLinear() = default;
 std::int64_t ColumnLinear::own_out() const { return impl_->layer.own_out(); }
 void ColumnLinear::forward(std::int64_t rows, const float* weight, const float* bias, const float* x, float* all, float* y) {
+  impl_->check_rows(rows, all);
   require(impl_->layer.forward(rows, weight, bias, x, all, y));
 }
 void ColumnLinear::backward_input(std::int64_t rows, const float* weight, const float* y_gradient, float* x_gradient) {
+  impl_->check_rows(rows);
   require(impl_->layer.backward_input(rows, weight, y_gradient, x_gradient));
 }
 void ColumnLinear::backward_weight(std::int64_t rows, const float* all, const float* y_gradient, float* weight_gradient,
                                    float* bias_gradient) {
+  impl_->check_rows(rows, all);
   impl_->layer.backward_weight(rows, all, y_gradient, weight_gradient, bias_gradient);
 }
 
@@ -95,7 +110,8 @@ struct RowLinear::Impl : CutLayer<parallel::RowLinear> {
 };
 
 RowLinear::RowLinear(Communicator& communicator, const LinearOptions& options) {
-  check_division("inputs", options.in, communicator);
+  require_multiple("inputs", options.in, communicator.size());
+  require_multiple("outputs", options.out, 1);
   impl_ = std::make_unique<Impl>(communicator, options);
 }
 RowLinear::RowLinear(RowLinear&&) noexcept = default;
@@ -103,13 +119,16 @@ RowLinear& RowLinear::operator=(RowLinear&&) noexcept = default;
 RowLinear::~RowLinear() = default;
 std::int64_t RowLinear::own_in() const { return impl_->layer.own_in(); }
 void RowLinear::forward(std::int64_t rows, const float* weight, const float* bias, const float* x, float* y) {
+  impl_->check_rows(rows);
   require(impl_->layer.forward(rows, weight, bias, x, y));
 }
 void RowLinear::backward_input(std::int64_t rows, const float* weight, const float* y_gradient, float* all, float* x_gradient) {
+  impl_->check_rows(rows, all);
   require(impl_->layer.backward_input(rows, weight, y_gradient, all, x_gradient));
 }
 void RowLinear::backward_weight(std::int64_t rows, const float* x, const float* all, const float* y_gradient, float* weight_gradient,
                                 float* bias_gradient) {
+  impl_->check_rows(rows, all);
   impl_->layer.backward_weight(rows, x, all, y_gradient, weight_gradient, bias_gradient);
 }
 

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <base/file_descriptor.hpp>
 #include <base/trace.hpp>
+#include <base/write_all.hpp>
 #include <cerrno>
 #include <cmath>
 
@@ -64,16 +65,6 @@ void append_event(std::string& out, const TraceEvent& event) {
   out += '}';
 }
 
-Status write_all(int fd, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t n = ::write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail(ErrorCode::system, "cannot write the trace to '{}': {}.", path, errno_text(errno));
-    text.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return {};
-}
-
 }  // namespace
 
 Status Trace::write(const std::string& path) const {
@@ -82,6 +73,7 @@ Status Trace::write(const std::string& path) const {
     return fail(ErrorCode::system, "cannot open '{}' for the trace: {}. Name a file in a folder that you may write to.", path,
                 errno_text(errno));
   }
+  const std::string what = fmt::format("the trace to '{}'", path);
   constexpr std::size_t kFlushBytes = 1 << 20;
   std::string out = R"({"displayTimeUnit":"ns","traceEvents":[)";
   bool is_first = true;
@@ -99,12 +91,12 @@ Status Trace::write(const std::string& path) const {
     separate();
     append_event(out, event);
     if (out.size() >= kFlushBytes) {
-      PEAL_TRY(write_all(file.get(), out, path));
+      PEAL_TRY(write_all(file.get(), out.data(), out.size(), what));
       out.clear();
     }
   }
   out += "\n]}\n";
-  return write_all(file.get(), out, path);
+  return write_all(file.get(), out.data(), out.size(), what);
 }
 
 }  // namespace peal

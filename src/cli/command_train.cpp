@@ -9,6 +9,7 @@
 #include <cli/launcher.hpp>
 #include <cli/train_words.hpp>
 #include <memory>
+#include <parallel/checkpoint.hpp>
 
 namespace peal::cli {
 
@@ -37,7 +38,7 @@ Result<int> train_stale_here(const TrainWords& words) {
   PEAL_ASSIGN(comm::CoreOptions core_options, comm::complete({}));
   PEAL_ASSIGN(const std::shared_ptr<comm::Core> world, comm::Core::world(job, core_options));
   const bool prints = job.rank == 0;
-  if (prints) PEAL_TRY(write_output("-", stale_heading(options)));
+  if (prints) PEAL_TRY(write_output("-", stale_heading(words, options)));
   PEAL_ASSIGN(const parallel::StaleReport report, parallel::train_stale(options, world, [&](const parallel::StaleNote& note) {
                 if (is_shown(options.steps, note.updates / options.job.layout.dp)) (void)write_output("-", stale_line(note));
               }));
@@ -47,22 +48,33 @@ Result<int> train_stale_here(const TrainWords& words) {
   return stopped > 0 ? 128 + SIGINT : 0;
 }
 
+// What cannot be read or written is found before hours are spent on it.
+Status check_files(const TrainWords& words, const parallel::TrainOptions& options) {
+  const training::Transformer& shape = options.job.model.transformer;
+  PEAL_TRY(can_write(words.json));
+  if (!options.save.empty()) PEAL_TRY(parallel::check_can_save(shape, options.save));
+  if (!options.resume.empty()) PEAL_TRY(parallel::check_can_load(shape, options.resume));
+  return {};
+}
+
 Result<int> train_here(const TrainWords& words) {
   listen_for_stop();
   PEAL_ASSIGN(const bootstrap::Job job, bootstrap::job_from_environment());
   PEAL_ASSIGN(parallel::TrainOptions options, train_options_of(words, job.size));
   options.stop = &stop_asked;
+  if (job.rank == 0) PEAL_TRY(check_files(words, options));
   std::shared_ptr<comm::Core> world;
   if (job.size > 1) {
     PEAL_ASSIGN(comm::CoreOptions core_options, comm::complete({}));
     PEAL_ASSIGN(world, comm::Core::world(job, core_options));
   }
   const bool prints = job.rank == 0 && words.json != "-";
-  if (prints) PEAL_TRY(write_output("-", train_heading(options)));
+  if (prints) PEAL_TRY(write_output("-", train_heading(words, options)));
+  std::int64_t taken = 0;
   PEAL_ASSIGN(const parallel::TrainReport report, parallel::train(options, world, [&](const parallel::StepNote& note) {
-                if (prints && is_shown(options.steps, note.step)) (void)write_output("-", train_line(note));
+                if (prints && is_shown(options.steps, ++taken)) (void)write_output("-", train_line(note));
               }));
-  if (prints) PEAL_TRY(write_output("-", train_ending(options, report)));
+  if (prints) PEAL_TRY(write_output("-", train_ending(report)));
   if (job.rank == 0 && !words.json.empty()) PEAL_TRY(write_output(words.json, train_json(options, report)));
   if (world != nullptr) {
     comm::Call barrier{Collective::barrier};
@@ -76,12 +88,11 @@ Result<int> run_train(const TrainWords& words, const std::vector<std::string>& a
   const bool is_rank = has_setting("PEAL_RANK") || has_setting("RANK") || has_setting("OMPI_COMM_WORLD_RANK");
   if (is_rank) return words.asynchronous ? train_stale_here(words) : train_here(words);
   if (words.timeout_s < 0) return fail(ErrorCode::invalid_argument, "--timeout {} is negative; give seconds", words.timeout_s);
-  PEAL_TRY(can_write(words.json));
-  PEAL_TRY(can_write(words.save));
   PEAL_ASSIGN(const parallel::TrainOptions options, train_options_of(words, 0));
   if (words.asynchronous) PEAL_TRY(stale_options_of(words, 0));
-  if (!words.asynchronous && (words.staleness >= 0 || words.straggler != 1))
+  if (!words.asynchronous && (words.staleness != kUnbounded || words.straggler != 1))
     return fail(ErrorCode::invalid_argument, "--staleness and --straggler are of asynchronous training; give --async, too");
+  PEAL_TRY(check_files(words, options));
   LaunchSpec spec = spec_of_this_tool(options.job.layout.gpus() + (words.asynchronous ? 1 : 0), arguments);
   spec.timeout_s = words.timeout_s;
   spec.patience_s = kStepPatience_s;

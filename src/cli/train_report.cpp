@@ -15,23 +15,30 @@ std::int64_t parameters_of_job(const parallel::GptJob& job) {
   return sum;
 }
 
+// For who did not ask for plain loops and got them.
+std::string arithmetic_hint(const TrainWords& words, const parallel::GptJob& job) {
+  if (words.arithmetic != "auto" || job.arithmetic != &parallel::plain_arithmetic()) return {};
+  return "# for libtorch's arithmetic install libtorch-dev (Debian) or PyTorch, and build Peal anew\n";
+}
+
 }  // namespace
 
-std::string train_heading(const parallel::TrainOptions& options) {
+std::string train_heading(const TrainWords& words, const parallel::TrainOptions& options) {
   const parallel::GptJob& job = options.job;
   const training::Transformer& t = job.model.transformer;
   std::string more = t.experts.count > 0 ? fmt::format(", {} of {} experts", t.experts.chosen, t.experts.count) : std::string();
   if (t.ties_embeddings) more += ", tied embeddings";
-  std::string text = fmt::format("# peal train: {} layers of {}, {} heads{}, {} tokens; {} parameters; {} ranks: {}; arithmetic: {}\n",
-                                 t.layers, t.hidden, t.heads, more, job.layout.seq_len_of(job.model), parameters_of_job(job),
-                                 job.layout.gpus(), training::describe(job.layout), job.arithmetic->name());
-  if (job.arithmetic == &parallel::plain_arithmetic())
-    text += "# for libtorch's arithmetic install libtorch-dev (Debian) or PyTorch, and build Peal anew\n";
-  return text + fmt::format("# {:>6} {:>9} {:>9} {:>10}   computing waited, ms: {:>9} {:>9} {:>9} {:>9} {:>9}\n", "step", "loss", "ms",
-                            "tokens/s", "gradients", "pipeline", "tensor", "context", "experts");
+  return fmt::format("# peal train: {} layers of {}, {} heads{}, {} tokens; {} parameters; {} ranks: {}; arithmetic: {}\n", t.layers,
+                     t.hidden, t.heads, more, job.layout.seq_len_of(job.model), parameters_of_job(job), job.layout.gpus(),
+                     training::describe(job.layout), job.arithmetic->name()) +
+         arithmetic_hint(words, job) +
+         fmt::format("# {:>6} {:>9} {:>9} {:>10}   computing waited, ms: {:>9} {:>9} {:>9} {:>9} {:>9}\n", "step", "loss", "ms", "tokens/s",
+                     "gradients", "pipeline", "tensor", "context", "experts");
 }
 
-bool is_shown(std::int64_t steps, std::int64_t step) { return step % std::max<std::int64_t>(1, steps / kLines) == 0 || step == 1; }
+bool is_shown(std::int64_t steps, std::int64_t taken) {
+  return taken % std::max<std::int64_t>(1, steps / kLines) == 0 || taken == 1 || taken == steps;
+}
 
 std::string train_line(const parallel::StepNote& note) {
   return fmt::format("{:>8} {:>9.5f} {:>9.2f} {:>10.0f}   {:>21} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f}\n", note.step, note.loss,
@@ -39,7 +46,7 @@ std::string train_line(const parallel::StepNote& note) {
                      note.times.tensor_waited * 1e3, note.times.context_waited * 1e3, note.times.experts_waited * 1e3);
 }
 
-std::string train_ending(const parallel::TrainOptions& options, const parallel::TrainReport& report) {
+std::string train_ending(const parallel::TrainReport& report) {
   std::string text = fmt::format("# parameters, gradients and moments of the fullest rank: {:.2f} MB\n", report.state_bytes * 1e-6);
   if (const double hidden = report.hidden_share(); hidden >= 0)
     text += fmt::format("# communication of gradients and parameters: {:.0f} % hidden behind computing\n", 100 * hidden);
@@ -53,15 +60,14 @@ std::string train_ending(const parallel::TrainOptions& options, const parallel::
         check.compared, report.steps.size(), check.gradient, check.parameter, check.step + 1, check.loss, parallel::kCheckTolerance,
         check.holds() ? "the same" : "THEY DIFFER");
   }
-  (void)options;
   return text;
 }
 
-std::string stale_heading(const parallel::StaleOptions& options) {
+std::string stale_heading(const TrainWords& words, const parallel::StaleOptions& options) {
   const std::string bound = options.bound < 0 ? "without a bound" : fmt::format("at most {} steps ahead of the slowest", options.bound);
-  return fmt::format(
-      "# peal train: {} parameters; {} workers, {}, and one rank that keeps the parameters; arithmetic: {}\n# {:>8} {:>9} {:>15}\n",
-      parameters_of_job(options.job), options.job.layout.dp, bound, options.job.arithmetic->name(), "updates", "loss", "mean staleness");
+  return fmt::format("# peal train: {} parameters; {} workers, {}, and one rank that keeps the parameters; arithmetic: {}\n",
+                     parameters_of_job(options.job), options.job.layout.dp, bound, options.job.arithmetic->name()) +
+         arithmetic_hint(words, options.job) + fmt::format("# {:>8} {:>9} {:>15}\n", "updates", "loss", "mean staleness");
 }
 
 std::string stale_line(const parallel::StaleNote& note) {

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <base/names.hpp>
 #include <base/units.hpp>
 #include <CLI/CLI.hpp>
@@ -7,6 +9,10 @@
 namespace peal::cli {
 
 namespace {
+
+constexpr double kMostSamples = 1 << 30;
+constexpr std::int64_t kMostWidth = 1 << 30;
+constexpr double kMostRate = 1;  // Adam moves every parameter by so much a step
 
 training::Model small_gpt(const TrainWords& words) {
   training::Model model;
@@ -29,6 +35,33 @@ training::Model small_gpt(const TrainWords& words) {
     t.experts.ffn = t.ffn;
   }
   return model;
+}
+
+Result<int> global_batch_of(const TrainWords& words) {
+  if (words.global_batch != 0) return words.global_batch;
+  const double samples = 4.0 * words.micro_batch * words.dp;
+  if (samples <= kMostSamples) return 4 * words.micro_batch * words.dp;
+  return fail(ErrorCode::invalid_argument, "--micro-batch {} on --dp {} ranks are {:.0f} samples a step; give at most {:.0f}",
+              words.micro_batch, words.dp, samples, kMostSamples);
+}
+
+// Whatever the machine is, more than this is a slip of the keyboard, and would not fit into numbers.
+Status check_sizes(const TrainWords& words) {
+  const std::pair<const char*, std::int64_t> sizes[] = {{"hidden", words.hidden}, {"ffn", words.ffn}, {"seq", words.seq}};
+  for (const auto& [name, size] : sizes)
+    if (size < 0 || size > kMostWidth) return fail(ErrorCode::invalid_argument, "--{} {}: give 1 to {}", name, size, kMostWidth);
+  return {};
+}
+
+// All ranks are this host's where `ranks` is 0: it starts them.
+Status check_memory(const parallel::GptJob& job, int ranks) {
+  const double needed = parallel::least_bytes(job) * (ranks == 0 ? job.layout.gpus() : 1);
+  const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  if (needed <= there) return {};
+  return fail(ErrorCode::invalid_argument,
+              "this model takes {:.3g} GB at least, and this host has {:.3g}; give fewer --layers, a smaller --hidden, --ffn or --seq, "
+              "fewer --experts, or --zero 3 where --dp divides it",
+              needed * 1e-9, there * 1e-9);
 }
 
 }  // namespace
@@ -78,6 +111,7 @@ void add_train_options(CLI::App& command, TrainWords& words) {
 }
 
 Result<parallel::TrainOptions> train_options_of(const TrainWords& words, int ranks) {
+  PEAL_TRY(check_sizes(words));
   parallel::TrainOptions options;
   parallel::GptJob& job = options.job;
   job.model = small_gpt(words);
@@ -91,7 +125,7 @@ Result<parallel::TrainOptions> train_options_of(const TrainWords& words, int ran
   layout.zero = words.zero;
   layout.has_sequence_parallel = words.sequence_parallel;
   layout.micro_batch = words.micro_batch;
-  layout.global_batch = words.global_batch > 0 ? words.global_batch : 4 * words.micro_batch * words.dp;
+  PEAL_ASSIGN(layout.global_batch, global_batch_of(words));
   layout.overlaps_gradients = !words.no_overlap;
   layout.precision = training::Precision::fp32;
   PEAL_ASSIGN(layout.pipeline, training::parse_pipeline(words.pipeline));
@@ -103,10 +137,13 @@ Result<parallel::TrainOptions> train_options_of(const TrainWords& words, int ran
     return fail(ErrorCode::invalid_argument, "--ep {} spreads experts, and there are none; give --experts {}, too", words.ep, words.ep);
   PEAL_TRY(training::check(job.model, layout, ranks));
   PEAL_TRY(parallel::check_job(job));
+  PEAL_TRY(check_memory(job, ranks));
   if (layout.gpus() > 256) return fail(ErrorCode::invalid_argument, "{} ranks are more than a host runs; give at most 256", layout.gpus());
-  if (words.steps < 1 || words.save_every < 0)
-    return fail(ErrorCode::invalid_argument, "--steps {} is no number of steps; give 1 or more",
-                words.steps < 1 ? words.steps : words.save_every);
+  if (words.steps < 1) return fail(ErrorCode::invalid_argument, "--steps {} is no number of steps; give 1 or more", words.steps);
+  if (words.save_every < 0)
+    return fail(ErrorCode::invalid_argument, "--save-every {} is no number of steps; give 1 or more", words.save_every);
+  if (!(words.learning_rate >= 0 && words.learning_rate <= kMostRate))
+    return fail(ErrorCode::invalid_argument, "--lr {} is no learning rate; give 0 to {}", words.learning_rate, kMostRate);
   if (words.save_every > 0 && words.save.empty())
     return fail(ErrorCode::invalid_argument, "--save-every needs a file; give --save FILE, too");
   // Who starts the ranks does not compute: it loads libtorch only to say that it is not there.
@@ -131,7 +168,9 @@ Result<parallel::StaleOptions> stale_options_of(const TrainWords& words, int ran
   if (words.check || !words.save.empty() || !words.resume.empty() || !words.json.empty())
     return fail(ErrorCode::unsupported,
                 "--async has no serial run to be equal to, and writes no files; leave --check, --save, --resume and --json out");
-  if (words.straggler < 1 || words.straggler > 100)
+  if (words.staleness < kUnbounded)
+    return fail(ErrorCode::invalid_argument, "--staleness {} is no number of steps; give 0 or more, or leave it out", words.staleness);
+  if (!(words.straggler >= 1 && words.straggler <= 100))
     return fail(ErrorCode::invalid_argument, "--straggler {} is no factor of a slow worker; give 1 to 100", words.straggler);
   parallel::StaleOptions options;
   options.job = plain.job;

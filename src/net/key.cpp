@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <base/file_descriptor.hpp>
+#include <base/write_all.hpp>
 #include <cerrno>
 #include <net/key.hpp>
 
@@ -75,14 +76,7 @@ Status write_key_file(const std::string& path, const Key& key) {
   std::string text;
   for (const std::uint8_t byte : key.bytes) text += fmt::format("{:02x}", byte);
   text += '\n';
-  std::size_t written = 0;
-  while (written < text.size()) {
-    const ssize_t n = ::write(fd.get(), text.data() + written, text.size() - written);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return fail(ErrorCode::system, "cannot write the key file {}: {}", path, errno_text(errno));
-    written += static_cast<std::size_t>(n);
-  }
-  return {};
+  return write_all(fd.get(), text.data(), text.size(), "the key file " + path);
 }
 
 }  // namespace peal::net

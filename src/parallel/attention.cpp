@@ -31,41 +31,43 @@ void each_vector(const Heads& h, std::int64_t kinds, std::int64_t kind, float* r
              heads + ((sample * h.heads + head) * h.positions + position) * h.width);
 }
 
-Buffer by_heads(const Heads& h, std::int64_t kinds, std::int64_t kind, const float* rows) {
-  Buffer heads = floats(h.elements());
-  each_vector(h, kinds, kind, const_cast<float*>(rows), heads.data(),
-              [&](const float* row, float* head) { std::copy_n(row, h.width, head); });
-  return heads;
+void by_heads(const Heads& h, std::int64_t kinds, std::int64_t kind, const float* rows, float* heads) {
+  each_vector(h, kinds, kind, const_cast<float*>(rows), heads, [&](const float* row, float* head) { std::copy_n(row, h.width, head); });
 }
 
-void to_rows(const Heads& h, std::int64_t kinds, std::int64_t kind, Buffer& heads, float* rows) {
-  each_vector(h, kinds, kind, rows, heads.data(), [&](float* row, const float* head) { std::copy_n(head, h.width, row); });
+void to_rows(const Heads& h, std::int64_t kinds, std::int64_t kind, const float* heads, float* rows) {
+  each_vector(h, kinds, kind, rows, const_cast<float*>(heads), [&](float* row, const float* head) { std::copy_n(head, h.width, row); });
 }
 
-// Between parts x heads x block, as the group gathers them, and heads x parts x block.
+// Keys and values: between parts x kinds x heads x block, as they travel, and kinds x heads x parts x block, as they are computed with.
+constexpr std::int64_t kKinds = 2;
+
 template <class Move>
 void each_block(const Heads& h, float* by_part, float* by_head, Move&& move) {
+  const std::int64_t heads = kKinds * h.count();  // of both
   for (std::int64_t part = 0; part < h.parts; ++part)
-    for (std::int64_t head = 0; head < h.count(); ++head)
-      move(by_part + (part * h.count() + head) * h.block(), by_head + (head * h.parts + part) * h.block());
+    for (std::int64_t head = 0; head < heads; ++head)
+      move(by_part + (part * heads + head) * h.block(), by_head + (head * h.parts + part) * h.block());
 }
 
-Status gather_positions(const GptContext& c, const Heads& h, Buffer& own) {
-  if (h.parts == 1) return {};
-  Buffer gathered = floats(h.elements() * h.parts), all = floats(h.elements() * h.parts);
-  PEAL_TRY(c.context->gather(own.data(), gathered.data(), h.elements()));
-  each_block(h, gathered.data(), all.data(), [&](const float* from, float* to) { std::copy_n(from, h.block(), to); });
-  own.swap(all);
-  return {};
+// Keys and values of all positions, from those of this rank's; `gathered` holds them where they are not the same.
+Result<const float*> gather_positions(const GptContext& c, const Heads& h, const Buffer& own, Buffer& gathered) {
+  if (h.parts == 1) return own.data();
+  const std::int64_t count = kKinds * h.elements();
+  float* travelled = c.context->scratch(count * h.parts);
+  PEAL_TRY(c.context->gather(own.data(), travelled, count));
+  gathered = floats(count * h.parts);
+  each_block(h, travelled, gathered.data(), [&](const float* from, float* to) { std::copy_n(from, h.block(), to); });
+  return gathered.data();
 }
 
-Status sum_positions(const GptContext& c, const Heads& h, Buffer& all) {
+// The gradients of all positions become those of this rank's: sums over the ranks.
+Status sum_positions(const GptContext& c, const Heads& h, Buffer& gradients) {
   if (h.parts == 1) return {};
-  Buffer scattered = floats(h.elements() * h.parts), own = floats(h.elements());
-  each_block(h, scattered.data(), all.data(), [&](float* to, const float* from) { std::copy_n(from, h.block(), to); });
-  PEAL_TRY(c.context->scatter_sum(scattered.data(), own.data(), h.elements()));
-  all.swap(own);
-  return {};
+  const std::int64_t count = kKinds * h.elements();
+  float* leaving = c.context->scratch(count * h.parts);
+  each_block(h, leaving, gradients.data(), [&](float* to, const float* from) { std::copy_n(from, h.block(), to); });
+  return c.context->scatter_sum(leaving, gradients.data(), count);
 }
 
 Scores scores_of(const GptContext& c, const Heads& h) {
@@ -76,43 +78,46 @@ Scores scores_of(const GptContext& c, const Heads& h) {
 
 Status attend(const GptContext& c, const float* qkv, AttentionTape& tape, float* output) {
   const Heads h(c);
-  tape.queries = by_heads(h, 3, 0, qkv);
-  tape.keys = by_heads(h, 3, 1, qkv);
-  tape.values = by_heads(h, 3, 2, qkv);
-  PEAL_TRY(gather_positions(c, h, tape.keys));
-  PEAL_TRY(gather_positions(c, h, tape.values));
+  tape.queries = floats(h.elements());
+  tape.keys_values = floats(kKinds * h.elements());
+  by_heads(h, 3, 0, qkv, tape.queries.data());
+  for (std::int64_t kind = 0; kind < kKinds; ++kind) by_heads(h, 3, 1 + kind, qkv, tape.keys_values.data() + kind * h.elements());
+  Buffer gathered;
+  PEAL_ASSIGN(const float* keys, gather_positions(c, h, tape.keys_values, gathered));
+  const float* values = keys + h.elements() * h.parts;
   tape.probabilities = floats(h.count() * h.positions * h.seen());
   c.arithmetic->multiply({.m = h.positions, .n = h.seen(), .k = h.width, .is_b_transposed = true, .batch = h.count()}, tape.queries.data(),
-                         tape.keys.data(), tape.probabilities.data());
+                         keys, tape.probabilities.data());
   c.arithmetic->attend(scores_of(c, h), tape.probabilities.data());
   Buffer result = floats(h.elements());
-  c.arithmetic->multiply({.m = h.positions, .n = h.width, .k = h.seen(), .batch = h.count()}, tape.probabilities.data(), tape.values.data(),
+  c.arithmetic->multiply({.m = h.positions, .n = h.width, .k = h.seen(), .batch = h.count()}, tape.probabilities.data(), values,
                          result.data());
-  to_rows(h, 1, 0, result, output);
+  to_rows(h, 1, 0, result.data(), output);
   c.look();
   return {};
 }
 
 Status attend_backward(const GptContext& c, const float* output_gradient, const AttentionTape& tape, float* qkv_gradient) {
   const Heads h(c);
-  const Buffer result = by_heads(h, 1, 0, output_gradient);
+  Buffer gathered;
+  PEAL_ASSIGN(const float* keys, gather_positions(c, h, tape.keys_values, gathered));
+  const float* values = keys + h.elements() * h.parts;
+  Buffer result = floats(h.elements());  // gradients, as everything from here on
+  by_heads(h, 1, 0, output_gradient, result.data());
   Buffer scores = floats(h.count() * h.positions * h.seen());
-  Buffer queries = floats(h.elements()), keys = floats(h.elements() * h.parts), values = floats(h.elements() * h.parts);
+  Buffer queries = floats(h.elements()), keys_values = floats(kKinds * h.elements() * h.parts);
   c.arithmetic->multiply({.m = h.seen(), .n = h.width, .k = h.positions, .is_a_transposed = true, .batch = h.count()},
-                         tape.probabilities.data(), result.data(), values.data());
+                         tape.probabilities.data(), result.data(), keys_values.data() + h.elements() * h.parts);
   c.arithmetic->multiply({.m = h.positions, .n = h.seen(), .k = h.width, .is_b_transposed = true, .batch = h.count()}, result.data(),
-                         tape.values.data(), scores.data());
+                         values, scores.data());
   c.arithmetic->attend_backward(scores_of(c, h), tape.probabilities.data(), scores.data());
-  c.arithmetic->multiply({.m = h.positions, .n = h.width, .k = h.seen(), .batch = h.count()}, scores.data(), tape.keys.data(),
-                         queries.data());
+  c.arithmetic->multiply({.m = h.positions, .n = h.width, .k = h.seen(), .batch = h.count()}, scores.data(), keys, queries.data());
   c.arithmetic->multiply({.m = h.seen(), .n = h.width, .k = h.positions, .is_a_transposed = true, .batch = h.count()}, scores.data(),
-                         tape.queries.data(), keys.data());
+                         tape.queries.data(), keys_values.data());
   c.look();
-  PEAL_TRY(sum_positions(c, h, keys));
-  PEAL_TRY(sum_positions(c, h, values));
-  to_rows(h, 3, 0, queries, qkv_gradient);
-  to_rows(h, 3, 1, keys, qkv_gradient);
-  to_rows(h, 3, 2, values, qkv_gradient);
+  PEAL_TRY(sum_positions(c, h, keys_values));
+  to_rows(h, 3, 0, queries.data(), qkv_gradient);
+  for (std::int64_t kind = 0; kind < kKinds; ++kind) to_rows(h, 3, 1 + kind, keys_values.data() + kind * h.elements(), qkv_gradient);
   return {};
 }
 

@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <base/text.hpp>
+#include <cerrno>
 #include <charconv>
+#include <fstream>
 #include <parallel/checkpoint.hpp>
 #include <parallel/gradient_check.hpp>
 
@@ -10,8 +13,11 @@ namespace {
 constexpr std::string_view kFirstLine = "peal-checkpoint 1";
 constexpr std::pair<Kept, std::string_view> kKinds[] = {
     {Kept::parameter, "parameter"}, {Kept::first_moment, "first"}, {Kept::second_moment, "second"}};
+constexpr std::string_view kLastLine = "\ndata\n";
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
-constexpr std::size_t kMostTensors = 1 << 20;
+
+constexpr std::size_t kPartBytes = 1 << 20;
+constexpr std::size_t kMostHeadBytes = kMostTensors * 128;  // a line has a name of ours and a number
 
 std::string_view word_of(Kept kept) {
   for (const auto& [kind, word] : kKinds)
@@ -74,19 +80,16 @@ std::string head_text(const CheckpointHead& head) {
 }
 
 Result<CheckpointHead> parse_head(std::string_view text, const std::string& where) {
+  if (text.substr(0, text.find('\n')) != kFirstLine)
+    return fail(ErrorCode::invalid_argument, "{} is no checkpoint of this version; its first line should be \"{}\"", where, kFirstLine);
   CheckpointHead head;
-  std::size_t at = 0;
+  std::size_t at = std::min(text.size(), kFirstLine.size() + 1);
   bool has_shape = false, has_steps = false;
-  for (int line_number = 1; at < text.size(); ++line_number) {
+  for (int line_number = 2; at < text.size(); ++line_number) {
     const std::size_t end = text.find('\n', at);
     if (end == std::string_view::npos) break;
     const std::string_view line = text.substr(at, end - at);
     at = end + 1;
-    if (line_number == 1) {
-      if (line != kFirstLine)
-        return fail(ErrorCode::invalid_argument, "{} is no checkpoint of this version; its first line should be \"{}\"", where, kFirstLine);
-      continue;
-    }
     const std::vector<std::string_view> words = words_of(line);
     const std::string_view what = words.empty() ? std::string_view() : words[0];
     bool is_right = false;
@@ -102,6 +105,22 @@ Result<CheckpointHead> parse_head(std::string_view text, const std::string& wher
     if (!is_right) return fail(ErrorCode::corrupt, "{}, line {}: this is no line of a checkpoint; take another one", where, line_number);
   }
   return fail(ErrorCode::corrupt, "{} ends before its data: it was cut off; take another checkpoint", where);
+}
+
+Result<CheckpointHead> read_head(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail(ErrorCode::invalid_argument, "cannot read the checkpoint {}: {}", path, errno_text(errno));
+  std::string text;
+  // In parts, as far as the line that ends it: what is no checkpoint ends with its first part.
+  for (std::size_t looked = 0; text.size() < kMostHeadBytes; looked = text.size() - std::min(text.size(), kLastLine.size())) {
+    const std::size_t before = text.size();
+    text.resize(before + kPartBytes);
+    file.read(text.data() + before, kPartBytes);
+    text.resize(before + static_cast<std::size_t>(file.gcount()));
+    if (file.bad()) return fail(ErrorCode::invalid_argument, "cannot read the checkpoint {}: {}", path, errno_text(errno));
+    if (!file || !text.starts_with(kFirstLine) || text.find(kLastLine, looked) != std::string::npos) break;
+  }
+  return parse_head(text, path);
 }
 
 }  // namespace peal::parallel

@@ -52,8 +52,8 @@ class DensePart final : public FeedForward {
   void backward_weight(const Tape& kept, const float* x) override {
     const auto& tape = static_cast<const DenseTape&>(kept);
     const GptContext& c = context_;
-    down_.backward_weight(c.rows(), tape.bent.data(), (c.cuts_sequence ? tape.down_all : tape.down_gradient).data(),
-                          tape.down_gradient.data(), gradient(kDown), gradient(kDownBias));
+    down_.backward_weight(c.rows(), tape.bent.data(), tape.down_all.data(), tape.down_gradient.data(), gradient(kDown),
+                          gradient(kDownBias));
     c.look();
     up_.backward_weight(c.rows(), c.cuts_sequence ? tape.all.data() : x, tape.up_gradient.data(), gradient(kUp), gradient(kUpBias));
   }

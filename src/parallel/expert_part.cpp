@@ -38,11 +38,12 @@ class ExpertPart final : public FeedForward {
     c.look();
     const Buffer made = ask_experts(tape);
     PEAL_TRY(tape.exchange.to_tokens(*c.experts, width(), made, tape.returned));
-    Buffer sums = floats(c.rows() * width());
+    float* part = place_of_part(*c.tensor, c.cuts_sequence, c.rows(), width(), y);
+    std::fill_n(part, c.rows() * width(), 0.0F);
     each_choice(tape, [&](std::int64_t row, std::size_t i, std::int64_t place) {
-      add(tape.choice.weights[i], tape.returned.data() + place * width(), sums.data() + row * width());
+      add(tape.choice.weights[i], tape.returned.data() + place * width(), part + row * width());
     });
-    return sum_over_shards(sums, y);
+    return sum_rows(*c.tensor, c.cuts_sequence, c.rows(), width(), part, y);
   }
 
   Status backward_input(Tape& kept, const float* y_gradient, float* x_gradient) override {
@@ -63,14 +64,15 @@ class ExpertPart final : public FeedForward {
     c.look();
     const Buffer back = ask_experts_back(tape);
     PEAL_TRY(tape.exchange.to_tokens(*c.experts, width(), back, leaving));
-    Buffer sums = floats(c.rows() * width());
+    float* part = place_of_part(*c.tensor, c.cuts_sequence, c.rows(), width(), x_gradient);
     // The scores are whole on every tensor-parallel rank, and count once.
     if (c.tensor->rank() == 0)
-      c.arithmetic->multiply(input_product(c.rows(), width(), experts()), tape.score_gradient.data(), unit_.parameter(first_), sums.data());
-    each_choice(tape, [&](std::int64_t row, std::size_t, std::int64_t place) {
-      add(1, leaving.data() + place * width(), sums.data() + row * width());
-    });
-    return sum_over_shards(sums, x_gradient);
+      c.arithmetic->multiply(input_product(c.rows(), width(), experts()), tape.score_gradient.data(), unit_.parameter(first_), part);
+    else
+      std::fill_n(part, c.rows() * width(), 0.0F);
+    each_choice(tape,
+                [&](std::int64_t row, std::size_t, std::int64_t place) { add(1, leaving.data() + place * width(), part + row * width()); });
+    return sum_rows(*c.tensor, c.cuts_sequence, c.rows(), width(), part, x_gradient);
   }
 
   void backward_weight(const Tape& kept, const float* x) override {
@@ -163,14 +165,6 @@ class ExpertPart final : public FeedForward {
                                     back.data() + row * width());
     });
     return back;
-  }
-
-  // Every tensor-parallel rank has a part of the sum; own rows of it go to `to`.
-  Status sum_over_shards(Buffer& parts, float* to) const {
-    PEAL_TRY(sum_rows(*context_.tensor, context_.cuts_sequence, context_.rows(), width(), parts.data(),
-                      context_.cuts_sequence ? to : parts.data()));
-    if (!context_.cuts_sequence) std::copy(parts.begin(), parts.end(), to);
-    return {};
   }
 
   const GptContext& context_;

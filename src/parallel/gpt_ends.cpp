@@ -20,16 +20,15 @@ class Embedding final : public GptUnit {
   Status forward(Tape&, const MicroBatch& batch, const float*, float* output, double&) override {
     const GptContext& c = context_;
     const std::int64_t width = c.shape.hidden;
-    Buffer partial = floats(c.rows() * width);
-    for (std::int64_t row = 0; row < c.rows(); ++row)
-      if (const std::int64_t word = own_word(batch, row); word >= 0)
-        std::copy_n(parameter(kWords) + word * width, width, partial.data() + row * width);
-    if (c.cuts_sequence) {
-      PEAL_TRY(c.tensor->scatter_sum(partial.data(), output, c.boundary()));
-    } else {
-      PEAL_TRY(c.tensor->sum(partial.data(), c.boundary()));
-      std::copy(partial.begin(), partial.end(), output);
+    float* part = place_of_part(*c.tensor, c.cuts_sequence, c.rows(), width, output);
+    for (std::int64_t row = 0; row < c.rows(); ++row) {
+      const std::int64_t word = own_word(batch, row);
+      if (word >= 0)
+        std::copy_n(parameter(kWords) + word * width, width, part + row * width);
+      else
+        std::fill_n(part + row * width, width, 0.0F);
     }
+    PEAL_TRY(sum_rows(*c.tensor, c.cuts_sequence, c.rows(), width, part, output));
     for (std::int64_t row = 0; row < c.own_rows(); ++row)
       for (std::int64_t i = 0; i < width; ++i) output[row * width + i] += parameter(kPositions)[position(row) * width + i];
     return {};
@@ -47,12 +46,15 @@ class Embedding final : public GptUnit {
     for (std::int64_t row = 0; row < c.own_rows(); ++row)
       for (std::int64_t i = 0; i < width; ++i)
         gradient(kPositions)[position(row) * width + i] += own[static_cast<std::size_t>(row * width + i)];
-    Buffer all = floats(c.cuts_sequence ? c.rows() * width : 0);
-    if (c.cuts_sequence) PEAL_TRY(c.tensor->gather(own.data(), all.data(), c.boundary()));
-    const Buffer& rows = c.cuts_sequence ? all : own;
+    const float* rows = own.data();
+    if (c.cuts_sequence) {
+      float* all = c.tensor->scratch(c.rows() * width);
+      PEAL_TRY(c.tensor->gather(own.data(), all, c.boundary()));
+      rows = all;
+    }
     for (std::int64_t row = 0; row < c.rows(); ++row)
       if (const std::int64_t word = own_word(batch, row); word >= 0)
-        for (std::int64_t i = 0; i < width; ++i) gradient(kWords)[word * width + i] += rows[static_cast<std::size_t>(row * width + i)];
+        for (std::int64_t i = 0; i < width; ++i) gradient(kWords)[word * width + i] += rows[row * width + i];
     return {};
   }
 

@@ -83,4 +83,18 @@ Status check_job(const GptJob& job) {
   return {};
 }
 
+double least_bytes(const GptJob& job) {
+  const Layout& l = job.layout;
+  const training::Transformer& t = job.model.transformer;
+  const double hidden = static_cast<double>(t.hidden), seq = static_cast<double>(l.seq_len_of(job.model)), heads = t.heads;
+  const double part = t.experts.count > 0 ? static_cast<double>(t.experts.ffn) * t.experts.count / l.ep : static_cast<double>(t.ffn);
+  const double layer = 4 * hidden * hidden + 2 * hidden * part;
+  const double elements = (t.layers * layer / l.pp + static_cast<double>(t.vocab) * hidden / l.pp) / l.tp;
+  const double ranks = static_cast<double>(l.dp) * l.cp;
+  const auto divided = [&](int from_stage) { return l.zero >= from_stage ? ranks : 1; };
+  const double floats_each = 1 / divided(3) + 1 / divided(2) + 2 / divided(1);
+  const double attention = l.micro_batch * (heads / l.tp * seq * seq / l.cp + seq / l.cp * hidden);
+  return sizeof(float) * (elements * floats_each + attention);
+}
+
 }  // namespace peal::parallel

@@ -1,5 +1,4 @@
 // One layer:  x -> norm -> qkv -> attention -> projection -> + x = mid -> norm -> feed-forward part -> + mid
-#include <algorithm>
 #include <parallel/attention.hpp>
 #include <parallel/feed_forward.hpp>
 #include <parallel/linear.hpp>
@@ -86,13 +85,13 @@ class GptLayer final : public GptUnit {
   Status backward_weight(Tape& kept, const MicroBatch&) override {
     const auto& tape = static_cast<const LayerTape&>(kept);
     const GptContext& c = context_;
-    const auto all = [&c](const Buffer& gathered, const Buffer& own) { return (c.cuts_sequence ? gathered : own).data(); };
     feed_forward_->backward_weight(*tape.feed_forward, tape.norm2.y.data());
     norm_backward_weight(c, tape.middle.data(), tape.norm2, gradient(kNorm2Gain), gradient(kNorm2Bias));
     c.look();
-    projection_.backward_weight(c.rows(), tape.attended.data(), all(tape.projection_all, tape.projection_gradient),
-                                tape.projection_gradient.data(), gradient(kProjection), gradient(kProjectionBias));
-    qkv_.backward_weight(c.rows(), all(tape.all1, tape.norm1.y), tape.qkv_gradient.data(), gradient(kQkv), gradient(kQkvBias));
+    projection_.backward_weight(c.rows(), tape.attended.data(), tape.projection_all.data(), tape.projection_gradient.data(),
+                                gradient(kProjection), gradient(kProjectionBias));
+    qkv_.backward_weight(c.rows(), (c.cuts_sequence ? tape.all1 : tape.norm1.y).data(), tape.qkv_gradient.data(), gradient(kQkv),
+                         gradient(kQkvBias));
     norm_backward_weight(c, tape.x.data(), tape.norm1, gradient(kNorm1Gain), gradient(kNorm1Bias));
     c.look();
     return {};

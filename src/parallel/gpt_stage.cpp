@@ -32,12 +32,9 @@ GptStage::GptStage(const GptJob& job, const training::StepGraph& graph, GptGroup
   context_.look = [this] { look(); };
   make_members();
   make_zones(graph.stages[static_cast<std::size_t>(groups.position.pp)]);
-  for (Member& member : members_) {
-    for (const Shard& shard : member.unit->shards()) {
-      each_element(Kept::parameter, shard.spec.name, false,
-                   [&](std::int64_t index, float& value) { value = first_value(shard.spec, job.seed, index); });
-    }
-  }
+  for (const auto& [name, place] : shards_)
+    each_element(Kept::parameter, name, false,
+                 [&, &spec = place.shard->spec](std::int64_t index, float& value) { value = first_value(spec, job.seed, index); });
 }
 
 GptStage::~GptStage() = default;
@@ -55,6 +52,8 @@ void GptStage::make_members() {
     for (int i = 0; i < layers.count; ++i) add({UnitName::layer, layers.first + i});
     if (chunk + 1 == layout.chunks()) add({UnitName::head, 0});
   }
+  for (const Member& member : members_)
+    for (const Shard& shard : member.unit->shards()) shards_.emplace(shard.spec.name, NamedShard{&member, &shard});
 }
 
 bool GptStage::covers(const Task& task, const Member& member) const {
@@ -117,7 +116,6 @@ std::vector<std::size_t> GptStage::zones_of(const Task& task) {
 }
 
 void GptStage::begin_step(std::int64_t number) {
-  step_number_ = number;
   loss_ = 0;
   const Layout& layout = job_.layout;
   const std::int64_t length = layout.seq_len_of(job_.model), own = context_.positions;
@@ -139,7 +137,7 @@ void GptStage::begin_step(std::int64_t number) {
 double GptStage::loss() const { return groups_.position.tp == 0 ? loss_ : 0; }
 
 Status GptStage::compute(const Task& task, const float* input, float* output) {
-  if (task.kind != TaskKind::optimizer) PEAL_TRY(hold(task));
+  if (task.kind != TaskKind::optimizer && task.kind != TaskKind::backward_weight) PEAL_TRY(hold(task));  // those need no parameters
   switch (task.kind) {
     case TaskKind::forward: return forward(task, input, output);
     case TaskKind::optimizer: return step();
@@ -147,13 +145,14 @@ Status GptStage::compute(const Task& task, const float* input, float* output) {
   }
 }
 
-// Parameters that were not gathered ahead are gathered here, and waited for. What was computed last stays until something else is, so that
-// a pass that turns around finds it still; a stage of a pipeline keeps all until the step is over, as the graph has it.
+// Parameters were gathered ahead, by a task of the graph. What was computed last stays until something else is, so that a pass that turns
+// around finds it still; a stage of a pipeline keeps all until the step is over, as the graph has it.
 Status GptStage::hold(const Task& task) {
   std::vector<std::size_t> now = zones_of(task);
   for (const std::size_t number : now) {
     Holding& holding = *zones_[number];
-    if (!holding.zone.is_whole()) PEAL_TRY(holding.zone.group().core()->run(holding.zone.gather_call()));
+    if (!holding.zone.is_whole())
+      return fail(ErrorCode::internal, "the step graph computes with parameters that were not gathered: {}", name_of(task.kind));
     if (holding.wanted > 0) --holding.wanted;
   }
   for (const std::size_t number : held_) {
@@ -171,7 +170,7 @@ Status GptStage::forward(const Task& task, const float* input, float* output) {
   for (Member* member : members) {
     auto& tape = member->tapes[task.micro_batch] = member->unit->new_tape();
     const bool is_last = member == members.back();
-    if (!is_last) next = floats(boundary());
+    if (!is_last) next.resize(static_cast<std::size_t>(boundary()));
     PEAL_TRY(
         member->unit->forward(*tape, batch, member == members.front() ? input : between.data(), is_last ? output : next.data(), loss_));
     between.swap(next);
@@ -188,7 +187,7 @@ Status GptStage::backward(const Task& task, const float* input, float* output) {
     Tape& tape = *member->tapes.at(task.micro_batch);
     if (task.kind != TaskKind::backward_weight) {
       const bool is_last = member == members.back();
-      if (!is_last) next = floats(boundary());
+      if (!is_last) next.resize(static_cast<std::size_t>(boundary()));
       PEAL_TRY(
           member->unit->backward_input(tape, batch, member == members.front() ? input : between.data(), is_last ? output : next.data()));
       between.swap(next);
@@ -288,22 +287,19 @@ Status GptStage::step() {
 }
 
 void GptStage::each_element(Kept kept, const std::string& parameter, bool owned, const std::function<void(std::int64_t, float&)>& move) {
-  for (const Member& member : members_) {
-    for (const Shard& shard : member.unit->shards()) {
-      if (shard.spec.name != parameter) continue;
-      Zone& zone = zones_[member.zones[static_cast<std::size_t>(shard.sharing)]]->zone;
-      if (owned && (shard.is_copy || (shard.spec.cut == Cut::none && shard.rank > 0) || (!zone.is_cut() && zone.group().rank() > 0)))
-        return;
-      const bool is_all = kept == Kept::parameter && !owned && zone.is_whole();
-      const std::int64_t first = is_all ? 0 : zone.own_first(), end = is_all ? zone.elements() : first + zone.own_count();
-      float* data = kept == Kept::parameter      ? (is_all ? zone.parameters() : zone.own_parameters())
-                    : kept == Kept::gradient     ? zone.own_gradients()
-                    : kept == Kept::first_moment ? zone.first_moment().data()
-                                                 : zone.second_moment().data();
-      const std::int64_t from = std::max(first, shard.offset), to = std::min(end, shard.offset + shard.elements());
-      for (std::int64_t at = from; at < to; ++at) move(shard.whole_index(at - shard.offset), data[at - first]);
-    }
-  }
+  const auto found = shards_.find(parameter);
+  if (found == shards_.end()) return;
+  const Shard& shard = *found->second.shard;
+  Zone& zone = zones_[found->second.member->zones[static_cast<std::size_t>(shard.sharing)]]->zone;
+  if (owned && (shard.is_copy || (shard.spec.cut == Cut::none && shard.rank > 0) || (!zone.is_cut() && zone.group().rank() > 0))) return;
+  const bool is_all = kept == Kept::parameter && !owned && zone.is_whole();
+  const std::int64_t first = is_all ? 0 : zone.own_first(), end = is_all ? zone.elements() : first + zone.own_count();
+  float* data = kept == Kept::parameter      ? (is_all ? zone.parameters() : zone.own_parameters())
+                : kept == Kept::gradient     ? zone.own_gradients()
+                : kept == Kept::first_moment ? zone.first_moment().data()
+                                             : zone.second_moment().data();
+  const std::int64_t from = std::max(first, shard.offset), to = std::min(end, shard.offset + shard.elements());
+  for (std::int64_t at = from; at < to; ++at) move(shard.whole_index(at - shard.offset), data[at - first]);
 }
 
 std::int64_t GptStage::state_bytes() const {

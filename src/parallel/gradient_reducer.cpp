@@ -30,7 +30,7 @@ Result<std::unique_ptr<GradientReducer>> GradientReducer::make(std::shared_ptr<c
 
 Status GradientReducer::ready(std::size_t parameter) {
   if (parameter >= bucket_of_.size())
-    return fail(ErrorCode::invalid_argument, "there is no parameter {}; give 0 to {}", parameter, bucket_of_.size() - 1);
+    return fail(ErrorCode::invalid_argument, "there is no parameter {} among {}, which count from 0", parameter, bucket_of_.size());
   calls_.look();
   if (is_accumulating_) return {};
   if (is_ready_[parameter])

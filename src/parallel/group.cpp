@@ -2,7 +2,6 @@
 #include <base/clock.hpp>
 #include <numeric>
 #include <parallel/group.hpp>
-#include <vector>
 
 namespace peal::parallel {
 
@@ -36,6 +35,11 @@ Status Group::gather(const float* mine, float* all, std::int64_t count) {
 
 Status Group::scatter_sum(const float* all, float* mine, std::int64_t count) {
   return run(Collective::reduce_scatter, all, mine, count, ReduceOp::sum);
+}
+
+float* Group::scratch(std::int64_t count) {
+  if (scratch_.size() < static_cast<std::size_t>(count)) scratch_.resize(static_cast<std::size_t>(count));
+  return scratch_.data();
 }
 
 Status Group::exchange_counts(std::span<const std::uint64_t> mine, std::span<std::uint64_t> theirs) {

@@ -1,5 +1,4 @@
 #include <parallel/linear.hpp>
-#include <vector>
 
 namespace peal::parallel {
 
@@ -23,8 +22,12 @@ Product weight_product(std::int64_t rows, std::int64_t in, std::int64_t out) {
   return {.m = out, .n = in, .k = rows, .is_a_transposed = true, .adds = true};
 }
 
-Status sum_rows(Group& group, bool cuts_sequence, std::int64_t rows, std::int64_t width, const float* partial, float* result) {
-  if (cuts_sequence) return group.scatter_sum(partial, result, rows / group.size() * width);
+float* place_of_part(Group& group, bool cuts_sequence, std::int64_t rows, std::int64_t width, float* result) {
+  return cuts_sequence ? group.scratch(rows * width) : result;
+}
+
+Status sum_rows(Group& group, bool cuts_sequence, std::int64_t rows, std::int64_t width, const float* part, float* result) {
+  if (cuts_sequence) return group.scatter_sum(part, result, rows / group.size() * width);
   return group.sum(result, rows * width);
 }
 
@@ -36,10 +39,9 @@ Status ColumnLinear::forward(std::int64_t rows, const float* weight, const float
 }
 
 Status ColumnLinear::backward_input(std::int64_t rows, const float* weight, const float* y_gradient, float* x_gradient) const {
-  std::vector<float> partial(cuts_sequence_ ? static_cast<std::size_t>(rows * in_) : 0);
-  float* sums = cuts_sequence_ ? partial.data() : x_gradient;
-  multiplier_->multiply(input_product(rows, in_, out_), y_gradient, weight, sums);
-  return sum_rows(*group_, cuts_sequence_, rows, in_, sums, x_gradient);
+  float* part = place_of_part(*group_, cuts_sequence_, rows, in_, x_gradient);
+  multiplier_->multiply(input_product(rows, in_, out_), y_gradient, weight, part);
+  return sum_rows(*group_, cuts_sequence_, rows, in_, part, x_gradient);
 }
 
 void ColumnLinear::backward_weight(std::int64_t rows, const float* all, const float* y_gradient, float* weight_gradient,
@@ -49,10 +51,9 @@ void ColumnLinear::backward_weight(std::int64_t rows, const float* all, const fl
 }
 
 Status RowLinear::forward(std::int64_t rows, const float* weight, const float* bias, const float* x, float* y) const {
-  std::vector<float> partial(cuts_sequence_ ? static_cast<std::size_t>(rows * out_) : 0);
-  float* sums = cuts_sequence_ ? partial.data() : y;
-  multiplier_->multiply(forward_product(rows, in_, out_), x, weight, sums);
-  PEAL_TRY(sum_rows(*group_, cuts_sequence_, rows, out_, sums, y));
+  float* part = place_of_part(*group_, cuts_sequence_, rows, out_, y);
+  multiplier_->multiply(forward_product(rows, in_, out_), x, weight, part);
+  PEAL_TRY(sum_rows(*group_, cuts_sequence_, rows, out_, part, y));
   add_bias(own(rows), out_, bias, y);
   return {};
 }
@@ -65,7 +66,7 @@ Status RowLinear::backward_input(std::int64_t rows, const float* weight, const f
 
 void RowLinear::backward_weight(std::int64_t rows, const float* x, const float* all, const float* y_gradient, float* weight_gradient,
                                 float* bias_gradient) const {
-  multiplier_->multiply(weight_product(rows, in_, out_), all, x, weight_gradient);
+  multiplier_->multiply(weight_product(rows, in_, out_), cuts_sequence_ ? all : y_gradient, x, weight_gradient);
   add_rows(own(rows), out_, y_gradient, bias_gradient);
 }
 

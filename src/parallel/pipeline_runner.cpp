@@ -18,19 +18,43 @@ training::Model model_of(int chunks) {
   return model;
 }
 
+// What training::check() says of a command line, in the words of a program.
+Status check_order(training::PipelineKind kind, int stages, int micro_batches, int pieces) {
+  if (micro_batches < 1)
+    return fail(ErrorCode::invalid_argument, "{} micro batches are no step of a pipeline; give 1 or more", micro_batches);
+  if (kind != training::PipelineKind::interleaved) {
+    if (pieces == 1) return {};
+    return fail(ErrorCode::invalid_argument,
+                "a stage holds 1 piece of this order's pipeline, and {} were asked for; give pieces 1, or the "
+                "interleaved order",
+                pieces);
+  }
+  if (pieces < 2 || stages < 2)
+    return fail(ErrorCode::invalid_argument,
+                "an interleaved pipeline of {} stages with {} pieces each has nothing to interleave; give 2 "
+                "or more of both, or another order",
+                stages, pieces);
+  if (micro_batches % stages == 0) return {};
+  return fail(ErrorCode::invalid_argument, "{} micro batches do not divide by {} stages, as the interleaved order needs; give {}",
+              micro_batches, stages, (micro_batches + stages - 1) / stages * stages);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PipelineRunner>> PipelineRunner::make(std::shared_ptr<comm::Core> core, training::PipelineKind kind,
                                                              int micro_batches, int pieces, std::int64_t elements, PipelineCalls calls) {
+  const int stages = core == nullptr ? 1 : core->size();
+  PEAL_TRY(check_order(kind, stages, micro_batches, pieces));
+  if (!calls.forward || !calls.backward || (kind == training::PipelineKind::zero_bubble && !calls.backward_weight))
+    return fail(ErrorCode::invalid_argument, "a pipeline needs forward and backward, and a zero-bubble one backward_weight, too");
+  if (elements < 1 && stages * pieces > 1) return fail(ErrorCode::invalid_argument, "chunks send one another no elements; give 1 or more");
   training::Layout layout;
-  layout.pp = core == nullptr ? 1 : core->size();
+  layout.pp = stages;
   layout.vpp = pieces;
   layout.pipeline = kind;
   layout.global_batch = micro_batches;
   const training::Model model = model_of(layout.chunks());
   PEAL_TRY(training::check(model, layout));
-  if (!calls.forward || !calls.backward || (kind == training::PipelineKind::zero_bubble && !calls.backward_weight))
-    return fail(ErrorCode::invalid_argument, "a pipeline needs forward and backward, and a zero-bubble one backward_weight, too");
   std::unique_ptr<PipelineRunner> runner(new PipelineRunner());
   PEAL_ASSIGN(runner->graph_, training::build_step_graph(model, layout));
   runner->elements_ = elements;

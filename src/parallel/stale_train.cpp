@@ -4,7 +4,6 @@
 #include <base/clock.hpp>
 #include <comm/window.hpp>
 #include <cstring>
-#include <numeric>
 #include <parallel/adam.hpp>
 #include <parallel/gpt_trainer.hpp>
 #include <parallel/gradient_check.hpp>
@@ -127,10 +126,10 @@ class Server {
       for (int worker = 1; worker <= workers_; ++worker) PEAL_TRY(release(worker, left));
       if (left > 0) PEAL_TRY(take_next(progress));
     }
-    report_.seconds = static_cast<double>(now_ns() - from) * 1e-9;
+    const double seconds = static_cast<double>(now_ns() - from) * 1e-9;
     const auto& layout = options_.job.layout;
     report_.tokens_per_s = static_cast<double>(updates_ * layout.micro_batch * layout.micro_batches()) *
-                           static_cast<double>(layout.seq_len_of(options_.job.model)) / report_.seconds;
+                           static_cast<double>(layout.seq_len_of(options_.job.model)) / seconds;
     PEAL_ASSIGN(report_.last_loss, judged());
     return report_;
   }

@@ -76,6 +76,14 @@ StepRunner::MessageName StepRunner::message_of(const Task& task) const {
 }
 
 Status StepRunner::run() {
+  if (has_failed_) return fail(ErrorCode::aborted, "a step of this pipeline has failed before; make another one");
+  has_failed_ = true;
+  PEAL_TRY(walk());
+  has_failed_ = false;
+  return {};
+}
+
+Status StepRunner::walk() {
   flights_.assign(tasks_.size(), {});
   messages_.clear();
   next_call_ = 0;

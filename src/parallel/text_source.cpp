@@ -35,10 +35,4 @@ std::vector<int> text_sample(std::uint64_t seed, std::int64_t number, std::int64
   return symbols;
 }
 
-std::string text_of(const std::vector<int>& symbols) {
-  std::string text;
-  for (const int symbol : symbols) text += kSymbols[static_cast<std::size_t>(symbol)];
-  return text;
-}
-
 }  // namespace peal::parallel

@@ -33,6 +33,7 @@ Result<TokenExchange> TokenExchange::make(Group& group, int experts, std::span<c
     exchange.sends_.push_back(sum(leaving));
     exchange.receives_.push_back(sum(arriving));
   }
+  exchange.comes_in_order_ = ranks == 1 || own == 1;
   exchange.runs_.resize(all);
   std::int64_t from = 0, to = 0;
   for (std::size_t i = 0; i < all; ++i) {
@@ -52,18 +53,23 @@ Result<TokenExchange> TokenExchange::make(Group& group, int experts, std::span<c
 }
 
 Status TokenExchange::to_experts(Group& group, std::int64_t width, const std::vector<float>& leaving, std::vector<float>& arrived) const {
-  std::vector<float> coming(static_cast<std::size_t>(this->arrived() * width));
-  arrived.resize(coming.size());
-  PEAL_TRY(group.exchange(leaving.data(), scaled(sends_, width), coming.data(), scaled(receives_, width)));
-  for (const Run& run : runs_) std::copy_n(coming.data() + run.from * width, run.count * width, arrived.data() + run.to * width);
+  arrived.resize(static_cast<std::size_t>(this->arrived() * width));
+  float* coming = comes_in_order_ ? arrived.data() : group.scratch(this->arrived() * width);
+  PEAL_TRY(group.exchange(leaving.data(), scaled(sends_, width), coming, scaled(receives_, width)));
+  if (comes_in_order_) return {};
+  for (const Run& run : runs_) std::copy_n(coming + run.from * width, run.count * width, arrived.data() + run.to * width);
   return {};
 }
 
 Status TokenExchange::to_tokens(Group& group, std::int64_t width, const std::vector<float>& arrived, std::vector<float>& leaving) const {
-  std::vector<float> going(static_cast<std::size_t>(this->arrived() * width));
   leaving.resize(static_cast<std::size_t>(this->leaving() * width));
-  for (const Run& run : runs_) std::copy_n(arrived.data() + run.to * width, run.count * width, going.data() + run.from * width);
-  return group.exchange(going.data(), scaled(receives_, width), leaving.data(), scaled(sends_, width));
+  const float* going = arrived.data();
+  if (!comes_in_order_) {
+    float* turned = group.scratch(this->arrived() * width);
+    for (const Run& run : runs_) std::copy_n(arrived.data() + run.to * width, run.count * width, turned + run.from * width);
+    going = turned;
+  }
+  return group.exchange(going, scaled(receives_, width), leaving.data(), scaled(sends_, width));
 }
 
 }  // namespace peal::parallel

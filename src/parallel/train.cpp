@@ -79,10 +79,15 @@ class Run {
   }
 
   Status note_memory() {
-    auto most = static_cast<float>(trainer_->stage().state_bytes());
-    PEAL_TRY(all_.sum(&most, 1, ReduceOp::max));
-    report_.state_bytes = static_cast<std::int64_t>(most);
-    return {};
+    report_.state_bytes = trainer_->stage().state_bytes();
+    if (world_ == nullptr) return {};
+    comm::Call call;
+    call.collective = Collective::all_reduce;
+    call.send = call.receive = &report_.state_bytes;
+    call.count = 1;
+    call.type = DataType::i64;
+    call.op = ReduceOp::max;
+    return world_->run(call);
   }
 
   const TrainOptions& options_;

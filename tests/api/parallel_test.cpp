@@ -28,6 +28,23 @@ TEST(Parallel, LayersThatDoNotDivideAreRefusedWithWhatDoes) {
   });
 }
 
+TEST(Parallel, RowsThatSequenceParallelismCannotCutAreRefused) {
+  on_ranks(2, with_transport("auto"), [](Communicator& world) {
+    std::vector<float> some(16);
+    ColumnLinear up(world, {.in = 2, .out = 2, .is_sequence_parallel = true});
+    RowLinear down(world, {.in = 2, .out = 2, .is_sequence_parallel = true});
+    EXPECT_THROW(up.forward(3, some.data(), nullptr, some.data(), some.data(), some.data()), Error);
+    EXPECT_THROW(up.forward(2, some.data(), nullptr, some.data(), nullptr, some.data()), Error);
+    EXPECT_THROW(down.forward(3, some.data(), nullptr, some.data(), some.data()), Error);
+    EXPECT_THROW(down.backward_input(2, some.data(), some.data(), nullptr, some.data()), Error);
+    EXPECT_THROW(RowLinear(world, {.in = 2, .out = 0}), Error);
+    ColumnLinear uncut(world, {.in = 2, .out = 2});
+    std::vector<float> y(3);
+    uncut.forward(3, some.data(), nullptr, some.data(), nullptr, y.data());
+    EXPECT_THROW(uncut.forward(0, some.data(), nullptr, some.data(), nullptr, y.data()), Error);
+  });
+}
+
 TEST(Parallel, CallersProductsAreUsed) {
   on_ranks(2, with_transport("auto"), [](Communicator& world) {
     int asked = 0;
@@ -63,6 +80,7 @@ TEST(Parallel, AnExceptionOfOneStageEndsTheStepOnAll) {
     } else {
       EXPECT_THROW(runner.step(), Error);
     }
+    EXPECT_THROW(runner.step(), Error);
   });
 }
 
@@ -74,6 +92,9 @@ TEST(Parallel, PipelinesThatCannotBeAreRefused) {
     work.backward = [](int, int, std::span<const float>, std::span<float>) {};
     EXPECT_THROW(PipelineRunner(world, {.order = PipelineOrder::zero_bubble, .micro_batches = 2, .elements = 1}, work), Error);
     EXPECT_THROW(PipelineRunner(world, {.order = PipelineOrder::interleaved, .micro_batches = 3, .pieces = 2, .elements = 1}, work), Error);
+    EXPECT_THROW(PipelineRunner(world, {.micro_batches = 2, .pieces = 2, .elements = 1}, work), Error);
+    EXPECT_THROW(PipelineRunner(world, {.micro_batches = 0, .elements = 1}, work), Error);
+    EXPECT_THROW(PipelineRunner(world, {.micro_batches = 2}, work), Error) << "nothing is sent";
   });
 }
 

@@ -31,6 +31,17 @@ class Train(harness.ToolCase):
                 self.assertEqual(report["check"]["compared"], 2 * report["parameters"])
                 self.assertLess(report["check"]["gradient"], report["check"]["tolerance"])
 
+    def test_who_asked_for_plain_loops_is_not_told_what_to_install(self):
+        for arithmetic in ("plain", "auto"):
+            for more in ((), ("--async",)):
+                done = self.assert_right(self.peal("train", "--arithmetic", arithmetic, "--layers", 1, "--steps", 1, *more))
+                fell_back = arithmetic == "auto" and "arithmetic: plain loops" in done.out
+                self.assertEqual("install libtorch-dev" in done.out, fell_back, done.out)
+
+    def test_the_last_step_is_shown(self):
+        done = self.assert_right(self.peal("train", *SMALL[:-1], 45))
+        self.assertRegex(done.out, r"\n +44 .*\n +45 ")
+
     def test_over_sockets_it_is_the_same(self):
         done = self.assert_right(self.train("--dp", 2, "--pp", 2, "--check", env={"PEAL_TRANSPORT": "tcp"}))
         self.assertIn("the same", done.out)
@@ -43,6 +54,9 @@ class Train(harness.ToolCase):
             self.assertEqual(found["step"], wanted["step"])
             self.assertAlmostEqual(found["loss"], wanted["loss"], places=4)
         self.assertEqual([path.name for path in self.folder.iterdir()], ["m.peal"])
+        self.assert_refused(self.train("--heads", 2, "--resume", "m.peal"), "another model", "--heads 4", code=2)
+        (self.folder / "cut.peal").write_bytes((self.folder / "m.peal").read_bytes()[:-1])
+        self.assert_refused(self.train("--dp", 2, "--resume", "cut.peal"), "cut off", "take another", code=1)
 
     def test_ctrl_c_saves_ends_and_leaves_nothing(self):
         process = self.start("train", *SMALL[:-1], 1000000, "--dp", 2, "--save", "m.peal", "--save-every", 1)
@@ -72,7 +86,12 @@ class Train(harness.ToolCase):
                                ("--staleness 2", ("--async",)), ("--arithmetic abacus", ("torch or plain",)),
                                ("--save-every 2", ("--save FILE",)),
                                ("--dp 2 --ep 2", ("--experts 2",)), ("--tie-embeddings --dp 2 --zero 3", ("--zero 1",)), ("--experts 4 --chosen 5", ("--chosen 1 to 4",)),
-                               ("--experts 3 --dp 2 --ep 2", ("--ep 1",)), ("--resume none.peal", ("none.peal",)), ("--save no/m.peal", ("no/m.peal",))):
+                               ("--experts 3 --dp 2 --ep 2", ("--ep 1",)), ("--resume none.peal", ("none.peal",)), ("--save no/m.peal", ("no/m.peal",)),
+                               ("--resume .", ("cannot read",)), ("--save .", ("is a folder",)), ("--resume /dev/zero", ("no checkpoint", "peal-checkpoint 1")),
+                               ("--global-batch -1", ("give 1 or more",)), ("--micro-batch 2000000000", ("--micro-batch 2000000000", "give at most")),
+                               ("--save-every -1 --save m.peal", ("--save-every -1",)), ("--lr nan", ("--lr nan", "give 0 to 1")), ("--ffn -5", ("--ffn -5: give 1",)),
+                               ("--async --dp 2 --staleness -4", ("give 0 or more",)),
+                               ("--hidden 1000000", ("GB at least", "smaller --hidden")), ("--layers 100000000", ("GB at least", "fewer --layers"))):
             with self.subTest(words):
                 given = words.split()
                 small = [word for option in zip(SMALL[::2], SMALL[1::2]) if option[0] not in given for word in option]

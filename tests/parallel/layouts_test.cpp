@@ -54,6 +54,7 @@ const Case kCases[] = {
     {"Serial", cut(1, 1, 1)},
     {"Dp2", cut(2, 1, 1)},
     {"Dp3Zero3", with_zero(cut(3, 1, 1), 3)},
+    {"Dp2Zero3ZeroBubble", in_order(with_zero(cut(2, 1, 1), 3), PipelineKind::zero_bubble)},
     {"Dp5Zero2", with_zero(cut(5, 1, 1), 2)},
     {"Dp7Zero1", with_zero(cut(7, 1, 1), 1)},
     {"Tp4", cut(1, 4, 1)},

@@ -206,6 +206,46 @@ TEST(Checkpoint, HeadIsReadAsItWasWritten) {
     EXPECT_FALSE(parse_head(wrong, "x")) << wrong;
 }
 
+// A line for each of 24,240 tensors: a head of more than a megabyte.
+TEST(Checkpoint, OfVeryManyTensorsIsReadAgain) {
+  const TemporaryFile file;
+  GptJob job = small_job(layout_of(1, 1, 1, 0), 20);
+  training::Transformer& t = job.model.transformer;
+  t.hidden = t.heads = t.kv_heads = t.head_dim = t.ffn = 1;
+  t.experts = {.count = 200, .chosen = 1, .ffn = 1};
+  ASSERT_GT(head_text(checkpoint_head(t, 0)).size(), std::size_t{1} << 20);
+  EXPECT_TRUE(check_can_save(t, file.path));
+  EXPECT_FALSE(std::filesystem::exists(file.path));
+  const auto written = GptTrainer::make(job, nullptr);
+  job.seed = 2;
+  const auto read = GptTrainer::make(job, nullptr);
+  ASSERT_TRUE(written && read);
+  const Status saved = save_checkpoint(**written, file.path, nullptr);
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_TRUE(check_can_load(t, file.path));
+  const Status loaded = load_checkpoint(**read, file.path);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  for (const ParameterSpec& spec : all_parameters_of(t)) {
+    const auto wanted = collect_whole((*written)->stage(), Kept::parameter, spec, nullptr);
+    EXPECT_EQ(*collect_whole((*read)->stage(), Kept::parameter, spec, nullptr), *wanted) << spec.name;
+  }
+}
+
+TEST(Checkpoint, ThatNobodyCouldReadIsNotWritten) {
+  training::Transformer shape = small_job(layout_of(1, 1, 1, 0), 200).model.transformer;
+  shape.experts = {.count = 1000, .chosen = 1, .ffn = 1};
+  const Status many = check_can_save(shape, TemporaryFile().path);
+  ASSERT_FALSE(many);
+  EXPECT_NE(many.error().message.find("--experts"), std::string::npos) << many.error().message;
+  shape.experts = {};
+  for (const std::string& path : {testing::TempDir(), testing::TempDir() + "no/m.peal"}) {
+    const Status nowhere = check_can_save(shape, path);
+    ASSERT_FALSE(nowhere);
+    EXPECT_EQ(nowhere.error().code, ErrorCode::invalid_argument) << nowhere.error().message;
+  }
+  EXPECT_FALSE(check_can_load(shape, testing::TempDir()));
+}
+
 TEST(StaleTraining, LearnsAndKeepsTheBound) {
   for (const int bound : {0, 1, -1}) {
     training::Layout layout = layout_of(3, 1, 1, 0);

@@ -7,8 +7,6 @@
 
 #include <base/result.hpp>
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <string_view>
 
 namespace peal::parallel {

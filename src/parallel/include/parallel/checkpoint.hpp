@@ -32,10 +32,19 @@ struct CheckpointHead {
   std::int64_t file_bytes = 0;  ///< of head and data
 };
 
+inline constexpr std::size_t kMostTensors = 1 << 20;  ///< of a file: no more are written, and no more are read
+
 CheckpointHead checkpoint_head(const training::Transformer& shape, std::int64_t steps);
 std::string head_text(const CheckpointHead& head);
 /// The first bytes of a file, at least as far as "data"; fails with one sentence. `where` is for messages.
 Result<CheckpointHead> parse_head(std::string_view text, const std::string& where);
+/// Of a file, however long its head is.
+Result<CheckpointHead> read_head(const std::string& path);
+
+/// Before somebody trains for it: can rank 0 write such a model there? Leaves nothing behind.
+Status check_can_save(const training::Transformer& shape, const std::string& path);
+/// Before ranks start: is the file a whole checkpoint of such a model?
+Status check_can_load(const training::Transformer& shape, const std::string& path);
 
 /// Rank 0 writes the file beside its place and moves it there when it is whole: whoever reads it finds the old one or the new one.
 /// Collective.

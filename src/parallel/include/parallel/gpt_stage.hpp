@@ -3,9 +3,11 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <parallel/gpt_unit.hpp>
 #include <parallel/step_runner.hpp>
 #include <parallel/zone.hpp>
+#include <string>
 #include <training/layout.hpp>
 
 namespace peal::parallel {
@@ -23,6 +25,9 @@ struct GptJob {
 
 /// What `peal train` cannot do with a layout that training::check() passes.
 Status check_job(const GptJob& job);
+
+/// Bytes that a rank holds at least: parameters, gradients and moments as ZeRO divides them, and the attention of one layer.
+double least_bytes(const GptJob& job);
 
 /// Ranks that this one talks to, of a layout; all groups of one where `world` is null.
 struct GptGroups {
@@ -77,6 +82,10 @@ class GptStage final : public StageWork {
     std::array<std::size_t, kSharings> zones;    // kNone: no parameters of that kind
   };
   static constexpr std::size_t kNone = ~std::size_t{0};
+  struct NamedShard {
+    const Member* member = nullptr;
+    const Shard* shard = nullptr;
+  };
   struct Holding {
     Zone zone;
     int wanted = 0;  // gathers that a pass has not used up yet
@@ -97,12 +106,12 @@ class GptStage final : public StageWork {
   const GptJob& job_;
   GptGroups& groups_;
   GptContext context_;
-  std::vector<Member> members_;  // in the order of the forward pass
+  std::vector<Member> members_;               // in the order of the forward pass
+  std::map<std::string, NamedShard> shards_;  // of all members; a name stands once on a rank
   std::vector<std::unique_ptr<Holding>> zones_;
   std::vector<std::size_t> held_;  // zones of what was computed last
   std::vector<MicroBatch> batches_;
   double loss_ = 0;
-  std::int64_t step_number_ = 0;
   std::int64_t steps_taken_ = 0;
 };
 

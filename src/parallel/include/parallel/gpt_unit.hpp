@@ -12,7 +12,6 @@
 #include <parallel/group.hpp>
 #include <parallel/parameters.hpp>
 #include <parallel/zone.hpp>
-#include <span>
 #include <training/layout.hpp>
 
 namespace peal::parallel {

@@ -10,7 +10,9 @@
 namespace peal::parallel {
 
 /// Largest difference of a parameter's gradients, relative to the largest gradient of that parameter; and of the loss, relative to it. Sums
-/// of f32 in another order differ by some 1e-6 of the largest; a wrong scale, a missing term or a swapped shard by 1e-2 and more.
+/// of f32 in another order differ by some 1e-6 of the largest; a wrong scale, a missing term or a swapped shard by 1e-2 and more. From the
+/// second step on parameters differ, too: Adam moves one by rate * g / (|g| + epsilon), so that the rounding of a gradient about as small
+/// as epsilon decides how far. That may reach 1e-4, and in the rarest runs 1e-3 (docs/guide/train.md); with a larger epsilon it is gone.
 inline constexpr double kCheckTolerance = 1e-3;
 
 struct CheckResult {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace peal::parallel {
 
@@ -29,6 +30,9 @@ class Group {
   Status exchange(const float* send, std::span<const std::uint64_t> send_counts, float* receive,
                   std::span<const std::uint64_t> receive_counts);
 
+  /// Memory for what a call takes or brings, kept from call to call; what is in it is anybody's, until the next scratch().
+  float* scratch(std::int64_t count);
+
   double waited_s() const { return waited_s_; }
   void forget_times() { waited_s_ = 0; }
 
@@ -37,6 +41,7 @@ class Group {
   Status run(const comm::Call& call);
 
   std::shared_ptr<comm::Core> core_;
+  std::vector<float> scratch_;
   double waited_s_ = 0;
 };
 

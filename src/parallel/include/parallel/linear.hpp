@@ -23,8 +23,8 @@ class ColumnLinear {
   ColumnLinear(const Multiplier& multiplier, Group& group, LinearShape shape, bool cuts_sequence)
       : multiplier_(&multiplier), group_(&group), in_(shape.in), out_(shape.out / group.size()), cuts_sequence_(cuts_sequence) {}
   std::int64_t own_out() const { return out_; }
-  /// y (rows x own out) from x (own rows x in); `all` (rows x in) is x of all rows, which backward_weight wants: x itself may be given
-  /// where the sequence is not cut. `bias` may be null.
+  /// y (rows x own out) from x (own rows x in); `all` (rows x in) gets x of all rows, which backward_weight wants: where the sequence
+  /// is not cut x stands for it. `bias` may be null.
   Status forward(std::int64_t rows, const float* weight, const float* bias, const float* x, float* all, float* y) const;
   /// Gradient of x (own rows x in) from that of y (rows x own out).
   Status backward_input(std::int64_t rows, const float* weight, const float* y_gradient, float* x_gradient) const;
@@ -45,8 +45,8 @@ class RowLinear {
   std::int64_t own_in() const { return in_; }
   /// y (own rows x out) from x (rows x own in). `bias` may be null.
   Status forward(std::int64_t rows, const float* weight, const float* bias, const float* x, float* y) const;
-  /// Gradient of x (rows x own in) from that of y (own rows x out); `all` (rows x out) is the latter of all rows: y_gradient itself may be
-  /// given where the sequence is not cut.
+  /// Gradient of x (rows x own in) from that of y (own rows x out); `all` (rows x out) gets the latter of all rows,
+  /// which backward_weight wants: where the sequence is not cut y_gradient stands for it, here and there.
   Status backward_input(std::int64_t rows, const float* weight, const float* y_gradient, float* all, float* x_gradient) const;
   /// Adds to the gradients. With sequence parallelism that of the bias is of own rows: its sum over the group is the gradient.
   void backward_weight(std::int64_t rows, const float* x, const float* all, const float* y_gradient, float* weight_gradient,
@@ -70,8 +70,10 @@ Product forward_product(std::int64_t rows, std::int64_t in, std::int64_t out);
 Product input_product(std::int64_t rows, std::int64_t in, std::int64_t out);
 Product weight_product(std::int64_t rows, std::int64_t in, std::int64_t out);
 
-/// Every rank of the group has a part of a sum in `partial`, rows x width; `result` gets the sum, with sequence parallelism its own rows
-/// alone. Without, `partial` is `result`.
-Status sum_rows(Group& group, bool cuts_sequence, std::int64_t rows, std::int64_t width, const float* partial, float* result);
+/// Where a rank puts its part, rows x width, of a sum over the group that `result` gets: with sequence parallelism, where `result` is of
+/// its own rows alone, the group's scratch; without, `result` itself.
+float* place_of_part(Group& group, bool cuts_sequence, std::int64_t rows, std::int64_t width, float* result);
+/// The sum of what every rank has put there.
+Status sum_rows(Group& group, bool cuts_sequence, std::int64_t rows, std::int64_t width, const float* part, float* result);
 
 }  // namespace peal::parallel

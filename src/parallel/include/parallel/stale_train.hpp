@@ -33,7 +33,6 @@ struct StaleReport {
   std::vector<std::int64_t> staleness;   ///< how many gradients were so stale, from 0
   std::int64_t largest_lead = 0;         ///< steps that some worker had begun before the slowest had
   double first_loss = 0, last_loss = 0;  ///< of fixed text that no worker learns from
-  double seconds = 0;
   double tokens_per_s = 0;
   bool was_stopped = false;
   double mean_staleness() const;

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <array>
-#include <functional>
 #include <map>
 #include <memory>
 #include <parallel/call_stream.hpp>
@@ -52,7 +51,7 @@ class StepRunner {
   ~StepRunner();
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
-  /// One step. After a failure the runner is of no more use.
+  /// One step. After a failure the runner is of no more use: buffers of that step may be on their way still.
   Status run();
   /// For StageWork to ask between pieces of its work: what flies notes its end.
   void look();
@@ -75,6 +74,7 @@ class StepRunner {
     auto operator<=>(const MessageName&) const = default;
   };
   const training::Task& task(int number) const { return tasks_[static_cast<std::size_t>(number)]; }
+  Status walk();
   Status await(int number);
   Status begin(int number);
   Status end_calls_to(int number);
@@ -89,6 +89,7 @@ class StepRunner {
   CallStream pipeline_;
   std::array<CallStream, kAmongs> data_;
   std::vector<Flight> flights_;
+  bool has_failed_ = false;
   int next_call_ = 0;                           // the first task whose calls may not have ended
   std::map<int, training::LayerRange> layers_;  // of each chunk
   std::map<MessageName, Buffer> messages_;

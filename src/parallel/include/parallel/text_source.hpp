@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace peal::parallel {
@@ -11,7 +10,5 @@ inline constexpr int kTextSymbols = 40;  ///< letters, digits, blank, full stop,
 
 /// Letters as numbers below kTextSymbols. Sample `number` of `length` letters begins where a sentence begins.
 std::vector<int> text_sample(std::uint64_t seed, std::int64_t number, std::int64_t length);
-/// The letters again.
-std::string text_of(const std::vector<int>& symbols);
 
 }  // namespace peal::parallel

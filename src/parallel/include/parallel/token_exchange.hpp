@@ -36,6 +36,7 @@ class TokenExchange {
   std::vector<std::int64_t> first_;              // of each own expert; behind the last
   std::vector<std::uint64_t> sends_, receives_;  // rows, by rank
   std::vector<Run> runs_;
+  bool comes_in_order_ = false;  // rows stand as they come: there is one rank, or one expert a rank
 };
 
 }  // namespace peal::parallel
