@@ -16,7 +16,8 @@ namespace peal::cli {
 namespace {
 
 struct ValidateWords {
-  std::string table, clusters, whose, bound, json, csv, fit;
+  std::vector<std::string> tables;
+  std::string clusters, whose, bound, json, csv, fit;
   bool keeps_out = false, is_host = false;
   HostCheckWords host;
 };
@@ -45,9 +46,9 @@ Status check_clusters(const std::string& folder, const std::vector<sim::Publishe
 }
 
 constexpr std::string_view kTrainingHeading =
-    "# Constants of the roofline of training, fitted to measured runs: `peal validate training.csv --fit "
-    "data/constants/training/fitted.yaml`\n"
-    "# writes this file. prior and spread are where the fit starts and how far it may go (a standard deviation of the logarithm); machines "
+    "# Constants of the roofline of training, fitted to measured runs: `peal validate data/measured/training.csv training.csv --fit "
+    "data/constants/training/fitted.yaml` writes this\n"
+    "# file. prior and spread are where the fit starts and how far it may go (a standard deviation of the logarithm); machines "
     "are\n"
     "# the sources of runs that decided the value. A constant with one source alone is no evidence for others, one without stands at its "
     "prior.\n"
@@ -68,7 +69,7 @@ Result<int> validate_links(const ValidateWords& words, const std::vector<sim::Li
     PEAL_ASSIGN(const sim::Bounds bounds, sim::parse_bounds(words.bound));
     bound = bounds.median[0];
   }
-  PEAL_TRY(write_answers(words, sim::link_figures_text(words.table, figures), sim::link_figures_json(words.table, figures),
+  PEAL_TRY(write_answers(words, sim::link_figures_text(words.tables[0], figures), sim::link_figures_json(words.tables[0], figures),
                          sim::link_figures_csv(figures)));
   const sim::LinkErrors errors = sim::errors_of(figures);
   return errors.rows > 0 && (!bound || errors.median <= *bound) ? 0 : 1;
@@ -84,7 +85,8 @@ Result<int> validate_training_runs(const ValidateWords& words, const std::vector
   options.fits_anew = !words.fit.empty();
   options.keeps_out = words.keeps_out;
   if (::isatty(STDERR_FILENO) != 0) options.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
-  PEAL_ASSIGN(const training::TrainingStudy study, training::validate_training(words.table, runs, options));
+  PEAL_ASSIGN(const training::TrainingStudy study,
+              training::validate_training(fmt::format("{}", fmt::join(words.tables, " and ")), runs, options));
   const training::TrainingValidation& v = study.validation;
   if (!words.fit.empty()) PEAL_TRY(write_output(words.fit, topology::to_yaml(study.constants, kTrainingHeading)));
   PEAL_TRY(write_answers(words, training::training_validation_text(v, bounds), training::training_validation_json(v, bounds),
@@ -108,7 +110,7 @@ Result<int> validate_cases(const ValidateWords& words, std::vector<sim::Publishe
     PEAL_ASSIGN(options.constants, sim::fit_to(cases, options));
     PEAL_TRY(write_output(words.fit, topology::to_yaml(*options.constants, kFitHeading)));
   }
-  PEAL_ASSIGN(sim::Validation validation, sim::validate(words.table, cases, options));
+  PEAL_ASSIGN(sim::Validation validation, sim::validate(words.tables[0], cases, options));
   if (words.keeps_out) PEAL_TRY(sim::keep_out(validation, cases, options));
   PEAL_TRY(write_answers(words, sim::validation_text(validation, bounds), sim::validation_json(validation, bounds),
                          sim::validation_csv(validation)));
@@ -116,7 +118,8 @@ Result<int> validate_cases(const ValidateWords& words, std::vector<sim::Publishe
 }
 
 Result<int> validate_this_host(const ValidateWords& words) {
-  for (const auto& [option, value] : {std::pair{"a table", &words.table},
+  const std::string table = words.tables.empty() ? "" : words.tables[0];
+  for (const auto& [option, value] : {std::pair{"a table", &table},
                                       {"--clusters", &words.clusters},
                                       {"--library", &words.whose},
                                       {"--fit", &words.fit},
@@ -131,24 +134,31 @@ Result<int> validate_this_host(const ValidateWords& words) {
 }
 
 Result<int> validate_table(const ValidateWords& words) {
-  if (words.table.empty())
+  if (words.tables.empty())
     return fail(ErrorCode::invalid_argument, "there is nothing to validate; type `peal validate measured.csv`, or `peal validate --host`");
   if (words.json == "-" && words.csv == "-")
     return fail(ErrorCode::invalid_argument, "--json - and --csv - cannot both have standard output; give one of them a file");
   PEAL_TRY(can_write(words.json));
   PEAL_TRY(can_write(words.csv));
   PEAL_TRY(can_write(words.fit));
-  PEAL_ASSIGN(const std::string text, sim::read_table_file(words.table));
-  if (sim::is_link_table(text)) {
-    PEAL_ASSIGN(const std::vector<sim::LinkFigure> figures, sim::read_link_figures(text, words.table));
-    return validate_links(words, figures);
+  std::vector<training::PublishedRun> runs;
+  for (const std::string& name : words.tables) {
+    PEAL_ASSIGN(const std::string text, sim::read_table_file(name));
+    if (training::is_training_table(text)) {
+      PEAL_ASSIGN(std::vector<training::PublishedRun> more, training::read_training_text(text, name));
+      std::move(more.begin(), more.end(), std::back_inserter(runs));
+    } else if (words.tables.size() > 1) {
+      return fail(ErrorCode::invalid_argument, "{} is no table of training runs, and of others one is taken at a time; give it alone",
+                  name);
+    } else if (sim::is_link_table(text)) {
+      PEAL_ASSIGN(const std::vector<sim::LinkFigure> figures, sim::read_link_figures(text, name));
+      return validate_links(words, figures);
+    } else {
+      PEAL_ASSIGN(std::vector<sim::PublishedCase> cases, sim::read_published_text(text, name));
+      return validate_cases(words, std::move(cases));
+    }
   }
-  if (training::is_training_table(text)) {
-    PEAL_ASSIGN(const std::vector<training::PublishedRun> runs, training::read_training_text(text, words.table));
-    return validate_training_runs(words, runs);
-  }
-  PEAL_ASSIGN(std::vector<sim::PublishedCase> cases, sim::read_published_text(text, words.table));
-  return validate_cases(words, std::move(cases));
+  return validate_training_runs(words, runs);
 }
 
 }  // namespace
@@ -161,7 +171,8 @@ void add_validate(CLI::App& app, Action& action) {
       "class and size, and what the constants rest on. Exit code 1 where an error is above its bound.\n"
       "With --host: against calls that this host makes now.\n"
       "Example: peal validate measured.csv --csv rows.csv --bound 20,15,5");
-  command->add_option("table", words->table, "CSV: case_id, machine, collective, bytes, time_us, ... (docs/guide/validate.md)");
+  command->add_option("table", words->tables,
+                      "CSV: case_id, machine, collective, bytes, time_us, ... (docs/guide/validate.md); of training runs also several");
   command->add_flag("--host", words->is_host,
                     "Instead of a table: measure collectives of this host now, at sizes and of kinds that `peal tune` did not fit to");
   command->add_option("--ranks,-n", words->host.ranks, "With --host: ranks to start")->capture_default_str();

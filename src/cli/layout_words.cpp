@@ -24,7 +24,8 @@ void add_layout_options(CLI::App& command, LayoutWords& words) {
   command.add_flag("--sequence-parallel", l.has_sequence_parallel, "Norms between tensor-parallel parts are cut along the sequence");
   command.add_flag("--no-overlap", words.has_no_overlap, "Gradients travel after the backward pass, not beside it");
   command.add_flag("--overlap-tensor", l.overlaps_tensor, "Tensor-parallel calls travel in pieces beside the products");
-  command.add_option("--bucket", words.bucket, "Bytes of gradients that travel together (default: 25 MB)");
+  command.add_option("--bucket", words.bucket,
+                     "Bytes of gradients that travel together (default: 25 MB, or 1M elements a data-parallel rank where that is more)");
   command.add_option("--order", words.order, "Dimensions in rank order: neighbours differ in the first")->capture_default_str();
 }
 
@@ -45,6 +46,7 @@ Result<training::Layout> layout_of(const LayoutWords& words, const training::Mod
   l.overlaps_gradients = !words.has_no_overlap;
   if (!words.bucket.empty()) {
     PEAL_ASSIGN(const Bytes bytes, parse_bytes(words.bucket));
+    if (bytes.value == 0) return fail(ErrorCode::invalid_argument, "a bucket of gradients has no bytes; give --bucket 25M or so");
     l.bucket_bytes = static_cast<double>(bytes.value);
   }
   PEAL_TRY(training::check(model, l, gpus));

@@ -43,6 +43,11 @@ std::vector<Bucket> buckets_of(const Model& model, const Layout& layout, int chu
     layers.push_back(layer_of(model, layout, range.first + i));
     layers.back().chunk = chunk;
   }
+  // The embedding alone, or the head alone.
+  if (layers.empty()) {
+    layers.emplace_back().layers = range;
+    layers.back().chunk = chunk;
+  }
   if (model.is_transformer() && chunk == 0) {
     layers.front().has_embedding = true;
     layers.front().elements += share(embedding_parameters(model.transformer), layout.tp);
@@ -53,7 +58,7 @@ std::vector<Bucket> buckets_of(const Model& model, const Layout& layout, int chu
     const bool is_copy = model.transformer.ties_embeddings && chunk > 0;
     layers.back().elements += share(head_parameters(model.transformer), layout.tp) + (is_copy ? embedding_elements(model, layout) : 0);
   }
-  const double most = layout.bucket_bytes / bytes_of(layout.precision);
+  const double most = largest_bucket(layout) / bytes_of(layout.precision);
   std::vector<Bucket> buckets;
   // Buckets fill in the order of the backward pass.
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {

@@ -16,7 +16,7 @@ struct Bucket {
   std::int32_t calls = 1;
 };
 
-/// Of a chunk, in the order of the forward pass. With ZeRO 3 one a layer, else as few as Layout::bucket_bytes allows.
+/// Of a chunk, in the order of the forward pass. With ZeRO 3 one a layer, else as few as largest_bucket() allows.
 std::vector<Bucket> buckets_of(const Model& model, const Layout& layout, int chunk);
 
 /// Of the word embedding, as one tensor-parallel rank holds it: what tied embeddings share.

@@ -55,7 +55,7 @@ Status check_numbers(const Layout& layout) {
                 layout.dp, nearest_that(layout.zero_group, layout.dp, divides(layout.dp)));
   if (layout.zero_group > 0 && layout.zero == 0)
     return fail(ErrorCode::invalid_argument, "--zero-group {} divides nothing without ZeRO; give --zero 1, 2 or 3 too", layout.zero_group);
-  if (!(layout.bucket_bytes >= 1) || !std::isfinite(layout.bucket_bytes))
+  if ((layout.bucket_bytes != 0 && !(layout.bucket_bytes >= 1)) || !std::isfinite(layout.bucket_bytes))
     return refuse("a bucket of gradients has no bytes; give --bucket 25M or so");
   std::array<Dimension, 4> sorted = layout.order;
   std::sort(sorted.begin(), sorted.end());
@@ -199,8 +199,9 @@ Status check_layers(const Model& model, const Layout& layout, int gpus) {
   const auto missing = [&](std::int64_t chunks) { return (chunks - layers % chunks) % chunks; };
   const auto works = [&](std::int64_t pp) {
     const std::int64_t chunks = pp * layout.vpp;
-    // No chunk is left without a layer.
-    return missing(chunks) == 0 || (missing(chunks) <= most_ends(model) && layers / chunks >= most_ends(model));
+    // At most the first chunk is the embedding alone, and the last the head alone (Llama 3: arXiv 2407.21783, 3.3.2).
+    const std::int64_t each = (layers + chunks - 1) / chunks;
+    return missing(chunks) <= most_ends(model) && missing(chunks) - (missing(chunks) > 1 ? 1 : 0) <= each;
   };
   if (works(layout.pp)) return {};
   const std::string each = layout.vpp > 1 ? fmt::format(" x {} pieces", layout.vpp) : std::string();

@@ -102,6 +102,11 @@ LayerRange layers_of(const Model& model, const Layout& layout, int chunk) {
   return {begin, each - (chunk == 0 ? first : 0) - (chunk == chunks - 1 ? missing - first : 0)};
 }
 
+double largest_bucket(const Layout& layout) {
+  if (layout.bucket_bytes > 0) return layout.bucket_bytes;
+  return std::max(25e6, 1e6 * layout.data_ranks() * bytes_of(layout.precision));
+}
+
 int layers_in(const Model& model) {
   return model.is_transformer() ? model.transformer.layers : static_cast<int>(model.convolutions.size());
 }

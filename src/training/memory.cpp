@@ -50,9 +50,9 @@ class Count {
     }
     const bool is_mixed = bytes_ < 4;
     m.parameters = bytes_ * s.total();
-    m.gradients = cut(2, is_mixed ? kMainGradient : bytes_);
+    m.gradients = cut(2, is_mixed ? software_.gradient : bytes_);
     m.optimizer = cut(1, is_mixed ? kAdamBytes : kShardedBytes);
-    m.buffers = l_.data_ranks() > 1 && l_.zero == 0 ? std::min(2 * l_.bucket_bytes, bytes_ * s.total()) : 0;
+    m.buffers = l_.data_ranks() > 1 && l_.zero == 0 ? std::min(2 * largest_bucket(l_), bytes_ * s.total()) : 0;
   }
 
   /// Bytes a layer keeps of a micro batch (arXiv 2205.05198, equations 1 to 6, by what each kernel reads in its backward pass).

@@ -77,8 +77,10 @@ int attention_place(const LibraryConstants& constants, const Processor& processo
 
 Result<Software> software_from(const topology::LibraryConstant& c, const std::string& name) {
   const std::vector<double>& v = c.values;
-  if (v.size() != 6)
-    return fail(ErrorCode::corrupt, "{} in data/constants/training needs six values: attention, width, selection, gates, loss, casts",
+  if (v.size() != 10)
+    return fail(ErrorCode::corrupt,
+                "{} in data/constants/training needs ten values: attention, width, selection, gates, loss, casts, bucket, bucket a rank, "
+                "gradient, overlap",
                 c.name);
   const auto number = [&](std::size_t i, int most) { return std::clamp(static_cast<int>(v[i]), 0, most); };
   return Software{name,
@@ -87,7 +89,11 @@ Result<Software> software_from(const topology::LibraryConstant& c, const std::st
                   static_cast<Selection>(number(2, 2)),
                   number(3, 1) == 0,
                   number(4, 1) == 0,
-                  number(5, 1) == 1};
+                  number(5, 1) == 1,
+                  v[6],
+                  v[7],
+                  v[8],
+                  number(9, 1) == 1};
 }
 
 /// Software without constants of its own (torchtitan-compile-rowwise) has those of the longest name that it begins with.
@@ -163,6 +169,7 @@ Result<RateKeys> keys_of(const LibraryConstants& constants, const Processor& pro
   }
   for (const auto& [key, name] : {std::pair{&keys.inner_half, std::string("inner_half")},
                                   {&keys.gap, "gap"},
+                                  {&keys.software, "library." + own},
                                   {&keys.launch, "launch." + own},
                                   {&keys.elementwise, "elementwise." + own},
                                   {&keys.weights, "weights." + own},
@@ -179,7 +186,7 @@ Result<RateKeys> keys_of(const LibraryConstants& constants, const Processor& pro
 
 std::vector<int> places_of(const RateKeys& k) {
   std::vector<int> places;
-  for (const int place : {k.product, k.precision, k.low, k.cast, k.memory, k.forward, k.backward, k.inner_half, k.gap, k.launch,
+  for (const int place : {k.product, k.software, k.precision, k.low, k.cast, k.memory, k.forward, k.backward, k.inner_half, k.gap, k.launch,
                           k.elementwise, k.weights, k.step, k.logits, k.optimizer, k.hidden, k.convolution, k.convolution_elementwise})
     if (place >= 0) places.push_back(place);
   return places;
@@ -188,8 +195,8 @@ std::vector<int> places_of(const RateKeys& k) {
 Rates rates_of(const LibraryConstants& constants, const RateKeys& keys) {
   const auto value = [&](int place) { return place >= 0 ? constants.value(place) : 1.0; };
   Rates r;
-  r.product = value(keys.product) * value(keys.precision);
-  r.low_product = value(keys.product) * value(keys.low);
+  r.product = value(keys.product) * value(keys.software) * value(keys.precision);
+  r.low_product = value(keys.product) * value(keys.software) * value(keys.low);
   r.cast_bytes = value(keys.cast);
   r.memory = value(keys.memory);
   r.forward = value(keys.forward);

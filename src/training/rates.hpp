@@ -28,7 +28,11 @@ struct Software {
   Selection selection = Selection::core;
   bool keeps_gates = true;  ///< the product of a gated feed-forward part, which compilers compute anew
   bool has_fused_loss = true;
-  bool casts_by_row = false;  ///< fp8 with a scale a row
+  bool casts_by_row = false;             ///< fp8 with a scale a row
+  double bucket = 0, bucket_a_rank = 0;  ///< gradients of a bucket: elements, or so many for each data-parallel rank where that is more; 0:
+                                         ///< as largest_bucket() says
+  double gradient = 4;                   ///< bytes of a summed gradient beside parameters of 2
+  bool overlaps_tensor = false;          ///< its examples have tensor-parallel calls travel beside the products
 
   bool is_fused() const { return attention != AttentionKind::written_out; }
 };
@@ -69,7 +73,7 @@ Result<const KernelFacts*> kernel_facts();
 
 /// Places of the constants that one device's time rests on.
 struct RateKeys {
-  int product = -1, precision = -1, low = -1, cast = -1;
+  int product = -1, software = -1, precision = -1, low = -1, cast = -1;
   int memory = -1, forward = -1, backward = -1;
   int inner_half = -1, gap = -1, launch = -1, elementwise = -1, weights = -1, step = -1;
   int logits = -1, optimizer = -1, hidden = -1, convolution = -1, convolution_elementwise = -1;

@@ -36,7 +36,12 @@ Layout with_sequence(Layout layout) {
 
 Layout in_order(Layout layout, PipelineKind kind) {
   layout.pipeline = kind;
-  if (kind == PipelineKind::interleaved) layout.vpp = 2;
+  return layout;
+}
+
+Layout in_pieces(Layout layout, int vpp) {
+  layout.pipeline = PipelineKind::interleaved;
+  layout.vpp = vpp;
   return layout;
 }
 
@@ -62,7 +67,11 @@ const Case kCases[] = {
     {"Cp2", cut(1, 1, 1, 2)},
     {"Pp2Gpipe", in_order(cut(1, 1, 2), PipelineKind::gpipe)},
     {"Pp4", cut(1, 1, 4)},
-    {"Pp2Interleaved", in_order(cut(1, 1, 2), PipelineKind::interleaved)},
+    {"Pp2Interleaved", in_pieces(cut(1, 1, 2), 2)},
+    {"Pp2EndsInPiecesOfTheirOwn", in_pieces(cut(1, 1, 2), 3)},
+    {"TiedDp2Pp2Zero1EndsInPiecesOfTheirOwn", with_zero(in_pieces(cut(2, 1, 2), 3), 1), false, true},
+    {"Dp2Pp2Zero3EndsInPiecesOfTheirOwn", with_zero(in_pieces(cut(2, 1, 2), 3), 3)},
+    {"Pp6EndsOnStagesOfTheirOwn", cut(1, 1, 6)},
     {"Pp2ZeroBubble", in_order(cut(1, 1, 2), PipelineKind::zero_bubble)},
     {"Dp2Tp2Pp2", cut(2, 2, 2)},
     {"Dp2Tp2Pp2SequenceZero3Recomputed", recomputed(with_sequence(with_zero(cut(2, 2, 2), 3)))},
@@ -73,7 +82,7 @@ const Case kCases[] = {
     {"TiedPp2", cut(1, 1, 2), false, true},
     {"TiedDp2Pp4Zero1", with_zero(cut(2, 1, 4), 1), false, true},
     {"TiedExpertsDp2Ep2Tp2Pp2", spread(cut(2, 2, 2), 2), true, true},
-    {"TiedDp2Pp2Interleaved", in_order(cut(2, 1, 2), PipelineKind::interleaved), false, true},
+    {"TiedDp2Pp2Interleaved", in_pieces(cut(2, 1, 2), 2), false, true},
     {"ExpertsTp2Dp2", cut(2, 2, 1), true},
     {"ExpertsDp6Ep2", spread(cut(6, 1, 1), 2), true},
     {"ExpertsDp4Ep2Zero1", with_zero(spread(cut(4, 1, 1), 2), 1), true},

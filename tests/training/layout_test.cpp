@@ -115,6 +115,48 @@ TEST(Layout, EndsOfTheModelStandForLayers) {
   }
 }
 
+// As Llama 3 was trained (arXiv 2407.21783, 3.3.2): 128 pieces, the first the embedding alone and the last the head alone.
+TEST(Layout, TheFirstPieceMayBeTheEmbeddingAloneAndTheLastTheHead) {
+  const Model llama = named("llama3-405b");
+  for (int layers = 1; layers <= 126; ++layers) {
+    Model model = llama;
+    model.transformer.layers = layers;
+    for (int pp = 2; pp <= 16; ++pp)
+      for (const int vpp : {1, 2, 4, 8}) {
+        Layout layout = cut(8, pp, 1, pp);
+        layout.vpp = vpp;
+        if (vpp > 1) layout.pipeline = PipelineKind::interleaved;
+        if (!check(model, layout)) continue;
+        int next = 0;
+        for (int chunk = 0; chunk < layout.chunks(); ++chunk) {
+          const LayerRange range = layers_of(model, layout, chunk);
+          EXPECT_EQ(range.first, next);
+          EXPECT_GE(range.count, chunk == 0 || chunk + 1 == layout.chunks() ? 0 : 1) << layers << " on " << pp << " x " << vpp;
+          next += range.count;
+        }
+        EXPECT_EQ(next, layers);
+      }
+  }
+  Layout layout = cut(8, 16, 1, 16);
+  layout.pipeline = PipelineKind::interleaved;
+  for (const int vpp : {2, 4, 8}) {
+    layout.vpp = vpp;
+    EXPECT_TRUE(check(llama, layout)) << vpp;
+  }
+  EXPECT_EQ(layers_of(llama, layout, 0), (LayerRange{0, 0}));
+  EXPECT_EQ(layers_of(llama, layout, 1), (LayerRange{0, 1}));
+  EXPECT_EQ(layers_of(llama, layout, 127), (LayerRange{126, 0}));
+}
+
+TEST(Layout, BucketsGrowWithTheRanksUnlessTold) {
+  Layout layout = cut(1, 1, 8, 8);
+  EXPECT_EQ(largest_bucket(layout), 25e6);
+  layout.dp = 512;
+  EXPECT_EQ(largest_bucket(layout), 512e6 * 2);
+  layout.bucket_bytes = 1000;
+  EXPECT_EQ(largest_bucket(layout), 1000);
+}
+
 TEST(Layout, GroupsOfEveryDimensionPartTheRanks) {
   for (const char* order : {"tp,cp,dp,pp", "pp,dp,cp,tp", "cp,pp,tp,dp", "dp,tp,pp,cp"}) {
     Layout layout = cut(2, 3, 4, 12);

@@ -1,6 +1,10 @@
 // Tables of published training runs.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+#include <topology/machine.hpp>
 #include <training/validate_training.hpp>
 
 namespace peal::training {
@@ -79,6 +83,33 @@ TEST(TrainingValidation, PredictsOrdersAndJudges) {
   EXPECT_EQ(violations(v, bounds).size(), 1U);
   EXPECT_NE(training_validation_text(v, bounds).find("SC21"), std::string::npos);
   EXPECT_NE(training_validation_json(v, bounds).find("\"schema\": \"peal.validate_training/1\""), std::string::npos);
+}
+
+// data/measured/training.csv: runs whose recipes are public, on up to 6,144 GPUs.
+TEST(TrainingValidation, PredictsTheTableThatComesWithPeal) {
+  const std::string path = topology::data_directory() + "/measured/training.csv";
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  const auto runs = read_training_text(text.str(), path);
+  ASSERT_TRUE(runs) << runs.error().message;
+  const TrainingStudy study = *validate_training(path, *runs, {});
+  for (const PredictedRun& run : study.validation.runs) EXPECT_EQ(run.why_not, "") << run.published.id;
+  EXPECT_THAT(violations(study.validation, {}), testing::IsEmpty());
+}
+
+// As its recipes say: buckets grow with the ranks, and tensor-parallel calls travel beside products unless a note says otherwise.
+TEST(TrainingTable, WhatIsNotInARowIsOfItsSoftware) {
+  std::string text(kHead);
+  text.insert(text.find(",outcome"), ",notes");
+  for (const char* notes : {"", "vanilla"})
+    text += fmt::format(
+        "a,NeMo,NeMo 25.02,DGX H100,H100-SXM,Nemotron-4 15B,32,6144,48,24576,256000,4096,1024,4,1,256,4,4096,BF16,none,,2.9,{},ok\n",
+        notes);
+  const auto runs = *read_training_text(text, "t.csv");
+  EXPECT_TRUE(run_of(runs[0])->layout.overlaps_tensor);
+  EXPECT_FALSE(run_of(runs[1])->layout.overlaps_tensor);
+  EXPECT_EQ(run_of(runs[0])->layout.bucket_bytes, 256e6 * 2);
+  EXPECT_FALSE(run_of(runs[0])->model.transformer.ties_embeddings);
 }
 
 TEST(TrainingValidation, FitsMoveTowardsTheRunsAndNameThem) {

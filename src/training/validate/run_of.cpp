@@ -11,6 +11,8 @@ namespace peal::training {
 namespace {
 
 bool is_gated(const PublishedRun& run) { return has_word(run.model, "llama") || has_word(run.model, "intern"); }
+/// Models since 2023 have neither biases nor learned positions, and a head of their own.
+bool is_plain(const PublishedRun& run) { return is_gated(run) || has_word(run.model, "nemotron"); }
 
 Result<Model> catalogued(const PublishedRun& run) {
   const std::string_view name = has_word(run.model, "resnet")        ? "resnet-50"
@@ -63,11 +65,11 @@ Result<Model> model_of(const PublishedRun& run, std::vector<std::string>& assump
   t.vocab = run.vocab;
   t.seq_len = run.seq_len;
   t.norm = t.is_gated ? Norm::rms : Norm::layer;
-  t.has_biases = !t.is_gated;
+  t.has_biases = !is_plain(run);
   t.is_causal = !is_bert;
   t.has_pooler = is_bert;
-  t.ties_embeddings = !t.is_gated;
-  t.positions = t.is_gated || has_word(run.model, "mpt") ? 0 : run.seq_len;
+  t.ties_embeddings = !is_plain(run);
+  t.positions = is_plain(run) || has_word(run.model, "mpt") ? 0 : run.seq_len;
   if (t.vocab == 0) {
     PEAL_ASSIGN(t.vocab, words_of(run));
     assumptions.push_back(fmt::format("a vocabulary of {}", t.vocab));
@@ -150,7 +152,9 @@ Result<Layout> layout_of(const PublishedRun& run, const Model& model, const std:
   layout.has_sequence_parallel =
       layout.tp > 1 && (is_megatron_of_then ? layout.recompute == Recompute::selective : software != "internevo");
   layout.overlaps_gradients = !is_megatron_of_then;
-  layout.overlaps_tensor = has_word(run.notes, "async") && !has_word(run.notes, "vanilla");
+  PEAL_ASSIGN(const Software traits, software_of(software, layout));
+  layout.bucket_bytes = std::max(traits.bucket, traits.bucket_a_rank * layout.data_ranks()) * bytes_of(layout.precision);
+  layout.overlaps_tensor = (traits.overlaps_tensor || has_word(run.notes, "async")) && !has_word(run.notes, "vanilla");
   return layout;
 }
 

@@ -51,7 +51,7 @@ struct Layout {
   Precision precision = Precision::bf16;
   bool overlaps_gradients = true;  ///< gradient buckets travel beside the backward pass
   bool overlaps_tensor = false;    ///< tensor-parallel calls travel in pieces beside the products (async TP)
-  double bucket_bytes = 25e6;      ///< of gradients; PyTorch DDP's default is 25 MiB, its first 1 MiB
+  double bucket_bytes = 0;         ///< of gradients that travel together; 0: as many as largest_bucket() says
   /// Which dimension neighbours in rank order differ in first.
   std::array<Dimension, 4> order = {Dimension::tp, Dimension::cp, Dimension::dp, Dimension::pp};
 
@@ -88,6 +88,11 @@ std::vector<int> group_of(const Layout& layout, Dimension dimension, int rank, b
 
 /// The dp x cp ranks that hold the same experts as `rank` (those that reduce the experts' gradients), in ascending position.
 std::vector<int> expert_group_of(const Layout& layout, int rank);
+
+/// Bytes of gradients that travel together at most. Unless the layout says: 25 MB (PyTorch DDP), or a million elements for each rank that
+/// holds the same parameters where that is more, so that a call over many ranks is not all latency (Megatron Core,
+/// DistributedDataParallelConfig).
+double largest_bucket(const Layout& layout);
 
 /// Layers of a transformer, convolutions of an image network.
 int layers_in(const Model& model);

@@ -79,7 +79,7 @@ struct Task {
   /// hold them, tensor parallel's share of them. Of the optimiser: parameters that it updates (its share with ZeRO).
   std::int64_t elements = 0;
   std::int64_t expert_elements = 0;  ///< the same of experts, which their own group (expert_group_of) reduces
-  std::int32_t calls = 1;            ///< in which a bucket travels: a layer may be larger than Layout::bucket_bytes
+  std::int32_t calls = 1;            ///< in which a bucket travels: a layer may be larger than largest_bucket()
   Waits after;                       ///< tasks of the same stage, by number in its list; lower than its own
 };
 
