@@ -207,8 +207,8 @@ Status check_layers(const Model& model, const Layout& layout, int gpus) {
   const std::string each = layout.vpp > 1 ? fmt::format(" x {} pieces", layout.vpp) : std::string();
   if (layers < layout.vpp)
     return fail(ErrorCode::invalid_argument, "{} layers are fewer than --vpp {}; give --vpp {}", layers, layout.vpp, layers);
-  const std::int64_t near =
-      nearest_that(layout.pp, layers / layout.vpp, [&](std::int64_t pp) { return works(pp) && parts(gpus, pp * layout.tp * layout.cp); });
+  const std::int64_t near = nearest_that(layout.pp, (layers + most_ends(model)) / layout.vpp,
+                                         [&](std::int64_t pp) { return works(pp) && parts(gpus, pp * layout.tp * layout.cp); });
   if (!works(near))
     return fail(ErrorCode::invalid_argument, "{} layers do not divide into pieces of {} a stage; give --vpp {}", layers, layout.vpp,
                 nearest_that(layout.vpp, layers, divides(layers)));

@@ -33,6 +33,7 @@ constexpr Family kFamilies[] = {
     {.type = "llama", .is_gated = true},
     {.type = "mistral", .is_gated = true},
     {.type = "mixtral", .is_gated = true},
+    {.type = "nemotron", .norm = Norm::layer},
     {.type = "opt", .norm = Norm::layer, .ties = true, .has_biases = true, .further_positions = 2},
     {.type = "qwen2", .is_gated = true, .has_query_key_biases = true},
     {.type = "qwen2_moe", .is_gated = true, .has_query_key_biases = true},

@@ -139,9 +139,12 @@ class MultiHost(unittest.TestCase):
         racks = [0, 1, 0, 1]
         with Network(4, racks=racks) as network:
             hosts = [f"192.168.77.{i + 1}" for i in range(4)]
-            results = self.ends(self.job(network, hosts, 4, [PEAL, "topo", "--measure", "--json", "-"]))
-            self.assert_good(results)
-            found = json.loads("".join(line.removeprefix("[0] ") for line in results[0][1].splitlines(True)))
+            for _ in range(3):  # four hosts on a busy machine: a pair may be measured while others compute
+                results = self.ends(self.job(network, hosts, 4, [PEAL, "topo", "--measure", "--json", "-"]))
+                self.assert_good(results)
+                found = json.loads("".join(line.removeprefix("[0] ") for line in results[0][1].splitlines(True)))
+                if found["racks"]["rack_of_host"] == racks:
+                    break
         self.assertEqual(found["racks"]["rack_of_host"], racks, found)
         self.assertGreater(found["racks"]["between_us"], 300)
         self.assertLess(found["racks"]["within_us"], 300)

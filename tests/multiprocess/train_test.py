@@ -80,7 +80,7 @@ class Train(harness.ToolCase):
         self.assertLess(last, first - 0.3)
 
     def test_what_cannot_be_is_refused_before_ranks_start(self):
-        for words, needles in (("--tp 3", ("4 attention heads", "--tp 2")), ("--pp 3", ("--pp 2",)), ("--zero 4", ("0, 1, 2 or 3",)),
+        for words, needles in (("--tp 3", ("4 attention heads", "--tp 2")), ("--pp 7", ("--pp 6",)), ("--zero 4", ("0, 1, 2 or 3",)),
                                ("--global-batch 3 --dp 2", ("--global-batch",)), ("--hidden 30", ("--heads 4", "--hidden 28")),
                                ("--pipeline round", ("gpipe", "zero-bubble")), ("--async --tp 2", ("--dp 1",)),
                                ("--staleness 2", ("--async",)), ("--arithmetic abacus", ("torch or plain",)),

@@ -41,8 +41,9 @@ TEST(Model, CountsOfTheCatalogueAreThePublishedOnes) {
 }
 
 TEST(Model, CountsThatArePublishedRoundedAgree) {
-  const std::pair<const char*, double> rounded[] = {{"gpt3-1.3b", 1.3},   {"gpt3-6.7b", 6.7},   {"gpt3-13b", 12.9},
-                                                    {"gpt3-175b", 174.6}, {"mt-nlg-530b", 530}, {"deepseek-v2", 235.7}};
+  const std::pair<const char*, double> rounded[] = {{"gpt3-1.3b", 1.3},      {"gpt3-6.7b", 6.7},       {"gpt3-13b", 12.9},
+                                                    {"gpt3-175b", 174.6},    {"mt-nlg-530b", 530},     {"deepseek-v2", 235.7},
+                                                    {"nemotron4-15b", 15.6}, {"nemotron4-340b", 341.0}};
   for (const auto& [name, billions] : rounded)
     EXPECT_NEAR(static_cast<double>(parameters(*model_named(name))) / 1e9, billions, 0.015 * billions) << name;
 }
@@ -50,7 +51,7 @@ TEST(Model, CountsThatArePublishedRoundedAgree) {
 TEST(Model, AllOfTheCatalogueCanBeReadAndAreCalledAsTheirFiles) {
   const Result<std::vector<std::string>> names = model_names();
   ASSERT_TRUE(names);
-  EXPECT_EQ(names->size(), 22u);
+  EXPECT_EQ(names->size(), 24u);
   for (const std::string& name : *names) {
     const Result<Model> model = model_named(name);
     ASSERT_TRUE(model) << model.error().message;
@@ -123,6 +124,10 @@ TEST(Model, ConfigurationsOfHuggingFaceGiveTheirPublishedCounts) {
                          "num_key_value_heads":16,"head_dim":256,"vocab_size":256000,"max_position_embeddings":8192})"),
             8'537'680'896);
   EXPECT_EQ(
+      count_of(R"({"model_type":"nemotron","hidden_size":18432,"intermediate_size":73728,"num_attention_heads":96,"num_hidden_layers":96,
+                         "num_key_value_heads":8,"vocab_size":256000,"max_position_embeddings":4096,"tie_word_embeddings":false})"),
+      parameters(*model_named("nemotron4-340b")));
+  EXPECT_EQ(
       count_of(R"({"model_type":"bloom","n_embed":14336,"n_layer":70,"num_attention_heads":112,"seq_length":2048,"vocab_size":250880})"),
       176'247'271'424);
   EXPECT_EQ(count_of(R"({"model_type":"qwen2","hidden_size":3584,"intermediate_size":18944,"num_attention_heads":28,"num_hidden_layers":28,
@@ -160,7 +165,7 @@ std::string complaint(const std::string& text) {
 TEST(Model, WhatIsNoModelGetsOneSentence) {
   EXPECT_EQ(complaint(R"({"model_type":"rwkv"})"),
             "x: model_type \"rwkv\" is not known; read are: bert, bloom, deepseek_v2, deepseek_v3, gemma, gpt2, gpt_neox, llama, mistral, "
-            "mixtral, "
+            "mixtral, nemotron, "
             "opt, qwen2, qwen2_moe, qwen3, qwen3_moe; a model file of the catalogue's form can be given instead");
   EXPECT_EQ(complaint(R"({"model_type":"llama","hidden_size":4096)"), "x: not JSON, or cut off: is it a whole config.json?");
   EXPECT_EQ(complaint(R"({"model_type":"llama","num_hidden_layers":2})"),
