@@ -29,6 +29,13 @@ void add_layout_options(CLI::App& command, LayoutWords& words) {
   command.add_option("--order", words.order, "Dimensions in rank order: neighbours differ in the first")->capture_default_str();
 }
 
+Result<double> bucket_of(const std::string& words) {
+  PEAL_ASSIGN(const Bytes bytes, parse_bytes(words));
+  if (bytes.value == 0)
+    return fail(ErrorCode::invalid_argument, "--bucket {} leaves no gradient to travel; give --bucket 25M or so", words);
+  return static_cast<double>(bytes.value);
+}
+
 Result<training::Layout> layout_of(const LayoutWords& words, const training::Model& model, int gpus) {
   training::Layout l = words.layout;
   // Nothing is checked yet: in floating point, where nothing can overflow.
@@ -45,9 +52,7 @@ Result<training::Layout> layout_of(const LayoutWords& words, const training::Mod
   PEAL_ASSIGN(l.order, training::parse_order(words.order));
   l.overlaps_gradients = !words.has_no_overlap;
   if (!words.bucket.empty()) {
-    PEAL_ASSIGN(const Bytes bytes, parse_bytes(words.bucket));
-    if (bytes.value == 0) return fail(ErrorCode::invalid_argument, "a bucket of gradients has no bytes; give --bucket 25M or so");
-    l.bucket_bytes = static_cast<double>(bytes.value);
+    PEAL_ASSIGN(l.bucket_bytes, bucket_of(words.bucket));
   }
   PEAL_TRY(training::check(model, l, gpus));
   return l;

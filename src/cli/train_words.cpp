@@ -3,6 +3,7 @@
 #include <base/names.hpp>
 #include <base/units.hpp>
 #include <CLI/CLI.hpp>
+#include <cli/layout_words.hpp>
 #include <cli/train_words.hpp>
 #include <parallel/text_source.hpp>
 
@@ -76,7 +77,7 @@ void add_train_options(CLI::App& command, TrainWords& words) {
   command
       .add_option("--zero", words.zero, "ZeRO stage: data-parallel ranks divide nothing (0), optimiser (1), gradients (2), parameters (3)")
       ->capture_default_str();
-  command.add_option("--pipeline", words.pipeline, "gpipe, 1f1b, interleaved or zero-bubble")->capture_default_str();
+  command.add_option("--pipeline", words.pipeline, "gpipe, 1f1b, interleaved or zero-bubble (default: 1f1b, interleaved with --vpp)");
   command.add_option("--vpp", words.vpp, "Pieces of the model that a stage holds (interleaved)")->capture_default_str();
   command.add_option("--micro-batch", words.micro_batch, "Samples of a data-parallel rank at a time")->capture_default_str();
   command.add_option("--global-batch", words.global_batch, "Samples of a step (default: four micro batches a data-parallel rank)");
@@ -128,10 +129,12 @@ Result<parallel::TrainOptions> train_options_of(const TrainWords& words, int ran
   PEAL_ASSIGN(layout.global_batch, global_batch_of(words));
   layout.overlaps_gradients = !words.no_overlap;
   layout.precision = training::Precision::fp32;
-  PEAL_ASSIGN(layout.pipeline, training::parse_pipeline(words.pipeline));
+  layout.pipeline = layout.vpp > 1 ? training::PipelineKind::interleaved : training::PipelineKind::one_f_one_b;
+  if (!words.pipeline.empty()) {
+    PEAL_ASSIGN(layout.pipeline, training::parse_pipeline(words.pipeline));
+  }
   PEAL_ASSIGN(layout.recompute, training::parse_recompute(words.recompute));
-  PEAL_ASSIGN(const Bytes bucket, parse_bytes(words.bucket));
-  layout.bucket_bytes = static_cast<double>(bucket.value);
+  PEAL_ASSIGN(layout.bucket_bytes, bucket_of(words.bucket));
   if (words.experts < 0) return fail(ErrorCode::invalid_argument, "--experts {} is no number of experts; give 2 or more", words.experts);
   if (words.experts == 0 && words.ep > 1)
     return fail(ErrorCode::invalid_argument, "--ep {} spreads experts, and there are none; give --experts {}, too", words.ep, words.ep);

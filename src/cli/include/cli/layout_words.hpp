@@ -22,6 +22,8 @@ struct LayoutWords {
 /// Adds --tp, --cp, --dp, --pp and what else Layout has.
 void add_layout_options(CLI::App& command, LayoutWords& words);
 
+/// Bytes of --bucket.
+Result<double> bucket_of(const std::string& words);
 /// Of so many GPUs, checked.
 Result<training::Layout> layout_of(const LayoutWords& words, const training::Model& model, int gpus);
 

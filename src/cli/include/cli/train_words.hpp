@@ -23,7 +23,7 @@ struct TrainWords {
   int staleness = kUnbounded;
   double straggler = 1;
   bool tie_embeddings = false, sequence_parallel = false, no_overlap = false, check = false, asynchronous = false;
-  std::string pipeline = "1f1b", recompute = "none", bucket = "64K", arithmetic = "auto", save, resume, json;
+  std::string pipeline, recompute = "none", bucket = "64K", arithmetic = "auto", save, resume, json;
 };
 
 void add_train_options(CLI::App& command, TrainWords& words);
