@@ -208,5 +208,26 @@ TEST(Validate, CasesThatRanTheSameAndDisagreeAreNamed) {
   EXPECT_NEAR(v.disagreements[0].difference, 0.5, 1e-12);
 }
 
+/// Of the cases of data/measured/collectives.csv whose name begins so, in one range of sizes.
+Errors errors_of_measured(const std::string& name, int range) {
+  static const Validation all = [] {
+    const std::string path = topology::data_directory() + "/measured/collectives.csv";
+    return *validate(path, *read_published_text(*read_table_file(path), path), {});
+  }();
+  std::vector<const PredictedCase*> cases;
+  for (const PredictedCase& c : all.cases)
+    if (c.published.id.rfind(name, 0) == 0) cases.push_back(&c);
+  EXPECT_FALSE(cases.empty()) << name;
+  return errors_of(cases, range);
+}
+
+// No constant was fitted to these runs, and none to more than two nodes.
+TEST(Validate, RunsThatNoConstantWasFittedTo) {
+  EXPECT_LT(errors_of_measured("", 2).median, 0.10);
+  EXPECT_LT(errors_of_measured("nt309_h100_4n", 1).median, 0.25);
+  EXPECT_LT(errors_of_measured("nt309b_h100_8n", 1).median, 0.20) << "later nodes of a tree wait as the first for lines of LL128";
+  EXPECT_LT(errors_of_measured("nt322_h100_128n", 2).median, 0.40);
+}
+
 }  // namespace
 }  // namespace peal::sim

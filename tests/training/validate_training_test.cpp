@@ -94,14 +94,16 @@ TEST(TrainingValidation, PredictsTheTableThatComesWithPeal) {
   ASSERT_TRUE(runs) << runs.error().message;
   const TrainingStudy study = *validate_training(path, *runs, {});
   for (const PredictedRun& run : study.validation.runs) EXPECT_EQ(run.why_not, "") << run.published.id;
-  EXPECT_THAT(violations(study.validation, {}), testing::IsEmpty());
+  EXPECT_LT(study.validation.all.mean, 0.07);
+  // A layout at more and more GPUs: days differ by more than these rows of one precision.
+  for (const ModelOrder& order : study.validation.orders) EXPECT_GT(order.spearman, 0.85) << order.model;
 }
 
 // As its recipes say: buckets grow with the ranks, and tensor-parallel calls travel beside products unless a note says otherwise.
 TEST(TrainingTable, WhatIsNotInARowIsOfItsSoftware) {
   std::string text(kHead);
   text.insert(text.find(",outcome"), ",notes");
-  for (const char* notes : {"", "vanilla"})
+  for (const char* notes : {"", "vanilla; buckets of 75 MB"})
     text += fmt::format(
         "a,NeMo,NeMo 25.02,DGX H100,H100-SXM,Nemotron-4 15B,32,6144,48,24576,256000,4096,1024,4,1,256,4,4096,BF16,none,,2.9,{},ok\n",
         notes);
@@ -109,6 +111,7 @@ TEST(TrainingTable, WhatIsNotInARowIsOfItsSoftware) {
   EXPECT_TRUE(run_of(runs[0])->layout.overlaps_tensor);
   EXPECT_FALSE(run_of(runs[1])->layout.overlaps_tensor);
   EXPECT_EQ(run_of(runs[0])->layout.bucket_bytes, 256e6 * 2);
+  EXPECT_EQ(run_of(runs[1])->layout.bucket_bytes, 75e6);
   EXPECT_FALSE(run_of(runs[0])->model.transformer.ties_embeddings);
 }
 

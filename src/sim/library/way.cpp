@@ -31,7 +31,8 @@ Nanoseconds time_of(const LibraryWay& way, const topology::LibraryConstants& con
   const auto [rate, limit] = narrowest(way, constants);
   const double move = limit == nullptr ? 0 : way.bytes / rate * 1e-3;
   const double inside = way.hops * value_or(constants, way.hop, 0);
-  const double between = way.net_hops * (value_or(constants, way.net_hop, 0) + way.net_crossings * value_or(constants, way.net_more, 0));
+  const double between = (way.net_hops - way.net_later) * value_or(constants, way.net_hop, 0) + way.net_later * way.net_later_us +
+                         way.net_hops * way.net_crossings * value_or(constants, way.net_more, 0);
   const double launch = way.fixed_us + value_or(constants, way.launch, 0) + way.more * value_or(constants, way.launch_more, 0);
   const double paid = inside + value_or(constants, way.net_ramp, 0) * between;
   const double cut = way.round_bytes > 0 ? std::min(1.0, way.round_bytes / way.bytes) : 1;
@@ -90,6 +91,14 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   PEAL_ASSIGN(const int tree, constants.find(shape.nodes == 1 ? "plan.share.Tree.node" : "plan.share.Tree"));
   maker.tree_protocol_ = constants.all()[at(tree)].values;
   if (shape.nodes == 1) return maker;
+  const auto later = [&](const char* name, double& into) -> Status {
+    PEAL_ASSIGN(const int i, constants.find(name));
+    into = constants.all()[at(i)].values[1];
+    return {};
+  };
+  // As NCCL's plan does, a ring of one GPU a node pays a tree's hops.
+  PEAL_TRY(later("plan.hop.net.Tree", maker.tree_later_us_));
+  PEAL_TRY(later(shape.per_node == 1 ? "plan.hop.net.Tree" : "plan.hop.net.Ring", maker.ring_later_us_));
   PEAL_TRY(find("net.ramp", maker.net_ramp_));
   PEAL_TRY(find("net.share." + (shape.is_staged ? "host" : shape.network), maker.net_share_));
   if (shape.stage_GBps > 0) PEAL_TRY(find("share.ring.pcie-host", maker.stage_));
@@ -125,6 +134,7 @@ void WayMaker::ring(LibraryWay& way, int protocol, Collective collective) const 
   if (protocol == 2) way.round_bytes = step_bytes_ * shape_.ranks * shape_.channels;
   way.hops = steps.all - steps.between;
   way.net_hops = steps.between;
+  later_hops(way, protocol, collective == Collective::all_reduce ? 2 : 1, ring_later_us_);
 }
 
 /// Two trees, each with half of the bytes: a node sends and receives all bytes once with two nodes, twice with more; a GPU's wires carry
@@ -135,6 +145,15 @@ void WayMaker::tree(LibraryWay& way, int protocol) const {
   if (protocol == 0) way.limits.push_back({line_cap_ / 2, -1});
   way.hops = 2 * (shape_.per_node - 1);
   way.net_hops = 2 * (std::bit_width(static_cast<unsigned>(shape_.nodes)) - 1);
+  later_hops(way, protocol, 2, tree_later_us_);
+}
+
+/// Lines of LL128 follow each other through the nodes as they come: what the first NICs of a pass over the nodes wait for, until there is
+/// enough to post, the later ones do not wait for again. Two nodes have no later hops, so that the plan's own figure stands for them.
+void WayMaker::later_hops(LibraryWay& way, int protocol, double passes, double us) const {
+  if (protocol != 1 || shape_.nodes == 1) return;
+  way.net_later = way.net_hops - passes;
+  way.net_later_us = us;
 }
 
 /// The switch reads every GPU's bytes once and writes every result once; a GPU's wires carry, one way, all bytes and its own part of them

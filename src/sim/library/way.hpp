@@ -16,6 +16,7 @@ class WayMaker {
   void limit_between(LibraryWay& way, double between) const;
   void ring(LibraryWay& way, int protocol, Collective collective) const;
   void tree(LibraryWay& way, int protocol) const;
+  void later_hops(LibraryWay& way, int protocol, double passes, double us) const;
   void nvls(LibraryWay& way, Collective collective, bool is_tree) const;
   void pat(LibraryWay& way) const;
   void collnet(LibraryWay& way, bool is_direct) const;
@@ -29,6 +30,7 @@ class WayMaker {
   int ring_share_ = -1, nvls_share_ = -1, net_share_ = -1, ring_of_two_ = -1, net_more_ = -1, net_ramp_ = -1, net_copy_ = -1, stage_ = -1;
   std::vector<double> ring_protocol_, tree_protocol_;
   double line_cap_ = 0, step_bytes_ = 0, pat_share_ = 1, pat_us_a_rank_ = 0;
+  double tree_later_us_ = 0, ring_later_us_ = 0;
 };
 
 }  // namespace peal::sim

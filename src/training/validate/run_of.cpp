@@ -78,19 +78,19 @@ Result<Model> model_of(const PublishedRun& run, std::vector<std::string>& assump
   return model;
 }
 
-int group_in(const std::string& text) {
-  constexpr std::string_view kWord = "shard group ";
-  const std::size_t at = text.find(kWord);
-  int group = 0;
-  if (at != text.npos) std::from_chars(text.data() + at + kWord.size(), text.data() + text.size(), group);
-  return group;
+/// The number behind a word; 0: it is not there.
+int number_behind(std::string_view word, const std::string& text) {
+  const std::size_t at = text.find(word);
+  int number = 0;
+  if (at != text.npos) std::from_chars(text.data() + at + word.size(), text.data() + text.size(), number);
+  return number;
 }
 
 void read_sharding(const PublishedRun& run, Layout& layout, std::vector<std::string>& assumptions) {
   if (has_word(run.sharding, "zero-1")) layout.zero = 1;
   if (has_word(run.sharding, "zero-2") || has_word(run.sharding, "shard_grad")) layout.zero = 2;
   if (has_word(run.sharding, "fsdp2") || has_word(run.sharding, "full_shard") || has_word(run.sharding, "zero-3")) layout.zero = 3;
-  layout.zero_group = group_in(run.sharding);
+  layout.zero_group = number_behind("shard group ", run.sharding);
   if (layout.zero_group >= layout.data_ranks()) layout.zero_group = 0;
   if (run.sharding.empty() && (has_word(run.software, "megatron-lm 0.") || has_word(run.software, "nemo"))) {
     layout.zero = 1;
@@ -153,7 +153,9 @@ Result<Layout> layout_of(const PublishedRun& run, const Model& model, const std:
       layout.tp > 1 && (is_megatron_of_then ? layout.recompute == Recompute::selective : software != "internevo");
   layout.overlaps_gradients = !is_megatron_of_then;
   PEAL_ASSIGN(const Software traits, software_of(software, layout));
-  layout.bucket_bytes = std::max(traits.bucket, traits.bucket_a_rank * layout.data_ranks()) * bytes_of(layout.precision);
+  layout.bucket_bytes = 1e6 * std::clamp(number_behind("buckets of ", run.notes), 0, 1'000'000);
+  if (layout.bucket_bytes == 0)
+    layout.bucket_bytes = std::max(traits.bucket, traits.bucket_a_rank * layout.data_ranks()) * bytes_of(layout.precision);
   layout.overlaps_tensor = (traits.overlaps_tensor || has_word(run.notes, "async")) && !has_word(run.notes, "vanilla");
   return layout;
 }

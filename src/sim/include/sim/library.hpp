@@ -81,6 +81,8 @@ struct LibraryWay {
   int net_more = -1;         ///< what the network's latency is above InfiniBand's
   double net_crossings = 1;  ///< times that a hop pays it: Simple looks whether the bytes have come
   double net_hops = 0;
+  double net_later = 0;     ///< hops of `net_hops` that take `net_later_us` in place of the constant: all but the first of each pass
+  double net_later_us = 0;  ///< of NCCL's plan
   int net_ramp = -1;
   double round_bytes = 0;     ///< most that pieces are cut from: what all buffers hold at once; 0: no such limit
   bool is_pipelined = true;   ///< false: the last term of the formula is left out
