@@ -86,7 +86,7 @@ Result<int> validate_training_runs(const ValidateWords& words, const std::vector
   options.keeps_out = words.keeps_out;
   if (::isatty(STDERR_FILENO) != 0) options.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
   PEAL_ASSIGN(const training::TrainingStudy study,
-              training::validate_training(fmt::format("{}", fmt::join(words.tables, " and ")), runs, options));
+              training::validate_training(fmt::to_string(fmt::join(words.tables, " and ")), runs, options));
   const training::TrainingValidation& v = study.validation;
   if (!words.fit.empty()) PEAL_TRY(write_output(words.fit, topology::to_yaml(study.constants, kTrainingHeading)));
   PEAL_TRY(write_answers(words, training::training_validation_text(v, bounds), training::training_validation_json(v, bounds),
@@ -118,13 +118,12 @@ Result<int> validate_cases(const ValidateWords& words, std::vector<sim::Publishe
 }
 
 Result<int> validate_this_host(const ValidateWords& words) {
-  const std::string table = words.tables.empty() ? "" : words.tables[0];
-  for (const auto& [option, value] : {std::pair{"a table", &table},
-                                      {"--clusters", &words.clusters},
-                                      {"--library", &words.whose},
-                                      {"--fit", &words.fit},
-                                      {"--csv", &words.csv}})
-    if (!value->empty() || words.keeps_out)
+  for (const auto& [option, is_given] : {std::pair{"table", !words.tables.empty()},
+                                         {"--clusters", !words.clusters.empty()},
+                                         {"--library", !words.whose.empty()},
+                                         {"--fit", !words.fit.empty()},
+                                         {"--csv", !words.csv.empty()}})
+    if (is_given || words.keeps_out)
       return fail(ErrorCode::invalid_argument, "--host measures this host and takes no {}; leave it out",
                   words.keeps_out ? "--keep-out" : option);
   HostCheckWords host = words.host;

@@ -29,6 +29,11 @@ void add_layout_options(CLI::App& command, LayoutWords& words) {
   command.add_option("--order", words.order, "Dimensions in rank order: neighbours differ in the first")->capture_default_str();
 }
 
+Result<training::PipelineKind> pipeline_of(const std::string& words, int vpp) {
+  if (words.empty()) return vpp > 1 ? training::PipelineKind::interleaved : training::PipelineKind::one_f_one_b;
+  return training::parse_pipeline(words);
+}
+
 Result<double> bucket_of(const std::string& words) {
   PEAL_ASSIGN(const Bytes bytes, parse_bytes(words));
   if (bytes.value == 0)
@@ -43,10 +48,7 @@ Result<training::Layout> layout_of(const LayoutWords& words, const training::Mod
   l.dp = words.dp != 0 ? words.dp : std::max(1, static_cast<int>(gpus / others));
   const double batch = 1.0 * std::max(1, l.micro_batch) * std::max(1, l.dp) * (l.pp > 1 ? 4.0 * l.pp : 1);
   l.global_batch = words.global_batch != 0 ? words.global_batch : static_cast<int>(std::min<double>(batch, 1 << 30));
-  l.pipeline = l.vpp > 1 ? training::PipelineKind::interleaved : training::PipelineKind::one_f_one_b;
-  if (!words.pipeline.empty()) {
-    PEAL_ASSIGN(l.pipeline, training::parse_pipeline(words.pipeline));
-  }
+  PEAL_ASSIGN(l.pipeline, pipeline_of(words.pipeline, l.vpp));
   PEAL_ASSIGN(l.recompute, training::parse_recompute(words.recompute));
   PEAL_ASSIGN(l.precision, training::parse_precision(words.precision));
   PEAL_ASSIGN(l.order, training::parse_order(words.order));

@@ -129,10 +129,7 @@ Result<parallel::TrainOptions> train_options_of(const TrainWords& words, int ran
   PEAL_ASSIGN(layout.global_batch, global_batch_of(words));
   layout.overlaps_gradients = !words.no_overlap;
   layout.precision = training::Precision::fp32;
-  layout.pipeline = layout.vpp > 1 ? training::PipelineKind::interleaved : training::PipelineKind::one_f_one_b;
-  if (!words.pipeline.empty()) {
-    PEAL_ASSIGN(layout.pipeline, training::parse_pipeline(words.pipeline));
-  }
+  PEAL_ASSIGN(layout.pipeline, pipeline_of(words.pipeline, layout.vpp));
   PEAL_ASSIGN(layout.recompute, training::parse_recompute(words.recompute));
   PEAL_ASSIGN(layout.bucket_bytes, bucket_of(words.bucket));
   if (words.experts < 0) return fail(ErrorCode::invalid_argument, "--experts {} is no number of experts; give 2 or more", words.experts);

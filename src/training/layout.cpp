@@ -199,9 +199,11 @@ Status check_layers(const Model& model, const Layout& layout, int gpus) {
   const auto missing = [&](std::int64_t chunks) { return (chunks - layers % chunks) % chunks; };
   const auto works = [&](std::int64_t pp) {
     const std::int64_t chunks = pp * layout.vpp;
+    if (missing(chunks) == 0 || missing(chunks) > most_ends(model)) return missing(chunks) == 0;
     // At most the first chunk is the embedding alone, and the last the head alone (Llama 3: arXiv 2407.21783, 3.3.2).
-    const std::int64_t each = (layers + chunks - 1) / chunks;
-    return missing(chunks) <= most_ends(model) && missing(chunks) - (missing(chunks) > 1 ? 1 : 0) <= each;
+    Layout cut = layout;
+    cut.pp = static_cast<int>(pp);
+    return layers_of(model, cut, cut.chunks() - 1).count >= 0;
   };
   if (works(layout.pp)) return {};
   const std::string each = layout.vpp > 1 ? fmt::format(" x {} pieces", layout.vpp) : std::string();

@@ -93,12 +93,18 @@ Result<NcclPlan> NcclPlan::make(const JobShape& shape, const LibraryOptions& opt
   return plan;
 }
 
+Result<std::array<double, 3>> by_protocol(const topology::LibraryConstants& constants, const std::string& name) {
+  PEAL_ASSIGN(const int i, constants.find(name));
+  const std::vector<double>& values = constants.all()[at(i)].values;
+  if (values.size() != 3) return fail(ErrorCode::corrupt, "{} needs three values", name);
+  return std::array<double, 3>{values[0], values[1], values[2]};
+}
+
+bool pays_hops_of_trees(const JobShape& shape) noexcept { return shape.per_node == 1; }
+
 Status NcclPlan::read(const topology::LibraryConstants& constants) {
   const auto three = [&](const std::string& name, Three& into) -> Status {
-    PEAL_ASSIGN(const int i, constants.find(name));
-    const std::vector<double>& values = constants.all()[at(i)].values;
-    if (values.size() != 3) return fail(ErrorCode::corrupt, "{} needs three values", name);
-    std::copy(values.begin(), values.end(), into.begin());
+    PEAL_ASSIGN(into, by_protocol(constants, name));
     return {};
   };
   const auto one = [&](const std::string& name, double& into) -> Status {
@@ -205,7 +211,7 @@ double NcclPlan::latency(NcclAlgorithm a, int p, Collective collective) const {
   if (is_rooted(collective)) return base_[0][q] + (shape_.nodes > 1 ? net_hop_ : hop_)[0][q];
   const RingSteps steps = ring_steps(collective, shape_);
   const double hop = shape_.nodes > 1 ? std::max(hop_[0][q], post_[q]) : hop_[0][q];
-  return base_[0][q] + (steps.all - steps.between) * hop + steps.between * net_hop_[shape_.per_node == 1 ? 1 : 0][q];
+  return base_[0][q] + (steps.all - steps.between) * hop + steps.between * net_hop_[pays_hops_of_trees(shape_) ? 1 : 0][q];
 }
 
 double NcclPlan::time(NcclAlgorithm a, int p, const LibraryCall& call) const {

@@ -28,6 +28,11 @@ struct RingSteps {
 };
 RingSteps ring_steps(Collective collective, const JobShape& shape);
 
+/// A constant of three values, one a protocol (kNcclProtocols). Fails where it is missing or is not three.
+Result<std::array<double, 3>> by_protocol(const topology::LibraryConstants& constants, const std::string& name);
+/// A ring of one GPU a node pays a tree's hops between nodes (plan.hop.net).
+bool pays_hops_of_trees(const JobShape& shape) noexcept;
+
 class NcclPlan {
  public:
   /// Fails where a constant is missing, and where `options` ask for what the machine or the library cannot do.

@@ -91,14 +91,10 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   PEAL_ASSIGN(const int tree, constants.find(shape.nodes == 1 ? "plan.share.Tree.node" : "plan.share.Tree"));
   maker.tree_protocol_ = constants.all()[at(tree)].values;
   if (shape.nodes == 1) return maker;
-  const auto later = [&](const char* name, double& into) -> Status {
-    PEAL_ASSIGN(const int i, constants.find(name));
-    into = constants.all()[at(i)].values[1];
-    return {};
-  };
-  // As NCCL's plan does, a ring of one GPU a node pays a tree's hops.
-  PEAL_TRY(later("plan.hop.net.Tree", maker.tree_later_us_));
-  PEAL_TRY(later(shape.per_node == 1 ? "plan.hop.net.Tree" : "plan.hop.net.Ring", maker.ring_later_us_));
+  PEAL_ASSIGN(const auto tree_hop, by_protocol(constants, "plan.hop.net.Tree"));
+  PEAL_ASSIGN(const auto ring_hop, by_protocol(constants, pays_hops_of_trees(shape) ? "plan.hop.net.Tree" : "plan.hop.net.Ring"));
+  maker.tree_later_us_ = tree_hop[1];
+  maker.ring_later_us_ = ring_hop[1];
   PEAL_TRY(find("net.ramp", maker.net_ramp_));
   PEAL_TRY(find("net.share." + (shape.is_staged ? "host" : shape.network), maker.net_share_));
   if (shape.stage_GBps > 0) PEAL_TRY(find("share.ring.pcie-host", maker.stage_));

@@ -118,6 +118,14 @@ Status read_batches(const PublishedRun& run, const Model& model, Layout& layout,
   return {};
 }
 
+/// Bytes that the recipe says, else of its software; 0: the layout's own.
+double bucket_of(const PublishedRun& run, const Software& software, const Layout& layout) {
+  constexpr int kMostMegabytes = 1'000'000;
+  const int said = std::clamp(number_behind("buckets of ", run.notes), 0, kMostMegabytes);
+  if (said > 0) return 1e6 * said;
+  return std::max(software.bucket, software.bucket_a_rank * layout.data_ranks()) * bytes_of(layout.precision);
+}
+
 Result<Layout> layout_of(const PublishedRun& run, const Model& model, const std::string& software, std::vector<std::string>& assumptions) {
   Layout layout;
   const auto one = [](int value) { return std::max(1, value); };
@@ -153,9 +161,7 @@ Result<Layout> layout_of(const PublishedRun& run, const Model& model, const std:
       layout.tp > 1 && (is_megatron_of_then ? layout.recompute == Recompute::selective : software != "internevo");
   layout.overlaps_gradients = !is_megatron_of_then;
   PEAL_ASSIGN(const Software traits, software_of(software, layout));
-  layout.bucket_bytes = 1e6 * std::clamp(number_behind("buckets of ", run.notes), 0, 1'000'000);
-  if (layout.bucket_bytes == 0)
-    layout.bucket_bytes = std::max(traits.bucket, traits.bucket_a_rank * layout.data_ranks()) * bytes_of(layout.precision);
+  layout.bucket_bytes = bucket_of(run, traits, layout);
   layout.overlaps_tensor = (traits.overlaps_tensor || has_word(run.notes, "async")) && !has_word(run.notes, "vanilla");
   return layout;
 }

@@ -1,4 +1,4 @@
-// Round numbers along an axis..
+// Round numbers along an axis.
 #pragma once
 
 #include <algorithm>

@@ -22,6 +22,8 @@ struct LayoutWords {
 /// Adds --tp, --cp, --dp, --pp and what else Layout has.
 void add_layout_options(CLI::App& command, LayoutWords& words);
 
+/// --pipeline; empty: interleaved where --vpp is above 1, else 1f1b.
+Result<training::PipelineKind> pipeline_of(const std::string& words, int vpp);
 /// Bytes of --bucket.
 Result<double> bucket_of(const std::string& words);
 /// Of so many GPUs, checked.
