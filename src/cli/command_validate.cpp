@@ -30,8 +30,8 @@ constexpr std::string_view kFitHeading =
     "# those that decided the value. A constant with one machine alone is no evidence for others, one without machines stands at its "
     "prior.\n";
 
-/// A folder of clusters that is not there, or a file in it that no case asks for, was mistyped.
-Status check_clusters(const std::string& folder, const std::vector<sim::PublishedCase>& cases) {
+/// What --clusters knows of the cases. A folder that is not there, or a file in it that no case asks for, was mistyped.
+Status look_at_clusters(const std::string& folder, std::vector<sim::PublishedCase>& cases) {
   if (folder.empty()) return {};
   std::error_code error;
   std::filesystem::directory_iterator files(folder, error);
@@ -42,7 +42,10 @@ Status check_clusters(const std::string& folder, const std::vector<sim::Publishe
   for (const auto& file : files)
     if (file.path().extension() == ".yaml" && ids.count(file.path().stem().string()) == 0)
       std::fprintf(stderr, "peal: %s belongs to no case of the table\n", file.path().c_str());
-  return {};
+  const std::filesystem::path notes = std::filesystem::path(folder) / "notes.csv";
+  if (!std::filesystem::is_regular_file(notes, error)) return {};
+  PEAL_ASSIGN(const std::string text, sim::read_table_file(notes.string()));
+  return sim::add_notes_text(cases, text, notes.string());
 }
 
 constexpr std::string_view kTrainingHeading =
@@ -53,6 +56,8 @@ constexpr std::string_view kTrainingHeading =
     "# the sources of runs that decided the value. A constant with one source alone is no evidence for others, one without stands at its "
     "prior.\n"
     "# accuracy: mean and ninth decile of the errors of the step times, kept_out the mean of sources that the fit did not see.\n";
+
+std::string all_tables(const ValidateWords& words) { return fmt::to_string(fmt::join(words.tables, " and ")); }
 
 /// What was asked for, each where it was asked for.
 Status write_answers(const ValidateWords& words, const std::string& text, const std::string& json, const std::string& csv) {
@@ -85,8 +90,7 @@ Result<int> validate_training_runs(const ValidateWords& words, const std::vector
   options.fits_anew = !words.fit.empty();
   options.keeps_out = words.keeps_out;
   if (::isatty(STDERR_FILENO) != 0) options.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
-  PEAL_ASSIGN(const training::TrainingStudy study,
-              training::validate_training(fmt::to_string(fmt::join(words.tables, " and ")), runs, options));
+  PEAL_ASSIGN(const training::TrainingStudy study, training::validate_training(all_tables(words), runs, options));
   const training::TrainingValidation& v = study.validation;
   if (!words.fit.empty()) PEAL_TRY(write_output(words.fit, topology::to_yaml(study.constants, kTrainingHeading)));
   PEAL_TRY(write_answers(words, training::training_validation_text(v, bounds), training::training_validation_json(v, bounds),
@@ -105,12 +109,12 @@ Result<int> validate_cases(const ValidateWords& words, std::vector<sim::Publishe
     PEAL_ASSIGN(options.whose, sim::parse_library(words.whose));
   }
   if (::isatty(STDERR_FILENO) != 0) options.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
-  PEAL_TRY(check_clusters(words.clusters, cases));
+  PEAL_TRY(look_at_clusters(words.clusters, cases));
   if (!words.fit.empty()) {
     PEAL_ASSIGN(options.constants, sim::fit_to(cases, options));
     PEAL_TRY(write_output(words.fit, topology::to_yaml(*options.constants, kFitHeading)));
   }
-  PEAL_ASSIGN(sim::Validation validation, sim::validate(words.tables[0], cases, options));
+  PEAL_ASSIGN(sim::Validation validation, sim::validate(all_tables(words), cases, options));
   if (words.keeps_out) PEAL_TRY(sim::keep_out(validation, cases, options));
   PEAL_TRY(write_answers(words, sim::validation_text(validation, bounds), sim::validation_json(validation, bounds),
                          sim::validation_csv(validation)));
@@ -141,22 +145,26 @@ Result<int> validate_table(const ValidateWords& words) {
   PEAL_TRY(can_write(words.csv));
   PEAL_TRY(can_write(words.fit));
   std::vector<training::PublishedRun> runs;
+  std::vector<sim::PublishedCase> cases;
   for (const std::string& name : words.tables) {
     PEAL_ASSIGN(const std::string text, sim::read_table_file(name));
     if (training::is_training_table(text)) {
       PEAL_ASSIGN(std::vector<training::PublishedRun> more, training::read_training_text(text, name));
       std::move(more.begin(), more.end(), std::back_inserter(runs));
-    } else if (words.tables.size() > 1) {
-      return fail(ErrorCode::invalid_argument, "{} is no table of training runs, and of others one is taken at a time; give it alone",
-                  name);
     } else if (sim::is_link_table(text)) {
+      if (words.tables.size() > 1)
+        return fail(ErrorCode::invalid_argument, "{} is a table of links, of which one is taken at a time; give it alone", name);
       PEAL_ASSIGN(const std::vector<sim::LinkFigure> figures, sim::read_link_figures(text, name));
       return validate_links(words, figures);
     } else {
-      PEAL_ASSIGN(std::vector<sim::PublishedCase> cases, sim::read_published_text(text, name));
-      return validate_cases(words, std::move(cases));
+      PEAL_ASSIGN(std::vector<sim::PublishedCase> more, sim::read_published_text(text, name));
+      sim::add_cases(cases, std::move(more));
     }
+    if (!runs.empty() && !cases.empty())
+      return fail(ErrorCode::invalid_argument, "{} is of another kind than the tables before it: collectives and training runs are apart",
+                  name);
   }
+  if (!cases.empty()) return validate_cases(words, std::move(cases));
   return validate_training_runs(words, runs);
 }
 
@@ -171,7 +179,7 @@ void add_validate(CLI::App& app, Action& action) {
       "With --host: against calls that this host makes now.\n"
       "Example: peal validate measured.csv --csv rows.csv --bound 20,15,5");
   command->add_option("table", words->tables,
-                      "CSV: case_id, machine, collective, bytes, time_us, ... (docs/guide/validate.md); of training runs also several");
+                      "CSV: case_id, machine, collective, bytes, time_us, ... (docs/guide/validate.md); several of one kind count as one");
   command->add_flag("--host", words->is_host,
                     "Instead of a table: measure collectives of this host now, at sizes and of kinds that `peal tune` did not fit to");
   command->add_option("--ranks,-n", words->host.ranks, "With --host: ranks to start")->capture_default_str();
@@ -180,8 +188,9 @@ void add_validate(CLI::App& app, Action& action) {
   command->add_option("--budget", words->host.budget_s, "With --host: seconds to spend; the first round is always done")
       ->capture_default_str();
   command->add_option("--part", words->host.part, "")->group("");  // how the command starts its ranks
-  command->add_option("--clusters", words->clusters,
-                      "Folder: <case_id>.yaml describes a case's cluster where the machine column is not enough");
+  command->add_option(
+      "--clusters", words->clusters,
+      "Folder: <case_id>.yaml describes a case's cluster, notes.csv its run, where the table is not enough (data/cases is one)");
   command->add_option("--library", words->whose, "Whose behaviour: nccl, rccl, hccl or peal (default: that of the machine's GPUs)");
   command->add_option("--bound", words->bound,
                       "Percent for every median; or for medians by size, small first; or these and 90th percentiles (20,15,5,50,40,20)");

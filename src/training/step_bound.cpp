@@ -52,17 +52,23 @@ BoundCosts bound_costs(const Model& model, const TaskCosts& costs) {
 }
 
 double step_bound(const Model& model, const Layout& layout, const BoundCosts& costs, const ComputeModel& compute) {
-  // Stage s starts when the first micro batch has passed the first chunks before it, and the gradient of the last one passes them again.
-  double longest = 0, before = 0;
+  // Stage s starts when the first micro batch has passed the first chunks before it, and the gradient of the last one passes them again,
+  // beside which a schedule without bubbles works on the stage's weights.
+  const bool keeps_weights = layout.pipeline == PipelineKind::zero_bubble;
+  double longest = 0, forward = 0, back = 0;
   for (int stage = 0; stage < layout.pp; ++stage) {
-    double work = 0;
+    double passed = 0, weights = 0;
     for (int chunk = stage; chunk < layout.chunks(); chunk += layout.pp) {
       const Part part = chunk_part(model, layout, costs, chunk);
-      work += part.forward + part.input + part.weight;
+      passed += part.forward + part.input;
+      weights += part.weight;
     }
-    longest = std::max(longest, before + layout.micro_batches() * work);
+    const double work = layout.micro_batches() * (passed + weights);
+    const double until_first = layout.micro_batches() * passed + back;
+    longest = std::max(longest, forward + (keeps_weights ? std::max(work, until_first) : work + back));
     const Part first = chunk_part(model, layout, costs, stage);
-    before += first.forward + first.input;
+    forward += first.forward;
+    back += first.input;
   }
   return longest + compute.step_overhead().seconds();
 }

@@ -94,6 +94,25 @@ TEST(Published, NonsenseNamesFileLineColumnAndMend) {
   EXPECT_NE(read_published_file("/no/such.csv").error().message.find("cannot read /no/such.csv"), std::string::npos);
 }
 
+TEST(Published, SeveralTablesCountAsOneAndNotesAddToThem) {
+  const std::string row = "two,dgx-a100:1 (2 GPUs),all_reduce,8,10,,,2,,,\n";
+  auto cases = *read_published_text(kColumns + row, "a.csv");
+  add_cases(cases, *read_published_text(kColumns + row, "b.csv"));
+  ASSERT_EQ(cases.size(), 2u);
+  EXPECT_NE(cases[0].label, cases[1].label);
+  ASSERT_TRUE(add_notes_text(cases, "case_id,notes,not_fitted,source\ntwo,one process,odd,here\nother,bf16,,\n", "notes.csv"));
+  EXPECT_TRUE(read_case_words(cases[1])->options.one_process);
+  EXPECT_EQ(cases[0].not_fitted, "odd");
+  const auto message = [&](const char* text) {
+    const Status status = add_notes_text(cases, text, "notes.csv");
+    return status ? std::string("read") : status.error().message;
+  };
+  EXPECT_NE(message("case_id,source\ntwo,here\n").find("notes.csv:1: no column 'notes'"), std::string::npos);
+  EXPECT_NE(message("case_id,notes\ntwo,\n").find("notes.csv:2"), std::string::npos);
+  ASSERT_TRUE(add_notes_text(cases, "case_id,notes\ntwo,one moon\n", "notes.csv"));
+  EXPECT_NE(read_case_words(cases[0]).error().message.find("'one moon' of the notes of two"), std::string::npos);
+}
+
 TEST(CaseWords, TheMachineColumnSaysGpusNetworkAndWhatIsForced) {
   const auto words =
       read_case_words(machine("dgx-h100:2 (4 of 8 GPUs, NVLS off, 2x 200Gb/s HDR per node, P2P off and NCCL_MIN_NCHANNELS=16)"));
@@ -139,7 +158,11 @@ TEST(CaseWords, TheEnvironmentForcesOrBecomesARemark) {
   EXPECT_FALSE(read_case_words(machine("x:1", 8, "1 GPU per process"))->options.one_process);
   EXPECT_EQ(read_case_words(machine("x:1", 8, "NCCL_TREE_THRESHOLD=0"))->options.algorithm, "Ring");
   EXPECT_EQ(read_case_words(machine("x:2", 16, "NET/Socket"))->network.technology, "ethernet");
-  EXPECT_FALSE(read_case_words(machine("x:2", 16, "NCCL_COLLNET_ENABLE=1"))->unsupported.empty());
+  EXPECT_EQ(read_case_words(machine("x:2", 16, "100 calls"))->options.calls, 100);
+  const auto sums = place_case(machine("dgx-h100:2", 16, "NCCL_COLLNET_ENABLE=1"), {});
+  ASSERT_FALSE(sums);
+  EXPECT_NE(sums.error().message.find("SHARP"), std::string::npos) << sums.error().message;
+  EXPECT_TRUE(place_case(machine("perlmutter:2", 8, "NCCL_COLLNET_ENABLE=1"), {})) << "Slingshot has nothing that would sum";
   EXPECT_TRUE(read_case_words(machine("x:2", 16, "NCCL_NET_GDR_LEVEL=LOC"))->options.is_gdr_off);
   EXPECT_TRUE(read_case_words(machine("x:2 (1 GPU a node, no GPUDirect)"))->options.is_gdr_off);
 }

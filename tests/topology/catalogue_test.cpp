@@ -75,6 +75,7 @@ const std::map<std::string, Published>& published() {
       {"azure-nd-h100-v5", {8, 8, LinkKind::nvlink, 450, kNvlink}},
       {"cscs-gh200", {4, 4, LinkKind::nvlink, 450, kNvlink}},
       {"dgx-1-p100", {8, 4, LinkKind::nvlink, 80, kPascal}},
+      {"abci-v", {4, 2, LinkKind::nvlink, 150, kNvlink}},
       {"dgx-1-v100", {8, 4, LinkKind::nvlink, 150, kNvlink}},
       {"dgx-2", {16, 8, LinkKind::nvlink, 150, kNvlink}},
       {"dgx-a100", {8, 8, LinkKind::nvlink, 300, kNvlink}},

@@ -10,7 +10,7 @@ namespace peal::sim {
 
 namespace {
 
-constexpr double kScale = 0.15;
+constexpr double kScale = 0.05;
 constexpr double kPriorWeight = 0.05;
 constexpr int kMostRounds = 60;
 constexpr double kStep = 1e-5;  // of the logarithm, for derivatives

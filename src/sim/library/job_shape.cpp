@@ -27,6 +27,7 @@ Result<std::string> generation_of(const Device& gpu, NodeWire wire) {
   int sm = 0;
   const std::string_view text = gpu.attribute("sm");
   std::from_chars(text.data(), text.data() + text.size(), sm);
+  if (sm >= 120) return "blackwell-12";
   if (sm >= 100) return "blackwell";
   if (sm >= 90) return "hopper";
   if (sm >= 80) return "ampere";
@@ -120,6 +121,7 @@ class Look {
     shape_.link = name_of(shape_.wire);
     if (shape_.per_node > 1) PEAL_TRY(look_inside());
     shape_.has_multicast = can_multicast();
+    shape_.has_amd_host = has_amd_host();
     if (shape_.nodes > 1) {
       PEAL_TRY(look_outside());
       look_at_staging(constants.has("plan.direct." + shape_.network));
@@ -174,7 +176,7 @@ class Look {
         std::min_element(ports.begin(), ports.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->second;
     shape_.port_GBps = shape_.pair_GBps = pcie_port(machine_, peers.front());
     const PathClass way = resources_.route(local_[0], local_.back()).path_class;
-    shape_.link = way <= PathClass::pxb && !options_.is_p2p_off ? "pcie-switch" : "pcie-host";
+    shape_.link = options_.is_p2p_off ? "pcie-memory" : way <= PathClass::pxb ? "pcie-switch" : "pcie-host";
     if (shape_.ring_GBps <= 0) return no_pcie(machine_.device(peers.front()));
     return {};
   }
@@ -186,6 +188,15 @@ class Look {
       if (machine_.device(machine_.other_end(index, resources_.cluster().local_of(local_.front()))).attribute("nvls") == "true")
         return true;
     return false;
+  }
+
+  bool has_amd_host() const {
+    const auto& devices = machine_.devices();
+    return std::any_of(devices.begin(), devices.end(), [](const Device& d) {
+      constexpr std::string_view kNames[] = {"EPYC", "Rome", "Milan", "Genoa", "Bergamo", "Turin"};
+      return d.kind == DeviceKind::cpu && std::any_of(std::begin(kNames), std::end(kNames),
+                                                      [&](std::string_view name) { return d.name.find(name) != std::string::npos; });
+    });
   }
 
   Status look_outside() {

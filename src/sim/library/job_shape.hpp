@@ -12,7 +12,7 @@ struct JobShape {
   int ranks = 1;
   int nodes = 1;
   int per_node = 1;
-  std::string gpu;   ///< generation: "volta", "ampere", "hopper", "blackwell", "cdna", "ascend"
+  std::string gpu;   ///< generation: "volta", "ampere", "hopper", "blackwell", "blackwell-12" (GB10, RTX 50), "cdna", "ascend"
   std::string link;  ///< whose share of the rings is known: "nvlink", "xgmi", "pcie"
   NodeWire wire = NodeWire::nvlink;
   double ring_GBps = 0;           ///< of all rings inside a node together, usable; 0: one rank a node
@@ -23,6 +23,7 @@ struct JobShape {
   bool has_network_sums = false;  ///< between nodes are switches that sum (SHARP)
   int nics = 0;                   ///< of a node
   double net_GBps = 0;            ///< of all NICs of a node, line rate, one direction
+  bool has_amd_host = false;      ///< processors of AMD, by whose hosts NCCL plans LL between nodes slower
   bool is_staged = false;         ///< bytes between NICs and GPUs go through host memory: no GPUDirect RDMA
   double stage_GBps = 0;          ///< of the GPUs' PCIe ports that they take then, line rate; 0: not staged, or no such port
   std::string network;            ///< "infiniband", "roce", "efa-1", "tcp"; empty: one node

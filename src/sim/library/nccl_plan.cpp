@@ -28,16 +28,6 @@ int log2_of(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
 
 bool is_same_word(std::string_view a, std::string_view b) { return lower_case(a) == lower_case(b); }
 
-/// Of "2.26.2"; an empty version is a recent one.
-bool is_at_least(std::string_view version, int wanted_major, int wanted_minor) {
-  int major = wanted_major;
-  int minor = wanted_minor;
-  const char* const last = version.data() + version.size();
-  const auto [end, error] = std::from_chars(version.data(), last, major);
-  if (error == std::errc() && end != last) std::from_chars(end + 1, last, minor);
-  return major > wanted_major || (major == wanted_major && minor >= wanted_minor);
-}
-
 /// NCCL_PROTO and NCCL_ALGO, by which plugins and operators switch ways off, came with NCCL 2.5.
 bool can_switch_off(std::string_view version) { return is_at_least(version, 2, 5); }
 bool has_pat(std::string_view version) { return is_at_least(version, 2, 23); }
@@ -49,11 +39,27 @@ std::string_view name_of(NcclAlgorithm algorithm) noexcept {
   return kNames[index(algorithm)];
 }
 
-std::string_view nccl_table_of(std::string_view gpu) noexcept { return gpu == "cdna" || gpu == "ascend" ? "hopper" : gpu; }
+std::string_view nccl_table_of(std::string_view gpu) noexcept {
+  if (gpu == "cdna" || gpu == "ascend") return "hopper";
+  return gpu == "blackwell-12" ? "blackwell" : gpu;
+}
 
 RingSteps ring_steps(Collective collective, const JobShape& shape) {
   if (collective == Collective::all_reduce) return {2 * (shape.ranks - 1), 2 * (shape.nodes - 1)};
   return {shape.ranks - 1, shape.nodes - 1};
+}
+
+bool is_at_least(std::string_view version, int wanted_major, int wanted_minor) noexcept {
+  int major = wanted_major;
+  int minor = wanted_minor;
+  const char* const last = version.data() + version.size();
+  const auto [end, error] = std::from_chars(version.data(), last, major);
+  if (error == std::errc() && end != last) std::from_chars(end + 1, last, minor);
+  return major > wanted_major || (major == wanted_major && minor >= wanted_minor);
+}
+
+std::string line_cap_of(const JobShape& shape) {
+  return fmt::format("plan.LL.{}", shape.nodes > 1 && shape.has_amd_host ? "amd-host" : nccl_table_of(shape.gpu));
 }
 
 Result<NcclPlan> NcclPlan::make(const JobShape& shape, const LibraryOptions& options, const topology::LibraryConstants& constants) {
@@ -122,10 +128,10 @@ Status NcclPlan::read(const topology::LibraryConstants& constants) {
   PEAL_TRY(three("plan.hop.net.Tree", net_hop_[1]));
   PEAL_TRY(three("plan.share.Ring", ring_share_));
   PEAL_TRY(three(shape_.nodes == 1 ? "plan.share.Tree.node" : "plan.share.Tree", tree_share_));
-  PEAL_TRY(three("plan.post", post_));
+  PEAL_TRY(three(shape_.has_amd_host ? "plan.post.amd-host" : "plan.post", post_));
   PEAL_TRY(three("plan.PAT", pat_));
   PEAL_TRY(one("plan.share.PAT", pat_share_));
-  PEAL_TRY(three("plan.LL." + gpu, line_cap_));
+  PEAL_TRY(three(line_cap_of(shape_), line_cap_));
   PEAL_TRY(three("plan.LL128.Ring." + gpu, ring_line128_cap_));
   PEAL_TRY(three("plan.LL128.Tree." + gpu, tree_line128_cap_));
   PEAL_TRY(three("plan.Simple.Tree." + gpu, tree_cap_));
@@ -140,27 +146,50 @@ Status NcclPlan::read(const topology::LibraryConstants& constants) {
     const std::string offer = "plan.offer." + shape_.network;
     if (constants.has(offer)) PEAL_TRY(three(offer, offered_));
   }
+  // Between nodes RCCL of 2025 and later has LL128, which its published figures of 2024 leave out: NCCL's are nearer to its times.
+  is_rccl_ = shape_.gpu == "cdna" && shape_.nodes == 1;
+  if (is_rccl_) return read_rccl(constants);
   if (!shape_.has_multicast) return {};
   Three hop{};
   PEAL_TRY(three("plan.hop.nvlink.NVLS", hop));
   nvls_hop_ = hop[2];
   PEAL_TRY(three("plan.hop.net.NVLSTree", hop));
   nvls_net_hop_ = hop[2];
+  PEAL_TRY(one("plan.NVLS.heads", most_heads_));
   PEAL_TRY(three("plan.Simple.NVLSTree." + gpu, nvls_tree_cap_));
   return one("plan.NVLS." + gpu, nvls_share_);
+}
+
+/// In place of what NCCL plans with: RCCL has figures of its own.
+Status NcclPlan::read_rccl(const topology::LibraryConstants& constants) {
+  for (const auto& [name, into] : {std::pair<std::string, Three*>{"plan.rccl.base", &base_[0]},
+                                   {"plan.rccl.base", &base_[1]},
+                                   {"plan.rccl.hop.Ring", &hop_[0]},
+                                   {"plan.rccl.hop.Tree", &hop_[1]},
+                                   {"plan.rccl.share.Ring", &ring_share_},
+                                   {"plan.rccl.share.Tree", &tree_share_}}) {
+    PEAL_ASSIGN(*into, by_protocol(constants, name));
+  }
+  plateau_ = 1;
+  for (const std::size_t p : {0U, 2U}) {
+    PEAL_ASSIGN(const int tree, constants.find(fmt::format("plan.rccl.correction.{}", kNcclProtocols[p])));
+    correction_[p] = constants.all()[at(tree)].values;
+  }
+  return {};
 }
 
 bool NcclPlan::is_offered(NcclAlgorithm a, int p, Collective collective) const {
   if (options_.algorithm && !is_same_word(name_of(a), *options_.algorithm)) return false;
   if (options_.protocol && !is_same_word(kNcclProtocols[p], *options_.protocol)) return false;
   if (offered_[at(p)] == 0 || (p == 1 && !shape_.has_line128)) return false;
-  if (a == NcclAlgorithm::tree) return collective == Collective::all_reduce;
+  if (a == NcclAlgorithm::tree) return collective == Collective::all_reduce && !(is_rccl_ && p == 2 && shape_.nodes == 1);
   // NCCL takes it only where NCCL_COLLNET_ENABLE says so: by name.
   if (is_collnet(a)) return p == 2 && options_.algorithm && collective == Collective::all_reduce && shape_.has_network_sums;
   if (a == NcclAlgorithm::pat)
-    return p == 2 && is_gather(collective) && shape_.nodes > 1 && shape_.per_node == 1 && has_pat(options_.version);
+    return p == 2 && is_gather(collective) && shape_.nodes > 1 && shape_.per_node == 1 && has_pat(options_.version) && !is_rccl_;
   if (!is_nvls(a)) return true;
   if (!shape_.has_multicast || options_.is_nvls_off || p != 2 || is_rooted(collective)) return false;
+  if (shape_.per_node > most_heads_ && (is_gather(collective) || a == NcclAlgorithm::nvls_tree)) return false;
   // Between nodes it needs switches that sum, and as CollNet it is taken by name.
   if (a == NcclAlgorithm::nvls && shape_.nodes > 1)
     return options_.algorithm && collective == Collective::all_reduce && shape_.has_network_sums;
@@ -175,7 +204,10 @@ double NcclPlan::rate(NcclAlgorithm a, int p, Collective collective) const {
   const double inside = shape_.per_node > 1 ? shape_.ring_GBps : kUnlimited;
   const double net = shape_.nodes > 1 ? shape_.net_GBps : kUnlimited;
   double bus = std::min(inside, net);
-  if (a == NcclAlgorithm::tree) {
+  if (is_rccl_) {
+    if (a == NcclAlgorithm::tree) return bus * tree_share_[at(p)] / 2;
+    bus *= ring_share_[at(p)];
+  } else if (a == NcclAlgorithm::tree) {
     if (shape_.nodes == 2) bus = std::min(inside, 2 * net);
     bus = std::min(bus * tree_share_[2], channels * tree_cap_[row]);
     if (p == 0) bus = std::min(bus * tree_share_[0] / tree_share_[2], line_cap_[row]);
@@ -190,7 +222,7 @@ double NcclPlan::rate(NcclAlgorithm a, int p, Collective collective) const {
     if (is_gather(collective)) return bus;
   } else if (a == NcclAlgorithm::pat) {
     bus *= pat_share_;
-  } else {
+  } else if (!is_rccl_) {
     if (p == 0) bus = std::min(bus * ring_share_[0], line_cap_[row]);
     if (p == 1) bus = std::min(bus * ring_share_[1], channels * ring_line128_cap_[row]);
   }
@@ -198,6 +230,17 @@ double NcclPlan::rate(NcclAlgorithm a, int p, Collective collective) const {
                        : collective == Collective::all_reduce ? 2 * (shape_.ranks - 1)
                                                               : shape_.ranks - 1;
   return bus * shape_.ranks / steps;
+}
+
+/// Factor on the rate, by size.
+double NcclPlan::correction(NcclAlgorithm a, int p, Bytes bytes) const {
+  const bool is_tree = a == NcclAlgorithm::tree || (a == NcclAlgorithm::nvls_tree && shape_.gpu == "blackwell");
+  const std::vector<double>& by_size = correction_[at(p)];
+  const std::uint64_t unit = bytes.value >> 6;
+  if (!is_tree || unit == 0) return 1;
+  const std::size_t size = std::bit_width(unit) - 1;
+  if (size < by_size.size()) return by_size[size];
+  return is_rccl_ ? by_size.back() : 1;
 }
 
 /// Microseconds.
@@ -218,10 +261,7 @@ double NcclPlan::time(NcclAlgorithm a, int p, const LibraryCall& call) const {
   double rate = this->rate(a, p, call.collective);
   if (rate <= 0) return kUnlimited;
   double latency = this->latency(a, p, call.collective);
-  const std::uint64_t unit = call.bytes.value >> 6;
-  const int size = unit == 0 ? -1 : static_cast<int>(std::bit_width(unit)) - 1;
-  const bool is_corrected = a == NcclAlgorithm::tree || (a == NcclAlgorithm::nvls_tree && shape_.gpu == "blackwell");
-  if (is_corrected && size >= 0 && at(size) < correction_[p].size()) rate *= correction_[p][at(size)];
+  rate *= correction(a, p, call.bytes);
   const bool is_large = call.bytes.value / static_cast<std::uint64_t>(shape_.channels * shape_.ranks) >= 64;
   if (a == NcclAlgorithm::ring && p == 2 && shape_.nodes > 1 && call.collective == Collective::all_reduce && is_large) latency *= plateau_;
   return latency + static_cast<double>(call.bytes.value) / rate * 1e-3;

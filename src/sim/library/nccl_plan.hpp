@@ -16,6 +16,12 @@ inline constexpr std::string_view kNcclProtocols[] = {"LL", "LL128", "Simple"};
 /// Generation whose figures NCCL's tables have for `gpu`; AMD's and Huawei's stand in the row of Hopper.
 std::string_view nccl_table_of(std::string_view gpu) noexcept;
 
+/// The constant that limits LL: of the GPU's generation, between nodes of AMD's hosts theirs.
+std::string line_cap_of(const JobShape& shape);
+
+/// Of "2.26.2"; an empty version is a recent one.
+bool is_at_least(std::string_view version, int major, int minor) noexcept;
+
 struct NcclChoice {
   NcclAlgorithm algorithm = NcclAlgorithm::ring;
   int protocol = 2;  ///< of kNcclProtocols
@@ -42,10 +48,12 @@ class NcclPlan {
  private:
   using Three = std::array<double, 3>;
   Status read(const topology::LibraryConstants& constants);
+  Status read_rccl(const topology::LibraryConstants& constants);
   bool is_offered(NcclAlgorithm algorithm, int protocol, Collective collective) const;
   double rate(NcclAlgorithm algorithm, int protocol, Collective collective) const;
   double latency(NcclAlgorithm algorithm, int protocol, Collective collective) const;
   double time(NcclAlgorithm algorithm, int protocol, const LibraryCall& call) const;
+  double correction(NcclAlgorithm algorithm, int protocol, Bytes bytes) const;
 
   JobShape shape_;
   LibraryOptions options_;
@@ -54,11 +62,12 @@ class NcclPlan {
   Three net_hop_[2] = {};
   Three ring_share_ = {}, tree_share_ = {}, post_ = {};
   Three line_cap_ = {}, ring_line128_cap_ = {}, tree_line128_cap_ = {}, tree_cap_ = {}, nvls_tree_cap_ = {};
-  std::vector<double> correction_[3];
-  Three pat_ = {};  // us before the first hop, share of a network hop, us a rank; share of the rate
+  bool is_rccl_ = false;
+  std::vector<double> correction_[3];  // of trees
+  Three pat_ = {};                     // us before the first hop, share of a network hop, us a rank; share of the rate
   double pat_share_ = 1;
   Three offered_ = {1, 1, 1};  // 0: a protocol that the network's plugin forbids
-  double nvls_hop_ = 0, nvls_net_hop_ = 0, nvls_share_ = 0, plateau_ = 1;
+  double nvls_hop_ = 0, nvls_net_hop_ = 0, nvls_share_ = 0, plateau_ = 1, most_heads_ = 0;
 };
 
 }  // namespace peal::sim

@@ -9,6 +9,8 @@ namespace peal::sim {
 
 namespace {
 
+constexpr double kLineBytes = 512 * 8;  // threads of a channel and bytes for each, from which NCCL takes one more (src/enqueue.cc)
+
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 double value_or(const topology::LibraryConstants& constants, int index, double otherwise) {
@@ -33,8 +35,9 @@ Nanoseconds time_of(const LibraryWay& way, const topology::LibraryConstants& con
   const double inside = way.hops * value_or(constants, way.hop, 0);
   const double between = (way.net_hops - way.net_later) * value_or(constants, way.net_hop, 0) + way.net_later * way.net_later_us +
                          way.net_hops * way.net_crossings * value_or(constants, way.net_more, 0);
-  const double launch = way.fixed_us + value_or(constants, way.launch, 0) + way.more * value_or(constants, way.launch_more, 0);
-  const double paid = inside + value_or(constants, way.net_ramp, 0) * between;
+  const double launch = way.fixed_us + value_or(constants, way.launch, 0) + way.more * value_or(constants, way.launch_more, 0) +
+                        way.posts * value_or(constants, way.post, 0);
+  const double paid = value_or(constants, way.ramp, 1) * inside + value_or(constants, way.net_ramp, 0) * between;
   const double cut = way.round_bytes > 0 ? std::min(1.0, way.round_bytes / way.bytes) : 1;
   const double pieces = way.is_pipelined ? 2 * std::sqrt(paid * move * cut) : 0;
   return Nanoseconds{1e3 * (launch + inside + between + move + pieces)};
@@ -48,9 +51,11 @@ std::vector<int> constants_of(const LibraryWay& way, const topology::LibraryCons
   add(way.launch, true);
   add(way.launch_more, way.more > 0);
   add(way.hop, way.hops > 0);
+  add(way.post, way.posts > 0);
   add(way.net_hop, way.net_hops > 0);
   add(way.net_more, way.net_hops > 0);
   add(way.net_ramp, way.net_hops > 0);
+  add(way.ramp, true);
   add(way.two, true);
   if (const auto [rate, limit] = narrowest(way, constants); limit != nullptr) add(limit->share, true);
   return used;
@@ -60,6 +65,8 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   WayMaker maker;
   maker.shape_ = shape;
   maker.is_one_process_ = options.one_process;
+  maker.calls_ = std::max(1, options.calls);
+  maker.sends_in_one_call_ = options.whose == Library::rccl || (!options.version.empty() && is_at_least(options.version, 2, 28));
   const auto find = [&](const std::string& name, int& into) -> Status {
     PEAL_ASSIGN(into, constants.find(name));
     return {};
@@ -72,14 +79,25 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
     PEAL_TRY(find(fmt::format("hop.{}.net", kNcclProtocols[p]), maker.net_hop_[p]));
   }
   PEAL_TRY(find("hop.direct", maker.hop_direct_));
+  PEAL_TRY(find("root", maker.root_));
+  PEAL_TRY(find("ramp.LL128", maker.line_ramp_));
+  if (shape.nodes > 1) {
+    PEAL_TRY(find("hop.LL128.net.ring", maker.net_line_ring_));
+    const std::string own = "hop.direct.net." + shape.network;
+    PEAL_TRY(find(constants.has(own) ? own : "hop.direct.net", maker.net_direct_));
+  }
   if (shape.per_node > 1) PEAL_TRY(find("share.ring." + shape.link, maker.ring_share_));
-  if (shape.ranks == 2 && shape.wire != NodeWire::pcie) PEAL_TRY(find("share.ring.two", maker.ring_of_two_));
+  if (shape.ranks == 2 && shape.wire != NodeWire::pcie) {
+    const std::string own = "share.ring.two." + shape.gpu;
+    PEAL_TRY(find(constants.has(own) ? own : "share.ring.two", maker.ring_of_two_));
+  }
   if (shape.has_multicast) {
     PEAL_TRY(find("hop.NVLS", maker.hop_nvls_));
     PEAL_TRY(find("share.NVLS." + shape.gpu, maker.nvls_share_));
   }
-  PEAL_ASSIGN(const int cap, constants.find(fmt::format("plan.LL.{}", nccl_table_of(shape.gpu))));
+  PEAL_ASSIGN(const int cap, constants.find(line_cap_of(shape)));
   maker.line_cap_ = constants.all()[at(cap)].values[at(std::min(shape.nodes, 3) - 1)];
+  PEAL_TRY(find(fmt::format("channel.LL.{}", shape.gpu), maker.line_channel_));
   PEAL_ASSIGN(const int step, constants.find("plan.step"));
   maker.step_bytes_ = constants.value(step);
   PEAL_ASSIGN(const int ring, constants.find("plan.share.Ring"));
@@ -101,7 +119,11 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   const std::string copy = "net.copy." + shape.network;
   if (shape.is_staged && constants.has(copy)) PEAL_TRY(find(copy, maker.net_copy_));
   // InfiniBand is what the others are later than.
-  if (shape.network != "infiniband") PEAL_TRY(find("net.latency." + shape.network, maker.net_more_));
+  if (shape.network == "infiniband") return maker;
+  PEAL_TRY(find("net.latency." + shape.network, maker.net_more_));
+  const std::string bulk = fmt::format("net.latency.{}.bulk", shape.network);
+  maker.net_bulk_ = maker.net_more_;
+  if (constants.has(bulk)) PEAL_TRY(find(bulk, maker.net_bulk_));
   return maker;
 }
 
@@ -125,11 +147,28 @@ void WayMaker::ring(LibraryWay& way, int protocol, Collective collective) const 
   const double rounds = is_rooted ? 1 : static_cast<double>(steps.all) / shape_.ranks;  // times that each byte passes a wire
   const double share = ring_protocol_[at(protocol)];
   way.two = shape_.ranks == 2 && shape_.nodes == 1 ? ring_of_two_ : -1;
-  limit(way, shape_.ring_GBps * share / rounds, shape_.net_GBps * share / rounds);
-  if (protocol == 0) way.limits.push_back({line_cap_ / rounds, -1});
+  // Through host bridges both directions share a rate that a lone sender to a lone receiver has for itself.
+  const double ways = is_rooted && shape_.ranks == 2 && shape_.wire == NodeWire::pcie ? 2 : 1;
+  limit(way, ways * shape_.ring_GBps * share / rounds, shape_.net_GBps * share / rounds);
+  if (protocol == 0) {
+    way.limits.push_back({line_cap_ / rounds, -1});
+    // A channel is taken for as many bytes as its threads and the ranks of the ring make worth it; other collectives are not seen to wait.
+    if (is_rooted) way.limits.push_back({std::max(1.0, way.bytes / (kLineBytes * shape_.ranks)), line_channel_});
+  }
   if (protocol == 2) way.round_bytes = step_bytes_ * shape_.ranks * shape_.channels;
-  way.hops = steps.all - steps.between;
-  way.net_hops = steps.between;
+  if (protocol == 1) {
+    way.ramp = line_ramp_;
+    way.net_hop = net_line_ring_;
+  }
+  // Calls follow each other down the chain to or from a root: of one in a row the hops behind the first cost their part of the row.
+  const double part = is_rooted ? (1 + (steps.all - 1) / calls_) / steps.all : 1;
+  way.hops = part * (steps.all - steps.between);
+  way.net_hops = part * steps.between;
+  if (is_rooted) {
+    way.post = root_;
+    way.posts = protocol == 0 ? 0 : 1;
+    return;
+  }
   later_hops(way, protocol, collective == Collective::all_reduce ? 2 : 1, ring_later_us_);
 }
 
@@ -183,21 +222,25 @@ void WayMaker::collnet(LibraryWay& way, bool is_direct) const {
   way.net_hops = 2;  // up and down
 }
 
-/// Ranks send to each other at once: nothing is in pieces that wait for each other.
+/// Ranks send to each other at once: nothing is in pieces that wait for each other. A host hands each pair to the library on its own, one
+/// that drives every GPU of a node those of all, unless all_to_all is one call.
 void WayMaker::direct(LibraryWay& way, Collective collective) const {
   const double n = shape_.ranks;
   const double g = shape_.per_node;
+  const double driven = is_one_process_ ? g : 1;
   way.hop = hop_direct_;
   way.is_pipelined = false;
   way.net_hops = shape_.nodes > 1 ? 1 : 0;
   switch (collective) {
     case Collective::all_to_all:
       limit(way, shape_.port_GBps * n / std::max(1.0, g - 1), shape_.net_GBps * n / (g * std::max(1.0, n - g)));
-      way.hops = n - 1;
+      way.hops = sends_in_one_call_ ? 1 : driven * (n - 1);
+      way.post = net_direct_;
+      way.posts = n - g;
       return;
     case Collective::send_recv:
       limit(way, shape_.pair_GBps, shape_.net_GBps / std::max(1, shape_.nics));
-      way.hops = 1;
+      way.hops = driven;
       return;
     default:  // gather and scatter: the root's own wires
       limit(way, shape_.port_GBps * n / std::max(1.0, g - 1), shape_.net_GBps / std::max(1, shape_.nics) * n / std::max(1.0, n - g));
@@ -215,7 +258,7 @@ LibraryWay WayMaker::way(const LibraryCall& call, const NcclChoice& choice) cons
   way.more = is_one_process_ ? shape_.per_node : 0;
   way.hop = hop_[at(choice.protocol)];
   way.net_hop = net_hop_[at(choice.protocol)];
-  way.net_more = net_more_;
+  way.net_more = choice.protocol == 0 ? net_more_ : net_bulk_;
   way.net_crossings = choice.protocol == 2 ? 2 : 1;
   // LL128 hands its lines to the network as they come: no piece of it waits for another.
   way.net_ramp = choice.protocol == 2 ? net_ramp_ : -1;

@@ -50,7 +50,7 @@ FlowControl flow_control_of(const topology::Cluster& cluster) {
     // RDMA over Ethernet that is not said to be something else.
     const bool is_plain = network.empty() || network == "ethernet";
     const bool is_rdma = device.port->kind == topology::LinkKind::ethernet && device.port->scope == "infiniband";
-    if (network == "roce" || (is_plain && is_rdma)) return FlowControl::dcqcn;
+    if (network.starts_with("roce") || (is_plain && is_rdma)) return FlowControl::dcqcn;
   }
   return FlowControl::fair;
 }

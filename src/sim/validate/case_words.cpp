@@ -66,6 +66,15 @@ bool take_processes(std::string_view phrase, CaseWords& words) {
   return false;
 }
 
+/// "100 calls": of the row whose mean is the time.
+bool take_calls(std::string_view phrase, CaseWords& words) {
+  if (!phrase.ends_with(" calls")) return false;
+  const auto calls = count_of(phrase.substr(0, phrase.size() - 6));
+  if (!calls || *calls < 1) return false;
+  words.options.calls = *calls;
+  return true;
+}
+
 bool take_choice(std::string_view phrase, CaseWords& words) {
   if (phrase.size() > 7 && phrase.substr(phrase.size() - 7) == " forced") phrase.remove_suffix(7);
   if (is_one_of(phrase, {"ring", "rings"}))
@@ -157,7 +166,11 @@ bool take_setting(std::string_view phrase, CaseWords& words) {
   if (key == "NCCL_P2P_DISABLE") return take_feature(value == "1" ? "p2p off" : "p2p", words);
   if (key == "NCCL_P2P_LEVEL") return value == "LOC" && take_feature("p2p off", words);
   if (key == "NCCL_NET_GDR_LEVEL" && (value == "0" || value == "LOC")) return take_feature("gdr off", words);
-  if (key == "NCCL_COLLNET_ENABLE") return take_feature(value == "1" ? "sharp" : "no sharp", words);
+  // It sums in switches only where a plugin for them is loaded, which InfiniBand alone has.
+  if (key == "NCCL_COLLNET_ENABLE") {
+    words.may_sum_in_network = value == "1";
+    return true;
+  }
   // Until 2.5 the size from which trees were left; 0 is to have none.
   if (key == "NCCL_TREE_THRESHOLD" && value == "0") return take_forced("Ring", words.options.algorithm);
   if ((key == "NCCL_IB_DISABLE" && value == "1") || (key == "NCCL_NET" && lower_case(value) == "socket")) {
@@ -169,7 +182,8 @@ bool take_setting(std::string_view phrase, CaseWords& words) {
 
 bool take_phrase(const std::string& phrase, CaseWords& words) {
   const std::string low = lower_case(phrase);
-  if (take_feature(low, words) || take_processes(low, words) || take_choice(low, words) || take_gpus(low, words) || is_neutral(low))
+  if (take_feature(low, words) || take_processes(low, words) || take_calls(low, words) || take_choice(low, words) ||
+      take_gpus(low, words) || is_neutral(low))
     return true;
   if (is_one_of(low, {"pcie", "pcie only", "over pcie"})) {
     words.has_nvlink = false;
@@ -255,8 +269,12 @@ Result<CaseWords> read_case_words(const PublishedCase& published) {
   // Notes are prose: only whole phrases that force something are taken.
   for (const std::string& phrase : phrases_of(published.notes)) {
     const std::string low = lower_case(phrase);
-    if (!take_feature(low, words) && !take_processes(low, words)) take_choice(low, words);
+    if (!take_feature(low, words) && !take_processes(low, words) && !take_calls(low, words)) take_choice(low, words);
   }
+  for (const std::string& phrase : phrases_of(published.more_notes))
+    if (!take_phrase(phrase, words))
+      return fail(ErrorCode::invalid_argument, "'{}' of the notes of {} is not understood: write as in the machine column, or one process",
+                  phrase.substr(0, 64), published.id);
   words.options.version = version_in(published.software);
   complete_network(published.inter_link, words.network);
   return words;

@@ -1,6 +1,7 @@
 // Fits of the library constants to tables of measurements, and what they are worth on machines that they did not see.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <set>
 #include <sim/fit.hpp>
@@ -16,6 +17,7 @@ constexpr std::array<double, kSizeRanges> kWeights = {1, 2.25, 16};
 /// The rows of a case, each as the way that the library takes. A case that cannot be placed, or is not NCCL's kind, has none.
 std::vector<FitRow> rows_of(const PublishedCase& published, const ValidateOptions& options) {
   std::vector<FitRow> rows;
+  if (!published.not_fitted.empty()) return rows;
   const auto placed = place(published, options);
   if (!placed || placed->words.options.whose == Library::peal) return rows;
   const auto model = LibraryModel::make(placed->cluster, placed->device_of_rank, placed->words.options, *options.constants);
@@ -32,10 +34,16 @@ std::vector<FitRow> rows_of(const PublishedCase& published, const ValidateOption
   return rows;
 }
 
+/// Cases of one machine share what is odd about it: together they count as the square root of their number.
 std::vector<FitRow> all_rows(const std::vector<PublishedCase>& cases, const ValidateOptions& options) {
+  std::map<std::string, double> of_machine;
+  for (const PublishedCase& published : cases) of_machine[machine_name(published)] += 1;
   std::vector<FitRow> all;
   for (const PublishedCase& published : cases)
-    for (FitRow& row : rows_of(published, options)) all.push_back(std::move(row));
+    for (FitRow& row : rows_of(published, options)) {
+      row.weight /= std::sqrt(of_machine[row.machine]);
+      all.push_back(std::move(row));
+    }
   return all;
 }
 

@@ -68,15 +68,25 @@ Result<Cluster> cluster_of_words(const PublishedCase& published, const CaseWords
   return topology::build_cluster(std::move(machine), copies);
 }
 
-/// The network's name among the constants, where the words say another than the machine's.
+/// The network's name among the constants, where the words say another than the machine's. A cloud's own kind of a network (EFA before or
+/// after P5, RoCE with GCP's plugin) stands at the machine's NICs, and its words say the family alone.
 std::string network_of(const CaseWords& words, const Cluster& cluster) {
   const std::string& said = words.network.technology;
   if (said == "ethernet") return "tcp";
-  if (said != "efa") return said;
   const auto& devices = cluster.machine().devices();
-  const bool is_known =
-      std::any_of(devices.begin(), devices.end(), [](const auto& d) { return d.attribute("network").starts_with("efa"); });
-  return is_known ? "" : "efa-1";
+  const auto has_own = [&](std::string_view start) {
+    return std::any_of(devices.begin(), devices.end(), [&](const auto& d) { return d.attribute("network").starts_with(start); });
+  };
+  if (said == "roce") return has_own("roce") ? "" : said;
+  if (said == "efa") return has_own("efa") ? "" : "efa-1";
+  return said;
+}
+
+bool is_on_infiniband(const Cluster& cluster) {
+  const auto& devices = cluster.machine().devices();
+  return cluster.nodes() > 1 && std::any_of(devices.begin(), devices.end(), [](const auto& d) {
+           return d.kind == topology::DeviceKind::nic && d.rail >= 0 && d.port && d.port->kind == topology::LinkKind::infiniband;
+         });
 }
 
 /// Where a file describes the cluster, a machine column that means nothing is no obstacle.
@@ -96,6 +106,8 @@ Result<PlacedCase> place_case(const PublishedCase& published, const std::string&
   PEAL_ASSIGN(CaseWords words, words_of_case(published, !cluster_file.empty()));
   if (!words.unsupported.empty()) return fail(ErrorCode::unsupported, "{}, which is not predicted", words.unsupported);
   PEAL_ASSIGN(Cluster cluster, cluster_file.empty() ? cluster_of_words(published, words) : topology::read_cluster_file(cluster_file));
+  if (words.may_sum_in_network && is_on_infiniband(cluster))
+    return fail(ErrorCode::unsupported, "NCCL_COLLNET_ENABLE=1 lets InfiniBand's switches sum (SHARP), which is not predicted");
   const int copies = cluster_file.empty() ? copies_of(published, words) : cluster.nodes();
   PEAL_ASSIGN(const int ranks, ranks_of(published, words, copies));
   PEAL_ASSIGN(std::vector<int> devices, spread_ranks(cluster, ranks));

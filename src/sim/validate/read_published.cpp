@@ -152,6 +152,32 @@ Result<std::vector<PublishedCase>> read_published_text(std::string_view text, co
   return cases;
 }
 
+void add_cases(std::vector<PublishedCase>& cases, std::vector<PublishedCase> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(cases));
+  label_cases(cases);
+}
+
+Status add_notes_text(std::vector<PublishedCase>& cases, std::string_view text, const std::string& name) {
+  PEAL_ASSIGN(const CsvTable table, read_csv_text(text, name));
+  for (const std::string_view column : {"case_id", "notes"})
+    if (!table.column(column))
+      return fail(ErrorCode::invalid_argument, "{}:{}: no column '{}'; notes of cases have case_id and notes, and begin with their names",
+                  name, table.line, column);
+  for (const CsvRow& row : table.rows) {
+    const TableFields fields(table, row);
+    const std::string_view id = fields.text("case_id");
+    const std::string notes(fields.text("notes"));
+    const std::string why(fields.text("not_fitted"));
+    if (notes.empty() && why.empty()) return fields.bad("notes", "write what the source says of the run, as in: one process");
+    for (PublishedCase& c : cases) {
+      if (c.id != id) continue;
+      c.more_notes = notes;
+      c.not_fitted = why;
+    }
+  }
+  return {};
+}
+
 Result<std::vector<PublishedCase>> read_published_file(const std::string& path) {
   PEAL_ASSIGN(const std::string text, read_table_file(path));
   return read_published_text(text, path);

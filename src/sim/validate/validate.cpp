@@ -74,12 +74,17 @@ PredictedCase predicted(PublishedCase published, const ValidateOptions& options)
   return c;
 }
 
-/// Where a file describes the cluster: that it does, and how far off the table's words alone would be.
+/// Where more is known of a case than its row says: what, and how far off the table's words alone would be.
 void compare_with_words(PredictedCase& c, PublishedCase published, ValidateOptions options) {
+  if (!published.not_fitted.empty()) c.remarks.push_back(fmt::format("no constant is fitted to it: {}", published.not_fitted));
   const std::string file = cluster_file_of(options.clusters, published.id);
-  if (file.empty() || !c.why_not.empty()) return;
-  std::string remark = fmt::format("its cluster is that of {}: {}", file, c.title);
+  if ((file.empty() && published.more_notes.empty()) || !c.why_not.empty()) return;
+  std::vector<std::string> known;
+  if (!file.empty()) known.push_back(fmt::format("its cluster is that of {}: {}", file, c.title));
+  if (!published.more_notes.empty()) known.push_back(fmt::format("its source says, beyond the table: {}", published.more_notes));
+  std::string remark = fmt::to_string(fmt::join(known, "; "));
   options.clusters.clear();
+  published.more_notes.clear();
   const PredictedCase bare = predicted(std::move(published), options);
   for (int range = 0; range < kSizeRanges; ++range) {
     const Errors by_words = errors_of({&bare}, range);

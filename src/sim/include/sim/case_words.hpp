@@ -30,9 +30,10 @@ struct CaseWords {
   int gpus = 0;      ///< of each copy; 0: not said
   int gpus_all = 0;  ///< of all copies together; 0: not said
   NetworkWords network;
-  bool has_nvlink = true;        ///< false: the GPUs talk over PCIe
-  std::string unsupported = {};  ///< what was forced and cannot be predicted; empty: nothing
-  LibraryOptions options = {};   ///< the library itself follows from the machine's GPUs (place_case)
+  bool has_nvlink = true;           ///< false: the GPUs talk over PCIe
+  bool may_sum_in_network = false;  ///< NCCL_COLLNET_ENABLE=1: with InfiniBand its switches sum, elsewhere nothing does
+  std::string unsupported = {};     ///< what was forced and cannot be predicted; empty: nothing
+  LibraryOptions options = {};      ///< the library itself follows from the machine's GPUs (place_case)
   DataType type = DataType::f32;
   std::vector<std::string> remarks = {};  ///< what was said and changes nothing here
 };

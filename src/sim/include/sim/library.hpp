@@ -9,10 +9,10 @@
 // narrowest of what the algorithm crosses (rings of the machine, NVSwitches that compute, NICs). The last term is what the best number of
 // pieces k costs a pipeline of h hops of latency l: (h + k)(l + X / k) is least at k = sqrt(h X / l). Rings stop there once a step of
 // every buffer is under way: what follows comes behind the last piece, so the X of that term is at most a round of such steps. r is the
-// share of the network's latency that pieces pay, none of it with LL128. Where NICs do not reach the GPUs' memory, what brings the bytes to
-// them may be narrower than they are: PCIe, on which both directions meet, or processes that copy. Constants belong to a generation of GPU,
-// wire or network (fitted.yaml names the machines that they rest on), never to a case. `peal` has no formula: its schedules are simulated
-// (sim/simulate.hpp).
+// share of the network's latency that pieces pay, none of it with LL128, which in rings pays a part of F alone. Where NICs do not reach the
+// GPUs' memory, what brings the bytes to them may be narrower than they are: PCIe, on which both directions meet, or processes that copy.
+// Constants belong to a generation of GPU, wire or network (fitted.yaml names the machines that they rest on), never to a case. `peal` has
+// no formula: its schedules are simulated (sim/simulate.hpp).
 #pragma once
 
 #include <base/result.hpp>
@@ -42,6 +42,7 @@ struct LibraryOptions {
   bool is_nvls_off = false;              ///< NCCL_NVLS_ENABLE=0
   bool is_p2p_off = false;               ///< NCCL_P2P_DISABLE=1: GPUs of a node meet in host memory
   bool is_gdr_off = false;               ///< no GPUDirect RDMA (NCCL_NET_GDR_LEVEL=0): NICs meet GPUs in host memory
+  int calls = 20;                        ///< in a row, of which nccl-tests takes the mean; those to or from a root overlap
   int channels = 0;                      ///< NCCL_MAX_NCHANNELS; 0: what the library takes
   std::string version;                   ///< of the library, "2.26.2"; empty: a recent one
   std::string network;                   ///< "tcp", "infiniband", ...: over the NICs in this way; empty: as they are
@@ -77,6 +78,8 @@ struct LibraryWay {
   double fixed_us = 0;   ///< what NCCL's plan has for it and nothing was fitted to
   int hop = -1;
   double hops = 0;  ///< inside nodes
+  int post = -1;    ///< what a pair of ranks on two nodes costs a host; what a call to or from a root costs with large pieces
+  double posts = 0;
   int net_hop = -1;
   int net_more = -1;         ///< what the network's latency is above InfiniBand's
   double net_crossings = 1;  ///< times that a hop pays it: Simple looks whether the bytes have come
@@ -84,6 +87,7 @@ struct LibraryWay {
   double net_later = 0;     ///< hops of `net_hops` that take `net_later_us` in place of the constant: all but the first of each pass
   double net_later_us = 0;  ///< of NCCL's plan
   int net_ramp = -1;
+  int ramp = -1;              ///< share of the hops inside nodes that pieces pay; -1: all of it
   double round_bytes = 0;     ///< most that pieces are cut from: what all buffers hold at once; 0: no such limit
   bool is_pipelined = true;   ///< false: the last term of the formula is left out
   int two = -1;               ///< share of its rate that a ring of two GPUs reaches

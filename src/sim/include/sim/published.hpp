@@ -31,6 +31,8 @@ struct PublishedCase {
   std::string label;  ///< unique in the table: the id, and what tells it from others of the same id
   int line = 0;       ///< of its first row
   std::string machine, hardware, software, environment, intra_link, inter_link, notes;
+  std::string more_notes = {};  ///< what the source says of the run and its row does not (add_notes_text)
+  std::string not_fitted = {};  ///< why constants are not fitted to it, though it is judged; empty: they are
   Collective collective = Collective::all_reduce;
   int nodes = 0, gpus_per_node = 0, ranks = 0;  ///< 0: not said
   std::vector<PublishedRow> rows;
@@ -41,6 +43,11 @@ struct PublishedCase {
 /// 5 %, and rows whose quality is not "good", are set apart.
 Result<std::vector<PublishedCase>> read_published_text(std::string_view text, const std::string& name);
 Result<std::vector<PublishedCase>> read_published_file(const std::string& path);
+/// Cases of several tables as of one: each stays a run of its own, and labels are unique again.
+void add_cases(std::vector<PublishedCase>& cases, std::vector<PublishedCase> more);
+/// Parses a table with the columns case_id, notes (words of a run, sim/case_words.hpp, that its source has and its row has not) and, where
+/// constants are not to be fitted to a case, not_fitted with the reason. Cases that it does not name stay as they are.
+Status add_notes_text(std::vector<PublishedCase>& cases, std::string_view text, const std::string& name);
 /// The whole file as text; refuses one that is empty or cannot be read.
 Result<std::string> read_table_file(const std::string& path);
 
