@@ -13,11 +13,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!figures && figures.error().message.empty()) std::abort();
     if (figures) (void)peal::sim::link_figures_json("fuzz.csv", *figures);
   }
-  const auto cases = peal::sim::read_published_text(text, "fuzz.csv");
+  auto cases = peal::sim::read_published_text(text, "fuzz.csv");
   if (!cases) {
     if (cases.error().message.find("fuzz.csv") == std::string::npos) std::abort();
     return 0;
   }
+  // The same text as a second table and as notes of the first.
+  peal::sim::add_cases(*cases, *cases);
+  const auto noted = peal::sim::add_notes_text(*cases, text, "fuzz.csv");
+  if (!noted && noted.error().message.find("fuzz.csv") == std::string::npos) std::abort();
   for (const peal::sim::PublishedCase& c : *cases) {
     if (c.rows.empty()) std::abort();
     for (const auto& row : c.rows)
