@@ -10,8 +10,6 @@
 namespace peal::bootstrap {
 namespace {
 
-constexpr double kGraceS = 5;
-
 Failure lost_rank(const Star& star, int rank, const char* what) {
   const Contact& who = star.contacts[static_cast<std::size_t>(rank)];
   Failure out =

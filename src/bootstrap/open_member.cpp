@@ -14,8 +14,6 @@ namespace {
 
 constexpr std::int64_t kHandshakeNs = 10'000'000'000;
 constexpr std::int64_t kPauseNs = 50'000'000;
-/// The root names who is missing when its time is up; those who came wait a little longer than it does, to hear it.
-constexpr double kGraceS = 5;
 
 tl::unexpected<Failure> root_is_missing(const Job& job, const Failure& why) {
   Failure out =

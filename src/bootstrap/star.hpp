@@ -12,6 +12,9 @@
 
 namespace peal::bootstrap {
 
+/// The root names who is missing when its time is up; those who came wait a little longer than it does, to hear it.
+inline constexpr double kGraceS = 5;
+
 /// Types of the frames on the star. Part of the wire version.
 enum class Message : std::uint32_t {
   contact = 1,  ///< member to root: a Contact

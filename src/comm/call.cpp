@@ -6,7 +6,7 @@ namespace peal::comm {
 
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
+constexpr std::uint64_t kMostCallBytes = std::uint64_t{1} << 62;
 
 Status check_counts(std::string_view name, std::span<const std::uint64_t> counts, std::span<const std::uint64_t> displs, int ranks,
                     std::size_t element) {
@@ -14,7 +14,7 @@ Status check_counts(std::string_view name, std::span<const std::uint64_t> counts
     return fail(ErrorCode::invalid_argument, "{} has {} counts and {} displacements for {} ranks; give one of each a rank", name,
                 counts.size(), displs.size(), ranks);
   for (std::size_t i = 0; i < counts.size(); ++i)
-    if (counts[i] > kMostBytes / element || displs[i] > kMostBytes / element - counts[i])
+    if (counts[i] > kMostCallBytes / element || displs[i] > kMostCallBytes / element - counts[i])
       return fail(ErrorCode::invalid_argument, "{} of rank {} ({} elements at {}) goes beyond the address space", name, i, counts[i],
                   displs[i]);
   return {};
@@ -39,7 +39,7 @@ std::uint64_t total(std::span<const std::uint64_t> counts) { return std::accumul
 Status check_rooted_varied(const Call& call, int rank, int ranks, std::size_t element) {
   const std::string_view name = name_of(call.collective);
   const bool gathers = call.collective == Collective::gather_v;
-  if (call.count > kMostBytes / element)
+  if (call.count > kMostCallBytes / element)
     return fail(ErrorCode::invalid_argument, "{}: {} elements of {} go beyond the address space", name, call.count, name_of(call.type));
   std::uint64_t all = 0;
   if (rank == call.root) {
@@ -83,7 +83,7 @@ Status check(const Call& call, int rank, int ranks) {
                 ranks - 1);
   if (varies(call.collective)) return check_varied(call, rank, ranks, element);
   const std::uint64_t blocks = blocks_of(call.collective, ranks);
-  if (call.count > kMostBytes / element / blocks)
+  if (call.count > kMostCallBytes / element / blocks)
     return fail(ErrorCode::invalid_argument, "{}: {} elements of {} go beyond the address space", name, call.count, name_of(call.type));
   if (call.count == 0 || call.collective == Collective::barrier) return {};
   if (call.send == nullptr && uses_send(call, rank))

@@ -18,8 +18,7 @@ namespace peal::comm {
 namespace {
 
 constexpr int kChannels = 4;  // there and back (2, 3) inside a node and between nodes: what schedules may name
-constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kMemoryTimeout = 30 * kSecond;
+constexpr std::int64_t kMemoryTimeout = 30 * kNanosecondsOfSecond;
 constexpr std::uint64_t kWorldId = 1;
 constexpr std::uint64_t kNoOffer = 1;  // words are odd
 constexpr std::uint64_t kMostShared = std::uint64_t{1} << 46;
@@ -50,7 +49,7 @@ Status Scratch::grow(std::size_t bytes) {
 Result<CoreOptions> complete(CoreOptions options) {
   if (options.timeout_ns <= 0) {
     PEAL_ASSIGN(const std::int64_t seconds, integer_setting("PEAL_TIMEOUT", 1, 10'000'000));
-    options.timeout_ns = seconds * kSecond;
+    options.timeout_ns = seconds * kNanosecondsOfSecond;
   }
   PEAL_ASSIGN(const bool deterministic, flag_setting("PEAL_DETERMINISTIC"));
   options.wishes.deterministic = options.wishes.deterministic || deterministic;

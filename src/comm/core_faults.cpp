@@ -13,7 +13,6 @@ constexpr std::int64_t kNewsGraceNs = 400'000'000;
 constexpr std::int64_t kQuietNs = 20'000'000;  // who waits for longer looks what its peers are doing
 constexpr std::int64_t kFirstWordNs = 200'000'000;
 constexpr int kMostWords = 30;
-constexpr std::int64_t kSecond = 1'000'000'000;
 
 }  // namespace
 
@@ -110,16 +109,17 @@ Failure Core::timeout_failure() const {
   }
   return {ErrorCode::timeout,
           fmt::format("{} did not finish within {:.3g} s: {}; raise PEAL_TIMEOUT if it may take longer", executor::describe(mine.call),
-                      static_cast<double>(options_.timeout_ns) / kSecond, missing.empty() ? std::string("its peers are slow") : missing),
+                      static_cast<double>(options_.timeout_ns) / kNanosecondsOfSecond,
+                      missing.empty() ? std::string("its peers are slow") : missing),
           first, first, std::string(name_of(mine.call.collective))};
 }
 
 Failure Core::timeout_failure(const Awaited& awaited) const {
-  return {
-      ErrorCode::timeout,
-      fmt::format("{} did not come within {:.3g} s from {}; raise PEAL_TIMEOUT if it may take longer", awaited.what,
-                  static_cast<double>(options_.timeout_ns) / kSecond, world_->describe(members_[static_cast<std::size_t>(awaited.peer)])),
-      awaited.peer, awaited.peer, awaited.operation};
+  return {ErrorCode::timeout,
+          fmt::format("{} did not come within {:.3g} s from {}; raise PEAL_TIMEOUT if it may take longer", awaited.what,
+                      static_cast<double>(options_.timeout_ns) / kNanosecondsOfSecond,
+                      world_->describe(members_[static_cast<std::size_t>(awaited.peer)])),
+          awaited.peer, awaited.peer, awaited.operation};
 }
 
 // Records what this rank saw; whoever was first is reported. Always a failure.

@@ -4,11 +4,11 @@
 namespace peal::comm {
 
 namespace {
-constexpr std::size_t kMostBytes = std::size_t{1} << 46;
+constexpr std::size_t kMostWindowBytes = std::size_t{1} << 46;
 }  // namespace
 
 Result<std::unique_ptr<SharedWindow>> SharedWindow::create(std::shared_ptr<Core> core, std::size_t bytes) {
-  if (bytes > kMostBytes) return fail(ErrorCode::invalid_argument, "a window of {} bytes a rank is more than can be mapped", bytes);
+  if (bytes > kMostWindowBytes) return fail(ErrorCode::invalid_argument, "a window of {} bytes a rank is more than can be mapped", bytes);
   const auto ranks = static_cast<std::size_t>(core->size());
   std::unique_ptr<SharedWindow> window(new SharedWindow());
   window->bytes_ = bytes;

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <net/socket.hpp>
 
+#include "set_option.hpp"
+
 namespace peal::net {
 namespace {
 
@@ -73,11 +75,6 @@ Status wait_for(int fd, short events, std::int64_t deadline_ns, const char* what
     if (ready < 0 && errno != EINTR) return fail(ErrorCode::system, "poll failed: {}", errno_text(errno));
     if (now_ns() >= deadline_ns) return fail(ErrorCode::timeout, "the deadline passed while waiting to {}", what);
   }
-}
-
-Status set_option(int fd, int level, int name, int value, const char* what) {
-  if (setsockopt(fd, level, name, &value, sizeof(value)) == 0) return {};
-  return fail(ErrorCode::system, "the socket refuses {}={}: {}", what, value, errno_text(errno));
 }
 
 bool is_tcp(int fd) {

@@ -5,13 +5,10 @@
 #include <cerrno>
 #include <net/socket.hpp>
 
+#include "set_option.hpp"
+
 namespace peal::net {
 namespace {
-
-Status set_option(int fd, int level, int name, int value, const char* what) {
-  if (setsockopt(fd, level, name, &value, sizeof(value)) == 0) return {};
-  return fail(ErrorCode::system, "the socket refuses {}={}: {}", what, value, errno_text(errno));
-}
 
 std::string congestion_in_force(int fd) {
   char name[32] = {};
@@ -21,6 +18,11 @@ std::string congestion_in_force(int fd) {
 }
 
 }  // namespace
+
+Status set_option(int fd, int level, int name, int value, const char* what) {
+  if (setsockopt(fd, level, name, &value, sizeof(value)) == 0) return {};
+  return fail(ErrorCode::system, "the socket refuses {}={}: {}", what, value, errno_text(errno));
+}
 
 Status set_nonblocking(int fd, bool on) {
   const int flags = fcntl(fd, F_GETFL);

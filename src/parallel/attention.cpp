@@ -40,11 +40,11 @@ void to_rows(const Heads& h, std::int64_t kinds, std::int64_t kind, const float*
 }
 
 // Keys and values: between parts x kinds x heads x block, as they travel, and kinds x heads x parts x block, as they are computed with.
-constexpr std::int64_t kKinds = 2;
+constexpr std::int64_t kAttentionKinds = 2;
 
 template <class Move>
 void each_block(const Heads& h, float* by_part, float* by_head, Move&& move) {
-  const std::int64_t heads = kKinds * h.count();  // of both
+  const std::int64_t heads = kAttentionKinds * h.count();  // of both
   for (std::int64_t part = 0; part < h.parts; ++part)
     for (std::int64_t head = 0; head < heads; ++head)
       move(by_part + (part * heads + head) * h.block(), by_head + (head * h.parts + part) * h.block());
@@ -53,7 +53,7 @@ void each_block(const Heads& h, float* by_part, float* by_head, Move&& move) {
 // Keys and values of all positions, from those of this rank's; `gathered` holds them where they are not the same.
 Result<const float*> gather_positions(const GptContext& c, const Heads& h, const Buffer& own, Buffer& gathered) {
   if (h.parts == 1) return own.data();
-  const std::int64_t count = kKinds * h.elements();
+  const std::int64_t count = kAttentionKinds * h.elements();
   float* travelled = c.context->scratch(count * h.parts);
   PEAL_TRY(c.context->gather(own.data(), travelled, count));
   gathered = floats(count * h.parts);
@@ -64,7 +64,7 @@ Result<const float*> gather_positions(const GptContext& c, const Heads& h, const
 // The gradients of all positions become those of this rank's: sums over the ranks.
 Status sum_positions(const GptContext& c, const Heads& h, Buffer& gradients) {
   if (h.parts == 1) return {};
-  const std::int64_t count = kKinds * h.elements();
+  const std::int64_t count = kAttentionKinds * h.elements();
   float* leaving = c.context->scratch(count * h.parts);
   each_block(h, leaving, gradients.data(), [&](float* to, const float* from) { std::copy_n(from, h.block(), to); });
   return c.context->scatter_sum(leaving, gradients.data(), count);
@@ -79,9 +79,9 @@ Scores scores_of(const GptContext& c, const Heads& h) {
 Status attend(const GptContext& c, const float* qkv, AttentionTape& tape, float* output) {
   const Heads h(c);
   tape.queries = floats(h.elements());
-  tape.keys_values = floats(kKinds * h.elements());
+  tape.keys_values = floats(kAttentionKinds * h.elements());
   by_heads(h, 3, 0, qkv, tape.queries.data());
-  for (std::int64_t kind = 0; kind < kKinds; ++kind) by_heads(h, 3, 1 + kind, qkv, tape.keys_values.data() + kind * h.elements());
+  for (std::int64_t kind = 0; kind < kAttentionKinds; ++kind) by_heads(h, 3, 1 + kind, qkv, tape.keys_values.data() + kind * h.elements());
   Buffer gathered;
   PEAL_ASSIGN(const float* keys, gather_positions(c, h, tape.keys_values, gathered));
   const float* values = keys + h.elements() * h.parts;
@@ -105,7 +105,7 @@ Status attend_backward(const GptContext& c, const float* output_gradient, const 
   Buffer result = floats(h.elements());  // gradients, as everything from here on
   by_heads(h, 1, 0, output_gradient, result.data());
   Buffer scores = floats(h.count() * h.positions * h.seen());
-  Buffer queries = floats(h.elements()), keys_values = floats(kKinds * h.elements() * h.parts);
+  Buffer queries = floats(h.elements()), keys_values = floats(kAttentionKinds * h.elements() * h.parts);
   c.arithmetic->multiply({.m = h.seen(), .n = h.width, .k = h.positions, .is_a_transposed = true, .batch = h.count()},
                          tape.probabilities.data(), result.data(), keys_values.data() + h.elements() * h.parts);
   c.arithmetic->multiply({.m = h.positions, .n = h.seen(), .k = h.width, .is_b_transposed = true, .batch = h.count()}, result.data(),
@@ -117,7 +117,8 @@ Status attend_backward(const GptContext& c, const float* output_gradient, const 
   c.look();
   PEAL_TRY(sum_positions(c, h, keys_values));
   to_rows(h, 3, 0, queries.data(), qkv_gradient);
-  for (std::int64_t kind = 0; kind < kKinds; ++kind) to_rows(h, 3, 1 + kind, keys_values.data() + kind * h.elements(), qkv_gradient);
+  for (std::int64_t kind = 0; kind < kAttentionKinds; ++kind)
+    to_rows(h, 3, 1 + kind, keys_values.data() + kind * h.elements(), qkv_gradient);
   return {};
 }
 

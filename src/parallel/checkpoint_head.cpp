@@ -11,7 +11,7 @@ namespace peal::parallel {
 namespace {
 
 constexpr std::string_view kFirstLine = "peal-checkpoint 1";
-constexpr std::pair<Kept, std::string_view> kKinds[] = {
+constexpr std::pair<Kept, std::string_view> kKeptKinds[] = {
     {Kept::parameter, "parameter"}, {Kept::first_moment, "first"}, {Kept::second_moment, "second"}};
 constexpr std::string_view kLastLine = "\ndata\n";
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
@@ -20,7 +20,7 @@ constexpr std::size_t kPartBytes = 1 << 20;
 constexpr std::size_t kMostHeadBytes = kMostTensors * 128;  // a line has a name of ours and a number
 
 std::string_view word_of(Kept kept) {
-  for (const auto& [kind, word] : kKinds)
+  for (const auto& [kind, word] : kKeptKinds)
     if (kind == kept) return word;
   return {};
 }
@@ -40,7 +40,7 @@ bool read_numbers(const std::vector<std::string_view>& words, std::initializer_l
 
 bool read_tensor(const std::vector<std::string_view>& words, CheckpointTensor& tensor) {
   if (words.size() != 4 || !read_number(words[3], tensor.elements)) return false;
-  for (const auto& [kind, word] : kKinds) {
+  for (const auto& [kind, word] : kKeptKinds) {
     if (word != words[1]) continue;
     tensor.kept = kind;
     tensor.name = words[2];
@@ -63,7 +63,7 @@ void place(CheckpointHead& head, std::size_t head_bytes) {
 
 CheckpointHead checkpoint_head(const training::Transformer& s, std::int64_t steps) {
   CheckpointHead head{s.layers, s.hidden, s.heads, s.ffn, s.vocab, s.positions, s.experts.count, s.experts.chosen, steps, {}, 0};
-  for (const auto& [kept, word] : kKinds)
+  for (const auto& [kept, word] : kKeptKinds)
     for (const ParameterSpec& spec : all_parameters_of(s)) head.tensors.push_back({kept, spec.name, spec.elements(), 0});
   place(head, head_text(head).size());
   return head;

@@ -5,7 +5,7 @@ namespace peal::parallel {
 
 namespace {
 
-enum Number : std::size_t { kUp, kUpBias, kDown, kDownBias };  // as parameters_of() has them
+enum DenseParameter : std::size_t { kUp, kUpBias, kDown, kDownBias };  // as parameters_of() has them
 
 struct DenseTape final : Tape {
   Buffer all;  // what came in, of all rows: with sequence parallelism only

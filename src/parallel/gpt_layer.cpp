@@ -7,7 +7,7 @@ namespace peal::parallel {
 
 namespace {
 
-enum Number : std::size_t {  // as parameters_of() has them
+enum LayerParameter : std::size_t {  // as parameters_of() has them
   kNorm1Gain,
   kNorm1Bias,
   kQkv,

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kSymbols = "abcdefghijklmnopqrstuvwxyz0123456789 .+=";
 static_assert(kSymbols.size() == kTextSymbols);
-constexpr std::array<std::string_view, 8> kKinds = {"red", "old", "small", "loud", "green", "quick", "tired", "clever"};
+constexpr std::array<std::string_view, 8> kAdjectives = {"red", "old", "small", "loud", "green", "quick", "tired", "clever"};
 constexpr std::array<std::string_view, 8> kThings = {"fox", "bell", "ship", "king", "river", "clock", "miner", "teacher"};
 constexpr std::array<std::string_view, 8> kDeeds = {"sees", "rings", "follows", "greets", "hears", "paints", "carries", "leaves"};
 
@@ -20,7 +20,7 @@ std::string sentence(std::uint64_t& state) {
     const std::uint64_t a = next_mixed(state) % 10, b = next_mixed(state) % 10;
     return fmt::format("{}+{}={}. ", a, b, a + b);
   }
-  const std::string_view kind = one_of(kKinds), who = one_of(kThings), deed = one_of(kDeeds), whom = one_of(kThings);
+  const std::string_view kind = one_of(kAdjectives), who = one_of(kThings), deed = one_of(kDeeds), whom = one_of(kThings);
   return fmt::format("the {} {} {} the {}. ", kind, who, deed, whom);
 }
 

@@ -11,8 +11,8 @@
 namespace peal::sim {
 namespace {
 
-constexpr double kLeft = 90;
-constexpr double kWidth = 760;
+constexpr double kAxisWidth = 90;
+constexpr double kPlotWidth = 760;
 constexpr double kHeight = 400;
 constexpr double kLegendRow = 20;
 constexpr int kMostLabels = 16;
@@ -27,7 +27,9 @@ struct Frame {
   double last = 0;
   double most = 0;  // GB/s
 
-  double x(double bytes) const { return last > first ? kLeft + (std::log2(bytes) - first) / (last - first) * kWidth : kLeft + kWidth / 2; }
+  double x(double bytes) const {
+    return last > first ? kAxisWidth + (std::log2(bytes) - first) / (last - first) * kPlotWidth : kAxisWidth + kPlotWidth / 2;
+  }
   double y(double rate) const { return top + kHeight * (1 - rate / most); }
   double bottom() const { return top + kHeight; }
 };
@@ -49,8 +51,8 @@ std::string size_label(double bytes) {
 std::string axes(const Frame& frame, const std::vector<double>& rates) {
   std::string out;
   for (double rate : rates) {
-    out += svg_stroke(kLeft, frame.y(rate), kLeft + kWidth, frame.y(rate), rate > 0 ? "#e0e0e0" : "#455a64");
-    out += svg_text(kLeft - 8, frame.y(rate) + 4, fmt::format("{:g}", rate), {.anchor = "end"});
+    out += svg_stroke(kAxisWidth, frame.y(rate), kAxisWidth + kPlotWidth, frame.y(rate), rate > 0 ? "#e0e0e0" : "#455a64");
+    out += svg_text(kAxisWidth - 8, frame.y(rate) + 4, fmt::format("{:g}", rate), {.anchor = "end"});
   }
   const int from = static_cast<int>(std::ceil(frame.first - 1e-9));
   const int to = static_cast<int>(std::floor(frame.last + 1e-9));
@@ -60,7 +62,7 @@ std::string axes(const Frame& frame, const std::vector<double>& rates) {
     out += svg_stroke(x, frame.bottom(), x, frame.bottom() + 5, "#455a64");
     if ((power - from) % every == 0) out += svg_text(x, frame.bottom() + 19, size_label(std::exp2(power)), {.anchor = "middle"});
   }
-  out += svg_text(kLeft + kWidth / 2, frame.bottom() + 40, "size (bytes)", {.anchor = "middle"});
+  out += svg_text(kAxisWidth + kPlotWidth / 2, frame.bottom() + 40, "size (bytes)", {.anchor = "middle"});
   return out + fmt::format("<g transform=\"translate({:.0f},{:.0f}) rotate(-90)\">{}</g>\n", kSvgMargin + 6, frame.top + kHeight / 2,
                            svg_text(0, 0, "bus bandwidth (GB/s)", {.anchor = "middle"}));
 }
@@ -82,9 +84,10 @@ std::string draw_line(const Frame& frame, const Series& line, std::size_t s) {
 
 std::string legend_row(const Series& line, std::size_t s, double y) {
   const double best = line.busbw.empty() ? 0 : *std::max_element(line.busbw.begin(), line.busbw.end());
-  return fmt::format("<line x1=\"{0:.0f}\" y1=\"{1:.1f}\" x2=\"{2:.0f}\" y2=\"{1:.1f}\" stroke=\"{3}\" stroke-width=\"2\"{4}/>\n", kLeft,
-                     y - 4, kLeft + 34, colour_of(s), dash_of(s)[0] == '\0' ? "" : fmt::format(" stroke-dasharray=\"{}\"", dash_of(s))) +
-         svg_text(kLeft + 42, y, svg_fit(fmt::format("{}: up to {:.4g} GB/s", line.name, best), kWidth - 42, 12));
+  return fmt::format("<line x1=\"{0:.0f}\" y1=\"{1:.1f}\" x2=\"{2:.0f}\" y2=\"{1:.1f}\" stroke=\"{3}\" stroke-width=\"2\"{4}/>\n",
+                     kAxisWidth, y - 4, kAxisWidth + 34, colour_of(s),
+                     dash_of(s)[0] == '\0' ? "" : fmt::format(" stroke-dasharray=\"{}\"", dash_of(s))) +
+         svg_text(kAxisWidth + 42, y, svg_fit(fmt::format("{}: up to {:.4g} GB/s", line.name, best), kPlotWidth - 42, 12));
 }
 
 }  // namespace
@@ -104,7 +107,7 @@ std::string busbw_svg(const std::string& title, std::span<const std::string> lin
   frame.most = rates.back();
   const double legend_top = frame.bottom() + 66;
   const double height = legend_top + kLegendRow * static_cast<double>(series.size());
-  double width = std::max(kLeft + kWidth + 2 * kSvgMargin, 2 * kSvgMargin + svg_text_width(title, 20, true));
+  double width = std::max(kAxisWidth + kPlotWidth + 2 * kSvgMargin, 2 * kSvgMargin + svg_text_width(title, 20, true));
   for (const std::string& line : lines) width = std::max(width, 2 * kSvgMargin + svg_text_width(line, 12));
   std::string out = svg_page_start(width, height, title, lines);
   out += axes(frame, rates);

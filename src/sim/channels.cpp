@@ -1,14 +1,11 @@
 #include <algorithm>
+#include <base/index.hpp>
 #include <bit>
 #include <sim/refine.hpp>
 
 #include "world.hpp"
 
 namespace peal::sim {
-
-namespace {
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-}  // namespace
 
 bool World::can_send(Index strand) {
   const Strand& s = strands_[strand];

@@ -3,10 +3,11 @@
 #include <functional>
 #include <sim/filling.hpp>
 
+#include "same_level.hpp"
+
 namespace peal::sim {
 
 namespace {
-constexpr double kSameLevel = 1e-9;  // relative: what rounding makes of levels that are equal
 constexpr double kNoWeight = 1e-12;  // what it leaves of weights that cancel
 }  // namespace
 

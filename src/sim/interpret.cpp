@@ -6,6 +6,7 @@
 //      '------------------------------------------ next slice, next op, next piece --------------------------------------------------'
 //
 // A message arrives a hop after it has left; its place is free again for the sender a hop after it was received.
+#include <base/index.hpp>
 #include <sim/interpret.hpp>
 
 #include <algorithm>
@@ -19,7 +20,6 @@ using schedule::Op;
 using schedule::OpKind;
 
 namespace {
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 bool is_message(OpKind kind) { return schedule::sends(kind) || schedule::receives(kind); }
 }  // namespace
 

@@ -1,5 +1,6 @@
 // Lines in front of the ports of the network, and cores that run TCP for GPUs.
 #include <algorithm>
+#include <base/index.hpp>
 #include <cmath>
 #include <topology/library_constants.hpp>
 
@@ -8,8 +9,6 @@
 namespace peal::sim {
 
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 /// NIC by which a device reaches other machines, in the cluster's numbering, or -1.
 int nic_of(const topology::Resources& resources, int device) {

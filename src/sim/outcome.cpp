@@ -1,12 +1,12 @@
 // What comes out of an interpretation: times, use of resources, who waits for ever, the critical path.
 #include <algorithm>
+#include <base/index.hpp>
 
 #include "world.hpp"
 
 namespace peal::sim {
 
 namespace {
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 constexpr std::uint64_t kEventsOfAReport = 4'000'000;
 }  // namespace
 

@@ -78,7 +78,7 @@ std::string leg_text(const Leg& leg) {
                      shares_text(leg.shares, leg.end - leg.start));
 }
 
-nlohmann::json to_tree(const Shares& shares) {
+nlohmann::json shares_tree(const Shares& shares) {
   nlohmann::json tree = nlohmann::json::object();
   for (std::size_t s = 0; s < kShares; ++s)
     if (shares[s] > 0) tree[std::string(name_of(static_cast<PathShare>(s)))] = shares[s] * 1e-3;
@@ -110,7 +110,7 @@ std::string path_text(const Outcome& outcome) {
 std::string path_json(const Outcome& outcome) {
   nlohmann::json tree = {{"rank", outcome.path.empty() ? -1 : outcome.last_rank},
                          {"time_us", outcome.path.empty() ? 0 : outcome.path.back().end * 1e-3},
-                         {"shares_us", to_tree(shares_of(outcome.path))},
+                         {"shares_us", shares_tree(shares_of(outcome.path))},
                          {"legs", nlohmann::json::array()}};
   for (const Leg& leg : legs_of(outcome.path))
     tree["legs"].push_back({{"op", leg.kind == schedule::OpKind::end_loop ? "" : schedule::name_of(leg.kind)},
@@ -118,7 +118,7 @@ std::string path_json(const Outcome& outcome) {
                             {"steps", leg.steps},
                             {"start_us", leg.start * 1e-3},
                             {"end_us", leg.end * 1e-3},
-                            {"shares_us", to_tree(leg.shares)}});
+                            {"shares_us", shares_tree(leg.shares)}});
   return tree.dump(2);
 }
 

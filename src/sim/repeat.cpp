@@ -18,7 +18,7 @@ constexpr std::size_t kLongestPeriod = 24;  // pieces of the strand at whose end
 constexpr double kSameTime = 1e-13;         // of the time since the beginning: what rounding makes of a difference of two times
 constexpr double kSameMoment = 4e-12;       // ... and the engine: moments that it takes for one instant are 1e-12 long, and add up
 constexpr double kSlip = 1e-10;             // of a period that is counted many times over: as far off is then the whole
-constexpr double kSameInstant = 1e-11;      // of it, too: well beyond what the engine takes for one instant
+constexpr double kSameOfInstant = 1e-11;    // of it, too: well beyond what the engine takes for one instant
 constexpr double kMoment = 0x1p-6;          // nanoseconds; at least
 constexpr std::int32_t kLeastTimes = 2;
 
@@ -56,7 +56,7 @@ StateMark StateHistory::reuse() {
 void World::piece_done(Index index) {
   if (index != beat_ || is_learning()) return;
   if (!strands_[beat_].cursor.done())
-    return engine_.after(std::max(kMoment, std::exp2(std::ceil(std::log2(engine_.now() * kSameInstant)))), tag(Kind::mark, 0));
+    return engine_.after(std::max(kMoment, std::exp2(std::ceil(std::log2(engine_.now() * kSameOfInstant)))), tag(Kind::mark, 0));
   while (beat_ < strands_.size() && strands_[beat_].cursor.done()) ++beat_;
   history_.clear();
 }

@@ -7,8 +7,6 @@
 
 namespace peal::sim {
 
-using nlohmann::json;
-
 namespace {
 
 std::string timing_text(const std::optional<Timing>& t) {
@@ -35,9 +33,9 @@ std::string hashes_text(std::string_view words, std::uint64_t first_seed, const 
   return text + fmt::format("  of {} seeds\n", s.runs);
 }
 
-json to_tree(const std::optional<Timing>& t) {
+nlohmann::json to_tree(const std::optional<Timing>& t) {
   if (!t) return nullptr;
-  json tree = {{"time_us", t->time_us}, {"p50_us", t->p50_us}, {"algbw", t->algbw}, {"busbw", t->busbw}};
+  nlohmann::json tree = {{"time_us", t->time_us}, {"p50_us", t->p50_us}, {"algbw", t->algbw}, {"busbw", t->busbw}};
   if (t->spread) {
     tree["runs"] = t->spread->runs;
     tree["min_us"] = t->spread->least;
@@ -51,15 +49,15 @@ json to_tree(const std::optional<Timing>& t) {
   return tree;
 }
 
-json to_tree(const std::vector<GroupTime>& groups) {
-  json tree = json::array();
+nlohmann::json to_tree(const std::vector<GroupTime>& groups) {
+  nlohmann::json tree = nlohmann::json::array();
   for (const GroupTime& group : groups)
     tree.push_back({{"time_us", group.time_us}, {"algorithm", group.algorithm}, {"protocol", group.protocol}});
   return tree;
 }
 
-json to_tree(const std::vector<BesideTime>& beside) {
-  json tree = json::array();
+nlohmann::json to_tree(const std::vector<BesideTime>& beside) {
+  nlohmann::json tree = nlohmann::json::array();
   for (const BesideTime& other : beside)
     tree.push_back({{"collective", name_of(other.collective)},
                     {"bytes", other.bytes},
@@ -203,10 +201,10 @@ std::string footer_text(std::span<const Row> rows) {
 }
 
 std::string to_json(const Table& table, std::span<const Row> rows, std::span<const Detail> details) {
-  json tree = {{"schema", "peal.sim/1"},   {"collective", name_of(table.collective)},
-               {"ranks", table.ranks},     {"nodes", table.nodes},
-               {"machine", table.machine}, {"transport", table.wires},
-               {"rows", json::array()}};
+  nlohmann::json tree = {{"schema", "peal.sim/1"},         {"collective", name_of(table.collective)},
+                         {"ranks", table.ranks},           {"nodes", table.nodes},
+                         {"machine", table.machine},       {"transport", table.wires},
+                         {"rows", nlohmann::json::array()}};
   if (table.groups > 1) tree["groups"] = table.groups;
   for (const Row& r : rows) {
     tree["rows"].push_back({{"bytes", r.bytes},
@@ -232,8 +230,8 @@ std::string to_json(const Table& table, std::span<const Row> rows, std::span<con
           {"first", r.hashes->first_seed}, {"out_of_place_us", r.hashes->out_of_place}, {"in_place_us", r.hashes->in_place}};
     if (!r.beside.empty()) tree["rows"].back()["beside"] = to_tree(r.beside);
   }
-  for (const Detail& detail : details) tree[detail.key] = json::parse(detail.json);
-  return tree.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  for (const Detail& detail : details) tree[detail.key] = nlohmann::json::parse(detail.json);
+  return tree.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace peal::sim

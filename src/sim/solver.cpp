@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <sim/solver.hpp>
 
+#include "same_level.hpp"
+
 namespace peal::sim {
 
 namespace {
-constexpr double kSameLevel = 1e-9;  // relative: what rounding makes of levels that are equal
-constexpr double kSameRate = 1e-12;  // the same, where a rate that is kept is held against others
-constexpr int kMostRounds = 16;      // of solving ever more anew
+constexpr double kSameKeptRate = 1e-12;  // the same, where a rate that is kept is held against others
+constexpr int kMostSolvings = 16;        // of solving ever more anew
 }  // namespace
 
 FairShare::Constraint FairShare::add_constraint(double capacity, bool is_line) {
@@ -156,12 +157,12 @@ void FairShare::hold_against(Filling::Number number) {
     highest = std::max(highest, member.level);
     if (is_stopped_here) full_at = std::min(full_at, member.level);
   });
-  const bool has_room = limit.left > c.capacity * kSameRate;
+  const bool has_room = limit.left > c.capacity * kSameKeptRate;
   for (const Use& use : c.users) {
     const VariableState& v = variables_[use.variable];
     if (v.visited == stamp_) continue;
-    const bool may_rise = v.stopped_by == id && (has_room || v.level * (1 + kSameRate) < highest);
-    if (may_rise || v.level > full_at * (1 + kSameRate)) wider_.push_back(use.variable);
+    const bool may_rise = v.stopped_by == id && (has_room || v.level * (1 + kSameKeptRate) < highest);
+    if (may_rise || v.level > full_at * (1 + kSameKeptRate)) wider_.push_back(use.variable);
   }
 }
 
@@ -186,7 +187,7 @@ bool FairShare::solve_changed() {
   for (Constraint c : dirty_constraints_)
     for (const Use& use : constraints_[c].users)
       if (variables_[use.variable].stopped_by == c) visit(use.variable);
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kMostSolvings; ++round) {
     enter_visited(Gives::back_its_rate);
     filling_.run();
     if (!widen()) return true;

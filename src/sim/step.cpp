@@ -1,12 +1,12 @@
 // Jobs that wait, and what is computed beside them: works.hpp in virtual time.
 #include <algorithm>
+#include <base/index.hpp>
 
 #include "world.hpp"
 
 namespace peal::sim {
 
 namespace {
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 /// Draws of computations are those of no strand.
 constexpr std::uint64_t kComputing = std::uint64_t{1} << 62;
 }  // namespace

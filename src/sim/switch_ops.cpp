@@ -2,16 +2,13 @@
 // time, as a switch takes the parts of a sum from all of them together, and hands out a copy to all. Ways that carry only a share of the
 // op's bytes (the way down of who takes one chunk of many) count for that share.
 #include <algorithm>
+#include <base/index.hpp>
 #include <topology/switch_tree.hpp>
 #include <utility>
 
 #include "world.hpp"
 
 namespace peal::sim {
-
-namespace {
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-}  // namespace
 
 std::span<const schedule::Source> World::group_of(const Strand& s) const {
   return std::span(ranks_[at(s.rank)].program.sources).subspan(s.bound.op->more, s.bound.op->more_count);

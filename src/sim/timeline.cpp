@@ -11,12 +11,12 @@
 namespace peal::sim {
 namespace {
 
-constexpr double kLeft = 90;
-constexpr double kWidth = 1000;
+constexpr double kNamesWidth = 90;
+constexpr double kTimeWidth = 1000;
 constexpr double kRow = 26;
 constexpr double kGap = 5;  // between rows
 constexpr int kMostLanes = 4;
-constexpr int kComputing = -1;      // lane above the others
+constexpr int kComputingLane = -1;  // lane above the others
 constexpr double kLeastTitled = 2;  // pixels: on less no pointer rests
 
 struct Kind {
@@ -68,7 +68,7 @@ Rows rows_of(std::span<const TraceEvent> events, const std::vector<int>& shown, 
   std::map<int, std::map<int, std::vector<Bar>>> rows;
   for (const TraceEvent& event : events) {
     if (!wanted.contains(event.process)) continue;
-    std::vector<Bar>& lane = rows[event.process][event.category == "compute" ? kComputing : event.thread % kMostLanes];
+    std::vector<Bar>& lane = rows[event.process][event.category == "compute" ? kComputingLane : event.thread % kMostLanes];
     const Bar bar{kind_of(event), event.start_us, event.start_us + event.duration_us, 1, event.name};
     // The trace is in the order of ends.
     if (!lane.empty() && lane.back().kind == bar.kind && bar.start - lane.back().end < pixel &&
@@ -89,13 +89,13 @@ std::string draw_bar(const Bar& bar, double y, double height, double scale) {
                                 : fmt::format("{} ops {}: {:.2f} to {:.2f} us", bar.ops, kKinds[bar.kind].name, bar.start, bar.end);
   const double width = (bar.end - bar.start) * scale;
   // A hair between neighbours, where there is room for it.
-  return svg_rect(kLeft + bar.start * scale, y, std::max(0.3, width - (width > 3 ? 0.7 : 0)), height, kKinds[bar.kind].colour,
+  return svg_rect(kNamesWidth + bar.start * scale, y, std::max(0.3, width - (width > 3 ? 0.7 : 0)), height, kKinds[bar.kind].colour,
                   width > kLeastTitled ? title : std::string());
 }
 
 std::string legend(const std::set<std::size_t>& kinds, double y) {
   std::string out;
-  double x = kLeft;
+  double x = kNamesWidth;
   for (std::size_t k : kinds) {
     out += svg_rect(x, y - 10, 14, 12, kKinds[k].colour);
     out += svg_text(x + 19, y, kKinds[k].name);
@@ -110,26 +110,26 @@ std::string timeline_svg(const std::string& title, std::span<const std::string> 
   double last = 0;
   for (const TraceEvent& event : events) last = std::max(last, event.start_us + event.duration_us);
   const std::vector<double> ticks = round_ticks(last, 10);
-  const double scale = kWidth / ticks.back();
+  const double scale = kTimeWidth / ticks.back();
   const std::vector<int> shown = shown_ranks(ranks);
   const Rows rows = rows_of(events, shown, 1 / scale);
   std::vector<std::string> words(lines.begin(), lines.end());
   if (static_cast<int>(shown.size()) < ranks) words.push_back(fmt::format("{} of {} ranks are shown, evenly spread", shown.size(), ranks));
   const double top = svg_content_top(words.size()) + 10;
   const double bottom = top + static_cast<double>(shown.size()) * (kRow + kGap);
-  const double width = std::max(kLeft + kWidth + 2 * kSvgMargin, 2 * kSvgMargin + svg_text_width(title, 20, true));
+  const double width = std::max(kNamesWidth + kTimeWidth + 2 * kSvgMargin, 2 * kSvgMargin + svg_text_width(title, 20, true));
   std::string out = svg_page_start(width, bottom + 80, title, words);
-  out += svg_text(kLeft - 10, bottom + 16, "us", {.anchor = "end"});
+  out += svg_text(kNamesWidth - 10, bottom + 16, "us", {.anchor = "end"});
   for (std::size_t row = 0; row < shown.size(); ++row)
-    out += svg_rect(kLeft, top + static_cast<double>(row) * (kRow + kGap), kWidth, kRow, "#f4f6f7");
+    out += svg_rect(kNamesWidth, top + static_cast<double>(row) * (kRow + kGap), kTimeWidth, kRow, "#f4f6f7");
   for (double tick : ticks) {
-    out += svg_stroke(kLeft + tick * scale, top - 4, kLeft + tick * scale, bottom, "#e0e0e0");
-    out += svg_text(kLeft + tick * scale, bottom + 16, fmt::format("{:g}", tick), {.anchor = "middle"});
+    out += svg_stroke(kNamesWidth + tick * scale, top - 4, kNamesWidth + tick * scale, bottom, "#e0e0e0");
+    out += svg_text(kNamesWidth + tick * scale, bottom + 16, fmt::format("{:g}", tick), {.anchor = "middle"});
   }
   std::set<std::size_t> kinds;
   for (std::size_t row = 0; row < shown.size(); ++row) {
     const double y = top + static_cast<double>(row) * (kRow + kGap);
-    out += svg_text(kLeft - 10, y + kRow / 2 + 4, fmt::format("rank {}", shown[row]), {.anchor = "end"});
+    out += svg_text(kNamesWidth - 10, y + kRow / 2 + 4, fmt::format("rank {}", shown[row]), {.anchor = "end"});
     const auto found = rows.find(shown[row]);
     if (found == rows.end()) continue;
     const double height = kRow / static_cast<double>(found->second.size());

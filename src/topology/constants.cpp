@@ -5,11 +5,10 @@
 
 #include <topology/yaml_tree.hpp>
 
+#include "most_figures.hpp"
+
 namespace peal::topology {
 namespace {
-
-constexpr double kMostNanoseconds = 1e12;
-constexpr double kMostGBps = 1e6;
 
 Result<Bandwidth> read_rate(YamlFields& fields, std::string_view key) {
   PEAL_ASSIGN(const double gbps, fields.number(key, 0, kMostGBps, 0));
@@ -87,15 +86,15 @@ Result<HostDefaults> read_host(const YamlNode& node, const std::string& file) {
   return host;
 }
 
-struct Table {
+struct ConstantsTable {
   std::vector<ProtocolConstants> sets;
   std::optional<HostDefaults> host;
 };
 
-Result<Table> read_table(std::string_view text, const std::string& name) {
+Result<ConstantsTable> read_constants_table(std::string_view text, const std::string& name) {
   PEAL_ASSIGN(const YamlNode root, parse_yaml(text, name));
   PEAL_ASSIGN(YamlFields top, YamlFields::of(root, name, "file of constants"));
-  Table table;
+  ConstantsTable table;
   if (const YamlNode* host = top.find("host")) {
     PEAL_ASSIGN(table.host, read_host(*host, name));
   }
@@ -113,11 +112,11 @@ Result<Table> read_table(std::string_view text, const std::string& name) {
   return table;
 }
 
-Result<Table> read_all() {
+Result<ConstantsTable> read_constants() {
   PEAL_ASSIGN(const std::vector<DataFile> files, read_data_folder("constants"));
-  Table all;
+  ConstantsTable all;
   for (const DataFile& file : files) {
-    PEAL_ASSIGN(Table table, read_table(file.text, file.path));
+    PEAL_ASSIGN(ConstantsTable table, read_constants_table(file.text, file.path));
     all.sets.insert(all.sets.end(), table.sets.begin(), table.sets.end());
     if (table.host) all.host = std::move(table.host);
   }
@@ -125,8 +124,8 @@ Result<Table> read_all() {
 }
 
 /// The files do not change while a process runs, so they are read once.
-const Result<Table>& whole_table() {
-  static const Result<Table> table = read_all();
+const Result<ConstantsTable>& whole_table() {
+  static const Result<ConstantsTable> table = read_constants();
   return table;
 }
 
@@ -139,18 +138,18 @@ const ProtocolConstants* find_set(const std::vector<ProtocolConstants>& sets, st
 }  // namespace
 
 Result<std::vector<ProtocolConstants>> read_constants_text(std::string_view text, const std::string& name) {
-  PEAL_ASSIGN(Table table, read_table(text, name));
+  PEAL_ASSIGN(ConstantsTable table, read_constants_table(text, name));
   return std::move(table.sets);
 }
 
 Result<const std::vector<ProtocolConstants>*> all_constants() {
-  const Result<Table>& table = whole_table();
+  const Result<ConstantsTable>& table = whole_table();
   if (!table) return pass_on(table.error());
   return &table->sets;
 }
 
 Result<HostDefaults> host_defaults() {
-  const Result<Table>& table = whole_table();
+  const Result<ConstantsTable>& table = whole_table();
   if (!table) return pass_on(table.error());
   if (!table->host) return fail(ErrorCode::corrupt, "no file of {}/constants has a `host:` section", data_directory());
   return *table->host;

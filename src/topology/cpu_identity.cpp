@@ -16,7 +16,7 @@ struct Entry {
   CpuIdentity identity;
 };
 
-Result<std::vector<Entry>> read_table() {
+Result<std::vector<Entry>> read_identities() {
   const std::string path = (std::filesystem::path(data_directory()) / "cpus.yaml").string();
   PEAL_ASSIGN(const std::string text, read_small_file(path));
   PEAL_ASSIGN(const YamlNode root, parse_yaml(text, path));
@@ -49,7 +49,7 @@ bool has_word(const std::string& text, const std::string& word) {
 }  // namespace
 
 CpuIdentity identify_cpu(const std::vector<std::string_view>& names) {
-  static const Result<std::vector<Entry>> table = read_table();
+  static const Result<std::vector<Entry>> table = read_identities();
   if (!table) return {};
   for (std::string_view name : names) {
     const std::string text = lower_case(name);

@@ -8,7 +8,7 @@ namespace peal::topology {
 namespace {
 
 constexpr std::size_t kMostSuggested = 20'000;  // names that a wrong one is compared with
-constexpr int kMostDevices = 20'000;            // of a cluster that is spelled out: every pair's path is searched
+constexpr int kMostSearchedDevices = 20'000;    // of a cluster that is spelled out: every pair's path is searched
 
 std::string_view without_tail(std::string_view name) {
   const std::size_t tail = name.rfind(" (");
@@ -21,7 +21,7 @@ struct Ends {
   std::optional<LinkKind> kind = {};
 };
 
-Result<Ends> ends_of(const Resources& resources, ResourceId id) {
+Result<Ends> ends_of_resource(const Resources& resources, ResourceId id) {
   const Cluster& cluster = resources.cluster();
   const std::string name = resources.name(id);
   std::string_view local = without_tail(name);
@@ -66,10 +66,10 @@ Result<Cluster> without_link(const Resources& resources, ResourceId id) {
                 "the routes over a {} are arithmetic and know no detour around {}: make it slow instead (--slow-link NAME=0.01), or leave "
                 "--fabric away",
                 cluster.fabric()->name(), resources.name(id));
-  PEAL_ASSIGN(const Ends ends, ends_of(resources, id));
+  PEAL_ASSIGN(const Ends ends, ends_of_resource(resources, id));
   Graph whole = cluster.machine();
   if (cluster.copies() > 1) {
-    PEAL_ASSIGN(whole, cluster.graph(kMostDevices));
+    PEAL_ASSIGN(whole, cluster.graph(kMostSearchedDevices));
   }
   const PathFinder finder(whole);
   const int a = whole.find(ends.a);

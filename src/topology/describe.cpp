@@ -16,7 +16,7 @@ namespace {
 std::string number(double value) { return fmt::format("{:.6g}", value); }
 
 /// GB/s without the noise of the last binary digits, so that what is written reads back to the same text.
-double clean(Bandwidth b) { return std::strtod(fmt::format("{:.12g}", b.value / 1e9).c_str(), nullptr); }
+double clean_gbps(Bandwidth b) { return std::strtod(fmt::format("{:.12g}", b.value / 1e9).c_str(), nullptr); }
 
 /// Folds "gpu0 gpu1 gpu2 nic5" to "gpu0-2 nic5".
 std::string fold_ids(const std::vector<std::string>& ids) {
@@ -169,20 +169,19 @@ std::string describe_links(const Graph& graph) {
 }
 
 std::string describe_json(const Graph& graph) {
-  using Json = nlohmann::ordered_json;
-  Json root;
-  root["devices"] = Json::array();
-  root["links"] = Json::array();
-  root["warnings"] = Json::array();
+  nlohmann::ordered_json root;
+  root["devices"] = nlohmann::ordered_json::array();
+  root["links"] = nlohmann::ordered_json::array();
+  root["warnings"] = nlohmann::ordered_json::array();
   for (const Device& d : graph.devices()) {
-    Json device = {{"id", d.id}, {"kind", name_of(d.kind)}, {"name", d.name}, {"node", d.node}};
+    nlohmann::ordered_json device = {{"id", d.id}, {"kind", name_of(d.kind)}, {"name", d.name}, {"node", d.node}};
     if (d.numa >= 0) device["numa"] = d.numa;
     if (d.rail >= 0) device["rail"] = d.rail;
-    if (d.capacity.value > 0) device["capacity_GBps"] = clean(d.capacity);
+    if (d.capacity.value > 0) device["capacity_GBps"] = clean_gbps(d.capacity);
     if (d.port) {
       device["port"] = {{"kind", name_of(d.port->kind)},
-                        {"GBps", clean(d.port->bandwidth)},
-                        {"usable_GBps", clean(d.port->usable)},
+                        {"GBps", clean_gbps(d.port->bandwidth)},
+                        {"usable_GBps", clean_gbps(d.port->usable)},
                         {"latency_ns", d.port->latency.value},
                         {"source", d.port->source}};
     }
@@ -196,11 +195,11 @@ std::string describe_json(const Graph& graph) {
     root["links"].push_back({{"a", graph.device(l.a).id},
                              {"b", graph.device(l.b).id},
                              {"kind", name_of(l.kind)},
-                             {"GBps", clean(l.bandwidth)},
+                             {"GBps", clean_gbps(l.bandwidth)},
                              {"count", l.count},
                              {"latency_ns", l.latency.value},
                              {"source", l.source},
-                             {"usable_GBps", clean(l.usable)},
+                             {"usable_GBps", clean_gbps(l.usable)},
                              {"usable_source", l.usable_source}});
   }
   for (const std::string& w : graph.warnings()) root["warnings"].push_back(w);
@@ -239,10 +238,10 @@ std::string export_yaml(const Graph& graph) {
     if (d.node != 0) out += fmt::format(", node: {}", d.node);
     if (d.numa >= 0) out += fmt::format(", numa: {}", d.numa);
     if (d.rail >= 0 && d.port) out += fmt::format(", rail: {}", d.rail);
-    if (d.capacity.value > 0) out += fmt::format(", capacity_GBps: {}", clean(d.capacity));
+    if (d.capacity.value > 0) out += fmt::format(", capacity_GBps: {}", clean_gbps(d.capacity));
     if (d.port) {
       out += fmt::format(", port: {{kind: {}, GBps: {}, usable_GBps: {}, latency_ns: {}, scope: {}, source: {}}}", name_of(d.port->kind),
-                         clean(d.port->bandwidth), clean(d.port->usable), d.port->latency.value, quoted(d.port->scope),
+                         clean_gbps(d.port->bandwidth), clean_gbps(d.port->usable), d.port->latency.value, quoted(d.port->scope),
                          quoted(d.port->source));
     }
     if (!d.attributes.empty()) {
@@ -256,8 +255,9 @@ std::string export_yaml(const Graph& graph) {
   }
   if (graph.link_count() > 0) out += "\nlinks:\n";
   for (const Link& l : graph.links()) {
-    out += fmt::format("  - {{a: {}, b: {}, kind: {}, GBps: {}, usable_GBps: {}, count: {}, latency_ns: {}", quoted(graph.device(l.a).id),
-                       quoted(graph.device(l.b).id), name_of(l.kind), clean(l.bandwidth), clean(l.usable), l.count, l.latency.value);
+    out +=
+        fmt::format("  - {{a: {}, b: {}, kind: {}, GBps: {}, usable_GBps: {}, count: {}, latency_ns: {}", quoted(graph.device(l.a).id),
+                    quoted(graph.device(l.b).id), name_of(l.kind), clean_gbps(l.bandwidth), clean_gbps(l.usable), l.count, l.latency.value);
     if (l.is_shared) out += ", shared: true";
     if (l.host_bridge >= 0) out += fmt::format(", host_bridge: {}", l.host_bridge);
     out += fmt::format(", scope: {}", quoted(l.scope));

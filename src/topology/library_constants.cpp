@@ -60,7 +60,7 @@ Result<LibraryAccuracy> read_accuracy(YamlFields& fields) {
   return a;
 }
 
-Result<LibraryConstants> read_all(std::string_view folder) {
+Result<LibraryConstants> read_libraries(std::string_view folder) {
   PEAL_ASSIGN(const std::vector<DataFile> files, read_data_folder(folder));
   LibraryConstants all;
   for (const DataFile& file : files) PEAL_TRY(all.add_text(file.text, file.path));
@@ -70,17 +70,17 @@ Result<LibraryConstants> read_all(std::string_view folder) {
 }  // namespace
 
 Result<LibraryConstants> LibraryConstants::from_data() {
-  static const Result<LibraryConstants> all = read_all("constants/libraries");
+  static const Result<LibraryConstants> all = read_libraries("constants/libraries");
   return all;
 }
 
 Result<LibraryConstants> LibraryConstants::of_networks() {
-  static const Result<LibraryConstants> all = read_all("constants/network");
+  static const Result<LibraryConstants> all = read_libraries("constants/network");
   return all;
 }
 
 Result<LibraryConstants> LibraryConstants::of_gpus() {
-  static const Result<LibraryConstants> all = read_all("constants/gpu");
+  static const Result<LibraryConstants> all = read_libraries("constants/gpu");
   return all;
 }
 

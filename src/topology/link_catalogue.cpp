@@ -9,15 +9,16 @@
 
 #include <topology/yaml_tree.hpp>
 
+#include "most_figures.hpp"
+
 namespace peal::topology {
 namespace {
 
-constexpr std::size_t kMostRecords = 10'000;
+constexpr std::size_t kMostLinkRecords = 10'000;
 constexpr int kMostLanes = 4096;
 /// Tools print speeds with few digits.
 constexpr double kPrintedShare = 0.02;
 constexpr double kMostRate = 1e6;
-constexpr double kMostNanoseconds = 1e12;
 constexpr double kLeastRate = 1e-6;
 
 /// Letters, digits, dots and dashes: a name is typed behind `of:` and printed in tables.
@@ -268,8 +269,8 @@ Result<LinkFact> read_fact(const YamlNode& node, const std::string& file, const 
 template <class Read>
 Status each_of(const YamlNode* list, const std::string& name, Read read) {
   if (list == nullptr) return {};
-  if (list->items.size() > kMostRecords)
-    return fail(ErrorCode::corrupt, "{}:{}: more than {} records: split the file", name, list->line, kMostRecords);
+  if (list->items.size() > kMostLinkRecords)
+    return fail(ErrorCode::corrupt, "{}:{}: more than {} records: split the file", name, list->line, kMostLinkRecords);
   for (const YamlNode& node : list->items) PEAL_TRY(read(node));
   return {};
 }
@@ -295,7 +296,7 @@ Status append(LinkCatalogue& all, LinkCatalogue&& more, const std::string& name)
   return refuse_doubles(all, name);
 }
 
-Result<LinkCatalogue> read_all() {
+Result<LinkCatalogue> read_links() {
   PEAL_ASSIGN(const std::vector<DataFile> files, read_data_folder("links"));
   LinkCatalogue all;
   for (const DataFile& file : files) {
@@ -307,7 +308,7 @@ Result<LinkCatalogue> read_all() {
 
 /// The files do not change while a process runs, so they are read once.
 const Result<LinkCatalogue>& whole_catalogue() {
-  static const Result<LinkCatalogue> catalogue = read_all();
+  static const Result<LinkCatalogue> catalogue = read_links();
   return catalogue;
 }
 

@@ -8,7 +8,7 @@
 namespace peal::topology {
 namespace {
 
-constexpr std::size_t kMostRecords = 1000;
+constexpr std::size_t kMostLayerRecords = 1000;
 
 template <class Record>
 struct Key {
@@ -19,16 +19,16 @@ struct Key {
 };
 
 constexpr double kMostBytes = 1 << 20;
-constexpr double kMostNanoseconds = 1e9;
+constexpr double kMostLayerNanoseconds = 1e9;
 using L = LinkLayers;
 constexpr Key<L> kLayerKeys[] = {
-    {"physical", "end_ns", &L::end_ns, 0, kMostNanoseconds},
+    {"physical", "end_ns", &L::end_ns, 0, kMostLayerNanoseconds},
     {"physical", "cable_ns_per_metre", &L::cable_ns_per_metre, 0, 1000},
     {"physical", "metres", &L::metres, 0, 1e6},
     {"physical", "fec_symbol_bits", &L::fec_symbol_bits, 0, 64},
     {"physical", "fec_symbols", &L::fec_symbols, 0, 1 << 16},
     {"physical", "fec_corrects", &L::fec_corrects, 0, 1 << 15},
-    {"physical", "fec_decode_ns", &L::fec_decode_ns, 0, kMostNanoseconds},
+    {"physical", "fec_decode_ns", &L::fec_decode_ns, 0, kMostLayerNanoseconds},
     {"physical", "is_coded_by_flits", &L::is_coded_by_flits, 0, 1},
     {"data_link", "flit_bytes", &L::flit_bytes, 1, 4096},
     {"data_link", "flit_data_bytes", &L::flit_data_bytes, 0, 4096},
@@ -45,13 +45,13 @@ constexpr Key<L> kLayerKeys[] = {
     {"data_link", "ack_packets_x8", &L::ack_packets_x8, 0, 1000},
     {"data_link", "ack_packets_x16", &L::ack_packets_x16, 0, 1000},
     {"data_link", "timeout_round_trips", &L::timeout_round_trips, 1, 1000},
-    {"data_link", "refresh_ns", &L::refresh_ns, 10, kMostNanoseconds},
+    {"data_link", "refresh_ns", &L::refresh_ns, 10, kMostLayerNanoseconds},
     {"transaction", "max_payload_bytes", &L::max_payload_bytes, 1, kMostBytes},
     {"transaction", "max_read_bytes", &L::max_read_bytes, 1, kMostBytes},
     {"transaction", "read_reply_bytes", &L::read_reply_bytes, 1, kMostBytes},
     {"transaction", "credits", &L::credits, 1, 1 << 20},
-    {"transaction", "drain_ns", &L::drain_ns, 0, kMostNanoseconds},
-    {"transaction", "target_ns", &L::target_ns, 0, kMostNanoseconds},
+    {"transaction", "drain_ns", &L::drain_ns, 0, kMostLayerNanoseconds},
+    {"transaction", "target_ns", &L::target_ns, 0, kMostLayerNanoseconds},
     {"transaction", "outstanding", &L::outstanding, 1, 1 << 20},
 };
 
@@ -134,7 +134,7 @@ Result<SharingFigures> read_sharing(const YamlNode& node, const std::string& fil
   return sharing;
 }
 
-Result<LayerCatalogue> read_all() {
+Result<LayerCatalogue> read_layers() {
   PEAL_ASSIGN(const std::vector<DataFile> files, read_data_folder("links/layers"));
   LayerCatalogue all;
   for (const DataFile& file : files) {
@@ -154,8 +154,8 @@ Result<LayerCatalogue> read_layers_text(std::string_view text, const std::string
   const YamlNode* sharing = top.find("sharing");
   PEAL_TRY(top.finish());
   LayerCatalogue read;
-  if (list != nullptr && list->items.size() > kMostRecords)
-    return fail(ErrorCode::corrupt, "{}:{}: more than {} records: split the file", name, list->line, kMostRecords);
+  if (list != nullptr && list->items.size() > kMostLayerRecords)
+    return fail(ErrorCode::corrupt, "{}:{}: more than {} records: split the file", name, list->line, kMostLayerRecords);
   for (std::size_t i = 0; list != nullptr && i < list->items.size(); ++i) {
     PEAL_ASSIGN(LinkLayers record, read_record(list->items[i], name, read.layers));
     read.layers.push_back(std::move(record));
@@ -166,7 +166,7 @@ Result<LayerCatalogue> read_layers_text(std::string_view text, const std::string
 }
 
 Result<const LayerCatalogue*> layer_catalogue() {
-  static const Result<LayerCatalogue> catalogue = read_all();
+  static const Result<LayerCatalogue> catalogue = read_layers();
   if (!catalogue) return pass_on(catalogue.error());
   return &*catalogue;
 }

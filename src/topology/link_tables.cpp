@@ -17,9 +17,9 @@ std::string number_or_blank(double value) { return value > 0 ? number(value) : s
 std::string exact_or_blank(double value) { return value > 0 ? exact(value) : std::string(); }
 
 /// Rows under a header, columns as wide as their widest cell; figures to the right, words to the left.
-class Table {
+class TextTable {
  public:
-  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
+  explicit TextTable(std::vector<std::string> header) : rows_{std::move(header)} {}
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
 
   bool is_empty() const { return rows_.size() == 1; }
@@ -102,7 +102,7 @@ class Printer {
   }
 
   std::string pcie() {
-    Table table({"generation", "lane Gb/s", "modulation", "coding", "x1", "x4", "x8", "x16", "x16 both ways", "x16 usable", "sources"});
+    TextTable table({"generation", "lane Gb/s", "modulation", "coding", "x1", "x4", "x8", "x16", "x16 both ways", "x16 usable", "sources"});
     std::vector<std::string> seen;
     for (const LinkGeneration& first : all_.links) {
       if (first.family != "pcie" || std::find(seen.begin(), seen.end(), first.generation) != seen.end()) continue;
@@ -125,8 +125,8 @@ class Printer {
 
   /// Lane to link to device: every step of the multiplication is a column.
   std::string lanes_to_device(const std::string& title, const std::string& family) {
-    Table table({"of:", "device", "modulation", "lane Gb/s", "x lanes", "/ 8 = a link", "x links", "= each way", "x 2 = both", "published",
-                 "usable a link", "sources"});
+    TextTable table({"of:", "device", "modulation", "lane Gb/s", "x lanes", "/ 8 = a link", "x links", "= each way", "x 2 = both",
+                     "published", "usable a link", "sources"});
     for (const LinkGeneration& l : all_.links) {
       if (l.family != family) continue;
       const std::string lanes = l.lanes > 0 ? std::to_string(l.lanes) : std::string();
@@ -145,7 +145,7 @@ class Printer {
   }
 
   std::string switches() {
-    Table table(
+    TextTable table(
         {"chip", "ports", "x a port", "= each way", "x 2 = both", "published", "reduction", "multicast", "in a machine", "sources"});
     for (const SwitchGeneration& s : all_.switches) {
       const double each = s.ports * s.port.gigabytes();
@@ -156,7 +156,7 @@ class Printer {
   }
 
   std::string plain(const std::string& title, const std::string& family) {
-    Table table({"of:", "modulation", "lane Gb/s", "x lanes", "x coding", "/ 8 = GB/s", "usable", "sources"});
+    TextTable table({"of:", "modulation", "lane Gb/s", "x lanes", "x coding", "/ 8 = GB/s", "usable", "sources"});
     for (const LinkGeneration& l : all_.links) {
       if (l.family != family) continue;
       table.add({l.name, l.modulation, exact_or_blank(l.lane_gbps), l.lanes > 0 ? std::to_string(l.lanes) : std::string(), l.coding,
@@ -166,7 +166,7 @@ class Printer {
   }
 
   std::string memories() {
-    Table table({"memory", "of", "Gb/s a pin", "x bits", "/ 8 = GB/s", "published", "GB", "sources"});
+    TextTable table({"memory", "of", "Gb/s a pin", "x bits", "/ 8 = GB/s", "published", "GB", "sources"});
     for (const MemoryGeneration& m : all_.memories)
       table.add({m.title, m.device, exact_or_blank(m.pin_gbps), m.bits > 0 ? std::to_string(m.bits) : std::string(), number(m.bandwidth),
                  number_or_blank(m.published.gigabytes()), number_or_blank(m.capacity_gb), note(m.source)});
@@ -217,7 +217,7 @@ class Printer {
       std::string& cell = cells[{place(rows, f.about), place(header, f.what)}];
       cell += (cell.empty() ? "" : "; ") + fmt::format("{} {}", words_of(f), note(f.source));
     }
-    Table table(header);
+    TextTable table(header);
     for (std::size_t r = 0; r < rows.size(); ++r) {
       std::vector<std::string> row(header.size());
       row[0] = rows[r];
@@ -228,7 +228,7 @@ class Printer {
     return section(title, table);
   }
 
-  static std::string section(const std::string& title, const Table& table) {
+  static std::string section(const std::string& title, const TextTable& table) {
     return table.is_empty() ? std::string() : fmt::format("\n{}\n{}", title, table.text());
   }
 

@@ -5,21 +5,21 @@
 namespace peal::topology {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// Without the noise of the last binary digits.
 double clean(double value) { return std::strtod(fmt::format("{:.12g}", value).c_str(), nullptr); }
 
-void put(Json& into, const char* key, const std::string& text) {
+void put(OrderedJson& into, const char* key, const std::string& text) {
   if (!text.empty()) into[key] = text;
 }
 
-void put(Json& into, const char* key, double value) {
+void put(OrderedJson& into, const char* key, double value) {
   if (value > 0) into[key] = clean(value);
 }
 
-Json json_of(const LinkGeneration& link) {
-  Json out = {{"name", link.name}, {"family", link.family}, {"title", link.title}, {"kind", name_of(link.kind)}};
+OrderedJson json_of(const LinkGeneration& link) {
+  OrderedJson out = {{"name", link.name}, {"family", link.family}, {"title", link.title}, {"kind", name_of(link.kind)}};
   put(out, "lane_Gbps", link.lane_gbps);
   if (link.lanes > 0) out["lanes"] = link.lanes;
   put(out, "modulation", link.modulation);
@@ -34,7 +34,7 @@ Json json_of(const LinkGeneration& link) {
   put(out, "latency_source", link.latency_source);
   for (const LinkUse& use : link.uses) {
     const double each = link.bandwidth.gigabytes() * use.links;
-    Json one = {{"device", use.device}, {"links", use.links}, {"each_way_GBps", clean(each)}, {"both_ways_GBps", clean(2 * each)}};
+    OrderedJson one = {{"device", use.device}, {"links", use.links}, {"each_way_GBps", clean(each)}, {"both_ways_GBps", clean(2 * each)}};
     put(one, "published_both_ways_GBps", use.both.gigabytes());
     put(one, "note", use.note);
     one["source"] = use.source;
@@ -43,13 +43,13 @@ Json json_of(const LinkGeneration& link) {
   return out;
 }
 
-Json json_of(const SwitchGeneration& chip) {
-  Json out = {{"name", chip.name},
-              {"family", chip.family},
-              {"title", chip.title},
-              {"ports", chip.ports},
-              {"port_GBps", clean(chip.port.gigabytes())},
-              {"both_ways_GBps", clean(2 * chip.ports * chip.port.gigabytes())}};
+OrderedJson json_of(const SwitchGeneration& chip) {
+  OrderedJson out = {{"name", chip.name},
+                     {"family", chip.family},
+                     {"title", chip.title},
+                     {"ports", chip.ports},
+                     {"port_GBps", clean(chip.port.gigabytes())},
+                     {"both_ways_GBps", clean(2 * chip.ports * chip.port.gigabytes())}};
   put(out, "published_both_ways_GBps", chip.both.gigabytes());
   put(out, "reduction", chip.reduction);
   put(out, "multicast", chip.multicast);
@@ -58,8 +58,8 @@ Json json_of(const SwitchGeneration& chip) {
   return out;
 }
 
-Json json_of(const MemoryGeneration& memory) {
-  Json out = {{"name", memory.name}, {"title", memory.title}, {"device", memory.device}};
+OrderedJson json_of(const MemoryGeneration& memory) {
+  OrderedJson out = {{"name", memory.name}, {"title", memory.title}, {"device", memory.device}};
   put(out, "pin_Gbps", memory.pin_gbps);
   if (memory.bits > 0) out["bits"] = memory.bits;
   out["GBps"] = clean(memory.bandwidth.gigabytes());
@@ -69,17 +69,17 @@ Json json_of(const MemoryGeneration& memory) {
   return out;
 }
 
-Json json_of(const FrameOverhead& frame) {
-  Json out = {{"name", frame.name}, {"family", frame.family}, {"title", frame.title}, {"bytes", frame.bytes()}};
+OrderedJson json_of(const FrameOverhead& frame) {
+  OrderedJson out = {{"name", frame.name}, {"family", frame.family}, {"title", frame.title}, {"bytes", frame.bytes()}};
   for (const auto& [part, bytes] : frame.parts) out["parts"][part] = bytes;
-  out["shares"] = Json::array();
+  out["shares"] = OrderedJson::array();
   for (const int payload : frame.payloads) out["shares"].push_back({{"payload", payload}, {"share", clean(frame.share(payload))}});
   out["source"] = frame.source;
   return out;
 }
 
-Json json_of(const LinkFact& fact) {
-  Json out = {{"topic", fact.topic}, {"about", fact.about}, {"what", fact.what}};
+OrderedJson json_of(const LinkFact& fact) {
+  OrderedJson out = {{"topic", fact.topic}, {"about", fact.about}, {"what", fact.what}};
   if (fact.has_value) {
     out["low"] = clean(fact.low);
     out["high"] = clean(fact.high);
@@ -91,8 +91,8 @@ Json json_of(const LinkFact& fact) {
 }
 
 template <class Records>
-Json list_of(const Records& records) {
-  Json out = Json::array();
+OrderedJson json_list_of(const Records& records) {
+  OrderedJson out = OrderedJson::array();
   for (const auto& record : records) out.push_back(json_of(record));
   return out;
 }
@@ -100,12 +100,12 @@ Json list_of(const Records& records) {
 }  // namespace
 
 std::string link_tables_json(const LinkCatalogue& catalogue) {
-  Json root;
-  root["links"] = list_of(catalogue.links);
-  root["switches"] = list_of(catalogue.switches);
-  root["memories"] = list_of(catalogue.memories);
-  root["frames"] = list_of(catalogue.frames);
-  root["facts"] = list_of(catalogue.facts);
+  OrderedJson root;
+  root["links"] = json_list_of(catalogue.links);
+  root["switches"] = json_list_of(catalogue.switches);
+  root["memories"] = json_list_of(catalogue.memories);
+  root["frames"] = json_list_of(catalogue.frames);
+  root["facts"] = json_list_of(catalogue.facts);
   return root.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

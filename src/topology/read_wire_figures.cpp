@@ -4,11 +4,12 @@
 
 #include <topology/yaml_tree.hpp>
 
+#include "most_figures.hpp"
+
 namespace peal::topology {
 namespace {
 
 constexpr double kLeastGBps = 1e-6;
-constexpr double kMostGBps = 1e6;
 
 }  // namespace
 

@@ -6,19 +6,18 @@
 
 #include <topology/yaml_tree.hpp>
 #include "fabric/read_fabric.hpp"
+#include "most_figures.hpp"
 #include "read_wire_figures.hpp"
 
 namespace peal::topology {
 namespace {
 
-constexpr int kMostDevices = 100'000;
+constexpr int kMostMachineDevices = 100'000;
 constexpr int kMostLinks = 1'000'000;
-constexpr double kMostGBps = 1e6;
-constexpr double kMostNanoseconds = 1e12;
 
 bool read_index(std::string_view text, int& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return !text.empty() && error == std::errc{} && end == text.data() + text.size() && value >= 0 && value <= kMostDevices;
+  return !text.empty() && error == std::errc{} && end == text.data() + text.size() && value >= 0 && value <= kMostMachineDevices;
 }
 
 /// "gpu[0-3,6]x" -> gpu0x gpu1x gpu2x gpu3x gpu6x.
@@ -41,8 +40,8 @@ Result<std::vector<std::string>> expand(const std::string& pattern, const std::s
     if (!read_index(part.substr(0, dash), first) || !read_index(dash == std::string_view::npos ? part : part.substr(dash + 1), last) ||
         last < first)
       return refuse();
-    if (ids.size() + static_cast<std::size_t>(last - first) >= kMostDevices) {
-      return fail(ErrorCode::corrupt, "{}: '{}' stands for more than {} ids", where, pattern, kMostDevices);
+    if (ids.size() + static_cast<std::size_t>(last - first) >= kMostMachineDevices) {
+      return fail(ErrorCode::corrupt, "{}: '{}' stands for more than {} ids", where, pattern, kMostMachineDevices);
     }
     for (int i = first; i <= last; ++i) ids.push_back(fmt::format("{}{}{}", pattern.substr(0, open), i, pattern.substr(close + 1)));
     if (comma == std::string_view::npos) return ids;
@@ -143,9 +142,9 @@ Status read_device(const YamlNode& node, const std::string& file, Graph& graph) 
   Device device;
   PEAL_ASSIGN(device.kind, read_device_kind(fields));
   PEAL_ASSIGN(device.name, fields.text("name", ""));
-  PEAL_ASSIGN(device.node, fields.integer("node", -1, kMostDevices, 0));
+  PEAL_ASSIGN(device.node, fields.integer("node", -1, kMostMachineDevices, 0));
   PEAL_ASSIGN(device.numa, fields.integer("numa", -1, 4096, -1));
-  PEAL_ASSIGN(const int rail, fields.integer("rail", -1, kMostDevices, -1));
+  PEAL_ASSIGN(const int rail, fields.integer("rail", -1, kMostMachineDevices, -1));
   PEAL_ASSIGN(const double capacity, fields.number("capacity_GBps", 0, kMostGBps, 0));
   device.capacity = Bandwidth::gigabytes(capacity);
   PEAL_ASSIGN(device.source, fields.text("source", fmt::format("declared in {}", fields.where())));
@@ -158,9 +157,9 @@ Status read_device(const YamlNode& node, const std::string& file, Graph& graph) 
     return fail(ErrorCode::corrupt, "{}: '{}' has a rail but no port: add `port: {{kind: ethernet, GBps: 12.5}}` to a device of kind nic",
                 fields.where(), pattern);
   }
-  if (graph.device_count() + static_cast<int>(ids.size()) > kMostDevices) {
+  if (graph.device_count() + static_cast<int>(ids.size()) > kMostMachineDevices) {
     return fail(ErrorCode::corrupt, "{}: more than {} devices: describe one node and repeat it with `nodes:`", fields.where(),
-                kMostDevices);
+                kMostMachineDevices);
   }
   for (std::size_t i = 0; i < ids.size(); ++i) {
     Device copy = device;
@@ -216,7 +215,7 @@ Result<std::vector<std::pair<int, int>>> pairs_of(const std::string& join, const
   return pairs;
 }
 
-Status read_link(const YamlNode& node, const std::string& file, Graph& graph) {
+Status read_machine_link(const YamlNode& node, const std::string& file, Graph& graph) {
   PEAL_ASSIGN(YamlFields fields, YamlFields::of(node, file, "link"));
   PEAL_ASSIGN(const std::vector<int> a, ends_of(fields, "a", graph));
   PEAL_ASSIGN(const std::vector<int> b, ends_of(fields, "b", graph));
@@ -224,7 +223,7 @@ Status read_link(const YamlNode& node, const std::string& file, Graph& graph) {
   PEAL_ASSIGN(Wire wire, read_wire(fields));
   PEAL_ASSIGN(link.count, fields.integer("count", 1, 1'000'000, 1));
   PEAL_ASSIGN(link.is_shared, fields.flag("shared", false));
-  PEAL_ASSIGN(link.host_bridge, fields.integer("host_bridge", -1, kMostDevices, -1));
+  PEAL_ASSIGN(link.host_bridge, fields.integer("host_bridge", -1, kMostMachineDevices, -1));
   PEAL_ASSIGN(const std::string join, fields.text("join", "each"));
   PEAL_TRY(fields.finish());
   link.kind = wire.kind;
@@ -291,7 +290,7 @@ Result<Cluster> read_cluster_text(std::string_view text, const std::string& name
   if (devices != nullptr)
     for (const YamlNode& node : devices->items) PEAL_TRY(read_device(node, name, graph));
   if (links != nullptr)
-    for (const YamlNode& node : links->items) PEAL_TRY(read_link(node, name, graph));
+    for (const YamlNode& node : links->items) PEAL_TRY(read_machine_link(node, name, graph));
   if (warnings != nullptr)
     for (const YamlNode& node : warnings->items) graph.add_warning(node.text);
   return join_nodes(std::move(graph), nodes, fabric, top.where());

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <algorithm>
+#include <base/index.hpp>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -12,8 +13,6 @@ namespace {
 
 constexpr ResourceId kNone = std::numeric_limits<ResourceId>::max();
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 

@@ -16,6 +16,9 @@ inline constexpr std::size_t kMostTextBytes = 64u << 20;
 inline constexpr int kMostTextDevices = 100'000;
 inline constexpr int kMostTextLinks = 1'000'000;
 
+/// Of ASCII, whatever the locale.
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 struct TextLine {
   int number = 0;  ///< from 1
   std::string text;

@@ -16,8 +16,8 @@
 namespace peal::topology {
 namespace {
 
-constexpr std::size_t kMostBytes = 4u << 20;
-constexpr std::size_t kMostLevels = 64;
+constexpr std::size_t kMostFileBytes = 4u << 20;
+constexpr std::size_t kMostNesting = 64;
 constexpr std::size_t kMostNodes = 2'000'000;
 
 /// Thrown inside yaml-cpp's parser only, and caught in parse_yaml.
@@ -68,7 +68,7 @@ class TreeBuilder final : public YAML::EventHandler {
     put(std::move(node));
   }
   void open(const YAML::Mark& mark, YamlNode::Kind kind) {
-    if (levels_.size() >= kMostLevels) throw Refused{mark.line + 1, "values are nested more than 64 deep: flatten the file"};
+    if (levels_.size() >= kMostNesting) throw Refused{mark.line + 1, "values are nested more than 64 deep: flatten the file"};
     levels_.push_back({begin(mark, kind), {}, false, {}});
   }
   void close() {
@@ -111,8 +111,14 @@ tl::unexpected<Failure> corrupt(const std::string& name, int line, std::string_v
 
 }  // namespace
 
+const YamlNode* child_of(const YamlNode& node, std::string_view key) {
+  for (const auto& [name, value] : node.fields)
+    if (name == key) return &value;
+  return nullptr;
+}
+
 Result<YamlNode> parse_yaml(std::string_view text, const std::string& name) {
-  if (text.size() > kMostBytes) return corrupt(name, 1, fmt::format("the file has {} bytes, more than 4 MiB: split it", text.size()));
+  if (text.size() > kMostFileBytes) return corrupt(name, 1, fmt::format("the file has {} bytes, more than 4 MiB: split it", text.size()));
   if (text.find('\0') != std::string_view::npos) return corrupt(name, 1, "the file holds zero bytes: is it a text file?");
   TreeBuilder builder;
   try {

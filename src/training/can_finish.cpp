@@ -1,10 +1,9 @@
+#include <base/index.hpp>
 #include <training/step_graph.hpp>
 
 namespace peal::training {
 
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 std::string words_for(const Task& task, std::size_t stage, std::size_t number) {
   std::string text = fmt::format("stage {}, task {}: {}", stage, number, name_of(task.kind));

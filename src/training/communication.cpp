@@ -5,6 +5,7 @@
 // nodes: where a node has a NIC for every rank each group has its own (rails), where it has fewer a group gets a share of the rate, which
 // is counted as so many times the bytes. Not in the formula: groups that share PCIe bridges inside a node.
 #include <algorithm>
+#include <base/index.hpp>
 #include <map>
 #include <memory>
 #include <set>
@@ -15,8 +16,6 @@
 namespace peal::training {
 
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// Who talks.
 enum class Talk : std::uint8_t { tensor, context, expert, data, within, between, send };

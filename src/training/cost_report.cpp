@@ -49,13 +49,13 @@ std::string price_line(const Price& price, Day as_of) {
                      is_old ? ", older than two years" : "", price.source);
 }
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json figure_json(const CostFigure& figure) {
-  return figure.value ? Json{{"value", *figure.value}} : Json{{"value", nullptr}, {"missing", figure.missing}};
+OrderedJson figure_json(const CostFigure& figure) {
+  return figure.value ? OrderedJson{{"value", *figure.value}} : OrderedJson{{"value", nullptr}, {"missing", figure.missing}};
 }
 
-Json job_json(const JobCost& cost) {
+OrderedJson job_json(const JobCost& cost) {
   return {{"machine", cost.job.machine},
           {"gpu", cost.job.gpu},
           {"nodes", cost.job.nodes},
@@ -71,7 +71,7 @@ Json job_json(const JobCost& cost) {
           {"break_even_hours", figure_json(cost.break_even_hours)}};
 }
 
-Json price_json(const Price& price, Day as_of) {
+OrderedJson price_json(const Price& price, Day as_of) {
   return {{"what", name_of(price.what)},
           {"of", price.of},
           {"value", price.value},
@@ -120,7 +120,7 @@ std::string network_text(const NetworkComparison& c, const Prices& prices) {
 }
 
 std::string cost_json(const JobCost& cost, const NetworkComparison* comparison, const Prices& prices, Day as_of) {
-  Json out = {{"schema", "peal.cost/1"}, {"currency", prices.currency}, {"price_file", prices.file}, {"as_of", to_text(as_of)}};
+  OrderedJson out = {{"schema", "peal.cost/1"}, {"currency", prices.currency}, {"price_file", prices.file}, {"as_of", to_text(as_of)}};
   out["job"] = job_json(cost);
   if (comparison != nullptr)
     out["slower"] = {{"job", job_json(comparison->slow)},
@@ -128,9 +128,9 @@ std::string cost_json(const JobCost& cost, const NetworkComparison* comparison, 
                      {"extra", figure_json(comparison->extra)},
                      {"saved", figure_json(comparison->saved)},
                      {"break_even_jobs", figure_json(comparison->break_even_jobs)}};
-  out["prices"] = Json::array();
+  out["prices"] = OrderedJson::array();
   for (const Price& price : cost.used) out["prices"].push_back(price_json(price, as_of));
-  return out.dump(2, ' ', false, Json::error_handler_t::replace);
+  return out.dump(2, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 }  // namespace peal::training

@@ -6,7 +6,7 @@
 namespace peal::training {
 namespace {
 
-std::string grouped(std::int64_t number) { return with_commas(std::to_string(number)); }
+std::string with_thousands(std::int64_t number) { return with_commas(std::to_string(number)); }
 
 /// Of a sequence as the model was trained with, a token's part; of an image network, an image's.
 double flops_per_sample(const Model& model) {
@@ -36,10 +36,12 @@ void append_layers(std::string& text, const Transformer& t) {
   for (int first = 0, layer = 0; layer < t.layers; ++layer) {
     if (layer + 1 < t.layers && t.has_experts(layer + 1) == t.has_experts(first)) continue;
     const LayerParameters of = layer_parameters(t, first);
-    append(
-        text, first == layer ? fmt::format("layer {}", first) : fmt::format("layers {} to {}, each", first, layer),
-        fmt::format("{} (attention {}, feed-forward {}{})", grouped(of.total()), grouped(of.attention), grouped(of.dense),
-                    of.experts > 0 ? fmt::format(", experts {} of which {} active", grouped(of.experts), grouped(of.active_experts)) : ""));
+    append(text, first == layer ? fmt::format("layer {}", first) : fmt::format("layers {} to {}, each", first, layer),
+           fmt::format("{} (attention {}, feed-forward {}{})", with_thousands(of.total()), with_thousands(of.attention),
+                       with_thousands(of.dense),
+                       of.experts > 0
+                           ? fmt::format(", experts {} of which {} active", with_thousands(of.experts), with_thousands(of.active_experts))
+                           : ""));
     first = layer + 1;
   }
 }
@@ -51,14 +53,14 @@ void append_transformer(std::string& text, const Transformer& t) {
   append(text, "feed-forward", feed_forward_words(t));
   append(text, "vocabulary", fmt::format("{}{}", t.vocab, t.ties_embeddings ? ", one matrix for embedding and head" : ""));
   append(text, "sequence", std::to_string(t.seq_len));
-  append(text, "embedding", grouped(embedding_parameters(t)));
+  append(text, "embedding", with_thousands(embedding_parameters(t)));
   append_layers(text, t);
-  append(text, "head", grouped(head_parameters(t)));
+  append(text, "head", with_thousands(head_parameters(t)));
   if (t.extra_predictions > 0)
-    append(text, "further-token part", grouped(extra_prediction_parameters(t)) + " beside the model's, in no other figure");
+    append(text, "further-token part", with_thousands(extra_prediction_parameters(t)) + " beside the model's, in no other figure");
 }
 
-nlohmann::ordered_json json_of(const Model& model) {
+nlohmann::ordered_json model_json(const Model& model) {
   nlohmann::ordered_json json{{"name", model.name},
                               {"title", model.title},
                               {"source", model.source},
@@ -93,8 +95,8 @@ std::string models_text(const std::vector<Model>& models) {
                                  "hidden", "FLOPs/token", "title");
   for (const Model& model : models) {
     const bool is_transformer = model.is_transformer();
-    text += fmt::format("{:{}}  {:>18} {:>18} {:>6} {:>7} {:>13}  {}\n", model.name, width, grouped(parameters(model)),
-                        grouped(active_parameters(model)),
+    text += fmt::format("{:{}}  {:>18} {:>18} {:>6} {:>7} {:>13}  {}\n", model.name, width, with_thousands(parameters(model)),
+                        with_thousands(active_parameters(model)),
                         is_transformer ? static_cast<std::size_t>(model.transformer.layers) : model.convolutions.size(),
                         is_transformer ? std::to_string(model.transformer.hidden) : "-",
                         fmt::format("{:.4g}{}", flops_per_sample(model), is_transformer ? "" : "*"), model.title);
@@ -106,8 +108,8 @@ std::string models_text(const std::vector<Model>& models) {
 std::string model_text(const Model& model) {
   std::string text = fmt::format("{} ({})\n", model.title, model.name);
   append(text, "source", model.source.empty() ? "none given" : model.source);
-  append(text, "parameters", grouped(parameters(model)));
-  if (active_parameters(model) != parameters(model)) append(text, "of which active", grouped(active_parameters(model)));
+  append(text, "parameters", with_thousands(parameters(model)));
+  if (active_parameters(model) != parameters(model)) append(text, "of which active", with_thousands(active_parameters(model)));
   append(text, model.is_transformer() ? "FLOPs/token to train" : "FLOPs/image to train", fmt::format("{:.5g}", flops_per_sample(model)));
   if (model.is_transformer()) append_transformer(text, model.transformer);
   for (const Convolution& c : model.convolutions)
@@ -117,7 +119,7 @@ std::string model_text(const Model& model) {
 
 std::string models_json(const std::vector<Model>& models) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const Model& model : models) list.push_back(json_of(model));
+  for (const Model& model : models) list.push_back(model_json(model));
   const nlohmann::ordered_json json{{"schema", "peal.models/1"}, {"models", std::move(list)}};
   return json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

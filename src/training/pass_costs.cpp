@@ -1,14 +1,9 @@
 #include "pass_costs.hpp"
 
 #include <array>
+#include <base/index.hpp>
 
 namespace peal::training {
-
-namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 PassCost& PassCost::add(const PassCost& other, double sign) {
   compute += sign * other.compute;

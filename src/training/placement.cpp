@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <base/names.hpp>
+#include <base/units.hpp>
 #include <set>
 #include <training/placement.hpp>
 #include <training/step_graph.hpp>
@@ -10,9 +11,7 @@ namespace peal::training {
 
 namespace {
 
-constexpr double kGigabyte = 1e9;
-
-std::size_t at(Dimension dimension) { return static_cast<std::size_t>(dimension); }
+std::size_t index_of(Dimension dimension) { return static_cast<std::size_t>(dimension); }
 
 /// Of a call's buffer, what each rank sends in a ring.
 double share_sent(Collective collective, int ranks) {
@@ -32,7 +31,7 @@ Traffic calls_of(const Layout& layout, const ComputeModel& compute, int layer) {
   Traffic traffic;
   for (const PassWork& work : {compute.forward(layer), compute.backward_input(layer), compute.backward_weight(layer)})
     for (const InnerCall& call : work.calls)
-      traffic.bytes[at(call.over)] += call.times * call.bytes * share_sent(call.collective, layout.size_of(call.over));
+      traffic.bytes[index_of(call.over)] += call.times * call.bytes * share_sent(call.collective, layout.size_of(call.over));
   return traffic;
 }
 
@@ -54,19 +53,22 @@ Traffic traffic_of(const Model& model, const Layout& layout, const ComputeModel&
     }
     const StageParameters held = stage_parameters(model, layout, stage);
     // With hybrid sharding as many: 1 - 1 / group inside, and of 1 / group what is left between.
-    its.bytes[at(Dimension::dp)] = halves_of(layout) * bytes *
-                                   (held.dense * share_sent(Collective::reduce_scatter, layout.data_ranks()) +
-                                    held.experts * share_sent(Collective::reduce_scatter, layout.data_ranks() / layout.ep));
+    its.bytes[index_of(Dimension::dp)] = halves_of(layout) * bytes *
+                                         (held.dense * share_sent(Collective::reduce_scatter, layout.data_ranks()) +
+                                          held.experts * share_sent(Collective::reduce_scatter, layout.data_ranks() / layout.ep));
     for (int d = 0; d < kDimensions; ++d) most.bytes[d] = std::max(most.bytes[d], its.bytes[d]);
   }
   // A message ahead of every piece and one back; the ends of the model have nobody on one side.
   const int messages = 2 * layout.vpp - (layout.pp == 2 ? 1 : 0);
-  if (layout.pp > 1) most.bytes[at(Dimension::pp)] = batches * messages * static_cast<double>(message_elements(model, layout)) * bytes;
+  if (layout.pp > 1)
+    most.bytes[index_of(Dimension::pp)] = batches * messages * static_cast<double>(message_elements(model, layout)) * bytes;
   return most;
 }
 
 std::vector<std::array<Dimension, 4>> orders_of(const Layout& layout, const Traffic& traffic) {
-  const auto bytes = [&](Dimension d) { return traffic.bytes[at(d)] + (d == Dimension::dp ? traffic.bytes[at(Dimension::ep)] : 0); };
+  const auto bytes = [&](Dimension d) {
+    return traffic.bytes[index_of(d)] + (d == Dimension::dp ? traffic.bytes[index_of(Dimension::ep)] : 0);
+  };
   std::array<Dimension, 4> by_bytes = Layout{}.order;
   std::stable_sort(by_bytes.begin(), by_bytes.end(), [&](Dimension a, Dimension b) { return bytes(a) > bytes(b); });
   std::vector<std::array<Dimension, 4>> orders;
@@ -93,7 +95,7 @@ Result<std::vector<DimensionPlace>> places_of(const topology::Cluster& cluster, 
   std::vector<DimensionPlace> places;
   for (const Dimension dimension : {Dimension::tp, Dimension::cp, Dimension::ep, Dimension::dp, Dimension::pp}) {
     if (layout.size_of(dimension) == 1) continue;
-    DimensionPlace place{dimension, layout.size_of(dimension), topology::PathClass::self, 0, traffic.bytes[at(dimension)], 1};
+    DimensionPlace place{dimension, layout.size_of(dimension), topology::PathClass::self, 0, traffic.bytes[index_of(dimension)], 1};
     const std::vector<int> group = group_of(layout, dimension, 0);
     std::set<int> copies;
     for (const int rank : group) {

@@ -31,7 +31,7 @@ std::vector<Piece> pieces_of(const StepReport& r) {
   return pieces;
 }
 
-std::string legend(double y) {
+std::string legend_of_marks(double y) {
   std::string out;
   double x = kSvgMargin;
   for (const Piece& piece : pieces_of(StepReport{})) {
@@ -68,7 +68,7 @@ std::string plan_svg(const Model& model, const LayoutPlan& plan) {
   double longest = 1e-12;
   for (const StepReport& r : plan.best) longest = std::max(longest, r.time);
   std::string out = svg_page_start(kWidth, top + rows * kRow + kSvgMargin, fmt::format("{}: the best layouts", model.title), words);
-  out += legend(top - 16);
+  out += legend_of_marks(top - 16);
   const double room = kWidth - kLabels - 2 * kSvgMargin - 150;
   for (std::size_t i = 0; i < plan.best.size(); ++i) {
     const StepReport& r = plan.best[i];

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <base/units.hpp>
 #include <nlohmann/json.hpp>
 #include <training/planner.hpp>
 
@@ -7,8 +8,6 @@
 namespace peal::training {
 
 namespace {
-
-constexpr double kGigabyte = 1e9;
 
 double memory_of_fullest(const StepReport& report) { return report.memory.empty() ? 0 : fullest(report.memory).total(); }
 
@@ -38,10 +37,10 @@ std::string heading(const Model& model, const LayoutSpace& space, const LayoutPl
       name_of(space.precision), plan.looked_at, plan.divide, plan.fit, plan.simulated, plan.seconds);
 }
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json report_json(const StepReport& report, const std::string& replay) {
-  Json exposed;
+OrderedJson report_json(const StepReport& report, const std::string& replay) {
+  OrderedJson exposed;
   for (int d = 0; d < kDimensions; ++d) exposed[std::string(name_of(static_cast<Dimension>(d)))] = report.exposed[d];
   return {{"layout", layout_json(report.layout)},
           {"step_s", report.time},
@@ -80,19 +79,19 @@ std::string plan_text(const Model& model, const LayoutSpace& space, const Layout
 }
 
 std::string plan_json(const Model& model, const LayoutSpace& space, const LayoutPlan& plan, const std::string& replay) {
-  Json out = {{"schema", "peal.layout/1"},   {"model", model.name},     {"gpus", space.gpus},
-              {"looked_at", plan.looked_at}, {"divide", plan.divide},   {"fit", plan.fit},
-              {"simulated", plan.simulated}, {"seconds", plan.seconds}, {"global_batch", batch_of(model, space)}};
-  out["best"] = Json::array();
+  OrderedJson out = {{"schema", "peal.layout/1"},   {"model", model.name},     {"gpus", space.gpus},
+                     {"looked_at", plan.looked_at}, {"divide", plan.divide},   {"fit", plan.fit},
+                     {"simulated", plan.simulated}, {"seconds", plan.seconds}, {"global_batch", batch_of(model, space)}};
+  out["best"] = OrderedJson::array();
   for (const StepReport& report : plan.best) out["best"].push_back(report_json(report, replay));
   out["placement"] = plan.placement;
-  out["rejected"] = Json::array();
+  out["rejected"] = OrderedJson::array();
   for (const RejectedFamily& family : plan.rejected) {
-    Json one = {{"choice", family.choice}, {"why", word_of(family.why)}, {"reason", family.reason}};
+    OrderedJson one = {{"choice", family.choice}, {"why", word_of(family.why)}, {"reason", family.reason}};
     if (family.best) one["best"] = report_json(*family.best, replay);
     out["rejected"].push_back(std::move(one));
   }
-  return out.dump(2, ' ', false, Json::error_handler_t::replace);
+  return out.dump(2, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 }  // namespace peal::training

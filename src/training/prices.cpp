@@ -24,31 +24,31 @@ struct KindWords {
   bool is_of_one;
   std::string_view unit;
 };
-constexpr KindWords kKinds[] = {{"node", true, "a machine's price"},
-                                {"gpu", true, "a GPU's price"},
-                                {"rent", true, "a GPU's rent for an hour"},
-                                {"switch-port", true, "a switch's price over its ports"},
-                                {"radix", true, "the ports of a switch"},
-                                {"cable", true, "a cable's price with both ends"},
-                                {"network", false, "the network's share of the machines' price"},
-                                {"power", true, "the kW of a machine or of a GPU"},
-                                {"electricity", false, "the price of a kWh"},
-                                {"pue", false, "what the site draws over what its machines draw"},
-                                {"life", false, "the years that a bought machine is used"}};
+constexpr KindWords kPriceKinds[] = {{"node", true, "a machine's price"},
+                                     {"gpu", true, "a GPU's price"},
+                                     {"rent", true, "a GPU's rent for an hour"},
+                                     {"switch-port", true, "a switch's price over its ports"},
+                                     {"radix", true, "the ports of a switch"},
+                                     {"cable", true, "a cable's price with both ends"},
+                                     {"network", false, "the network's share of the machines' price"},
+                                     {"power", true, "the kW of a machine or of a GPU"},
+                                     {"electricity", false, "the price of a kWh"},
+                                     {"pue", false, "what the site draws over what its machines draw"},
+                                     {"life", false, "the years that a bought machine is used"}};
 constexpr std::string_view kBases[] = {"list", "reported", "assumed"};
 
-Result<PriceKind> read_kind(YamlFields& fields) {
+Result<PriceKind> read_price_kind(YamlFields& fields) {
   PEAL_ASSIGN(const std::string word, fields.text("what"));
-  for (std::size_t i = 0; i < std::size(kKinds); ++i)
-    if (kKinds[i].name == word) return static_cast<PriceKind>(i);
+  for (std::size_t i = 0; i < std::size(kPriceKinds); ++i)
+    if (kPriceKinds[i].name == word) return static_cast<PriceKind>(i);
   std::vector<std::string_view> names;
-  for (const KindWords& kind : kKinds) names.push_back(kind.name);
+  for (const KindWords& kind : kPriceKinds) names.push_back(kind.name);
   return fail(ErrorCode::corrupt, "{}: there is no price of a '{}'; write one of: {}", fields.where(), word, fmt::join(names, ", "));
 }
 
 Result<Price> read_price(YamlFields& fields) {
   Price price;
-  PEAL_ASSIGN(price.what, read_kind(fields));
+  PEAL_ASSIGN(price.what, read_price_kind(fields));
   PEAL_ASSIGN(price.of, fields.text("of", ""));
   PEAL_ASSIGN(price.value, fields.number("value", kLeastValue, kMostValue));
   PEAL_ASSIGN(const std::string day, fields.text("date"));
@@ -61,7 +61,7 @@ Result<Price> read_price(YamlFields& fields) {
   if (found == std::end(kBases))
     return fail(ErrorCode::corrupt, "{}: '{}' is no basis of a price; write one of: {}", fields.where(), basis, fmt::join(kBases, ", "));
   price.basis = static_cast<PriceBasis>(found - std::begin(kBases));
-  const KindWords& words = kKinds[static_cast<std::size_t>(price.what)];
+  const KindWords& words = kPriceKinds[static_cast<std::size_t>(price.what)];
   if (words.is_of_one == price.of.empty())
     return fail(ErrorCode::corrupt, "{}: {} {} `of:`", fields.where(), words.name, words.is_of_one ? "needs" : "takes no");
   if (price.source.empty()) return fail(ErrorCode::corrupt, "{}: a price needs a source; write who named it", fields.where());
@@ -72,7 +72,7 @@ Result<Price> read_price(YamlFields& fields) {
 
 std::string_view name_of(PriceKind kind) noexcept {
   const auto number = static_cast<std::size_t>(kind);
-  return number < std::size(kKinds) ? kKinds[number].name : std::string_view();
+  return number < std::size(kPriceKinds) ? kPriceKinds[number].name : std::string_view();
 }
 
 std::string_view name_of(PriceBasis basis) noexcept {
@@ -121,7 +121,7 @@ const Price* Prices::find(PriceKind what, std::string_view name) const {
 }
 
 std::string Prices::missing(PriceKind what, std::string_view of) const {
-  const KindWords& words = kKinds[static_cast<std::size_t>(what)];
+  const KindWords& words = kPriceKinds[static_cast<std::size_t>(what)];
   return fmt::format("{} does not say {}{}{}; add `- {{what: {}, {}value: ..., date: ..., basis: ..., source: ...}}` to it", file,
                      words.unit, of.empty() ? "" : ": ", of, words.name, of.empty() ? "" : fmt::format("of: {}, ", of));
 }

@@ -66,7 +66,7 @@ Status read_shape(YamlFields& fields, Transformer& t) {
   return {};
 }
 
-Status read_kind(YamlFields& fields, Transformer& t) {
+Status read_model_kind(YamlFields& fields, Transformer& t) {
   PEAL_ASSIGN(t.is_gated, fields.flag("gated", false));
   PEAL_ASSIGN(t.is_causal, fields.flag("causal", true));
   PEAL_ASSIGN(t.ties_embeddings, fields.flag("tied_embeddings", false));
@@ -86,7 +86,7 @@ Result<Transformer> read_transformer(const YamlNode& node, const std::string& fi
   Transformer t;
   PEAL_ASSIGN(YamlFields fields, YamlFields::of(node, file, "transformer"));
   PEAL_TRY(read_shape(fields, t));
-  PEAL_TRY(read_kind(fields, t));
+  PEAL_TRY(read_model_kind(fields, t));
   PEAL_ASSIGN(t.experts, read_experts(fields, file));
   PEAL_ASSIGN(t.latent, read_latent(fields, file));
   PEAL_TRY(fields.finish());
@@ -107,7 +107,7 @@ Status read_convolution(YamlFields& fields, std::vector<Convolution>& list) {
   return {};
 }
 
-Status check_experts(const Transformer& t, const std::string& where) {
+Status check_expert_figures(const Transformer& t, const std::string& where) {
   const Experts& e = t.experts;
   if (e.count == 0) return {};
   if (e.chosen < 1 || e.chosen > e.count)
@@ -152,7 +152,7 @@ Status check_transformer(const Transformer& t, const std::string& where) {
                 where, t.hidden, t.heads);
   if (t.latent && (t.latent->key_value_rank < 1 || t.latent->value < 1 || t.latent->plain + t.latent->rotary < 1))
     return fail(ErrorCode::invalid_argument, "{}: latent attention needs key_value_rank, value, and plain or rotary", where);
-  PEAL_TRY(check_experts(t, where));
+  PEAL_TRY(check_expert_figures(t, where));
   return check_size(t, where);
 }
 

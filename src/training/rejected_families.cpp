@@ -7,15 +7,15 @@ namespace peal::training {
 namespace {
 
 /// A part of a step's time, in words.
-struct Part {
+struct TimePart {
   std::string name;
   double seconds = 0;
 };
 
-std::vector<Part> parts_of(const StepReport& report) {
+std::vector<TimePart> time_parts_of(const StepReport& report) {
   static constexpr std::string_view kCalls[] = {"tensor-parallel calls", "context-parallel calls", "experts' calls",
                                                 "gradients and parameters on the way", "messages between stages"};
-  std::vector<Part> parts = {{"computing", report.compute}, {"bubble", report.bubble * report.time}, {"optimiser", report.optimizer}};
+  std::vector<TimePart> parts = {{"computing", report.compute}, {"bubble", report.bubble * report.time}, {"optimiser", report.optimizer}};
   for (int d = 0; d < kDimensions; ++d) parts.push_back({std::string(kCalls[d]), report.exposed[d]});
   return parts;
 }
@@ -24,7 +24,7 @@ std::string seconds_text(double seconds, double whole) { return seconds < 1e-6 *
 
 /// What grows most from `best` to `report`.
 std::string loss_of(const StepReport& report, const StepReport& best) {
-  const std::vector<Part> here = parts_of(report), there = parts_of(best);
+  const std::vector<TimePart> here = time_parts_of(report), there = time_parts_of(best);
   std::size_t most = 0;
   const auto growth = [&](std::size_t i) { return here[i].seconds - there[i].seconds; };
   for (std::size_t i = 1; i < here.size(); ++i)

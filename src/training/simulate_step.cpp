@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <base/units.hpp>
 #include <training/step.hpp>
 
 #include "step_walk.hpp"
@@ -6,8 +7,6 @@
 namespace peal::training {
 
 namespace {
-
-constexpr double kSecond = 1e-9;
 
 /// What the stages stand still for others, as a share of the time.
 double bubble_of(const StepTimes& times) {
@@ -21,13 +20,14 @@ void tell_of_busiest(const StepTimes& times, StepReport& report) {
                                         [](const StageTimes& a, const StageTimes& b) { return a.busy() < b.busy(); });
   const StageTimes& stage = *busiest;
   report.busiest = static_cast<int>(busiest - times.stages.begin());
-  report.compute = stage.passes.compute * kSecond;
-  report.optimizer = stage.optimizer * kSecond;
+  report.compute = stage.passes.compute * kSecondsOfNanosecond;
+  report.optimizer = stage.optimizer * kSecondsOfNanosecond;
   // What follows a stage's last computation (parameters gathered where nothing overlaps) nothing is computed beside.
   const auto dp = static_cast<std::size_t>(Dimension::dp);
   for (std::size_t d = 0; d < kDimensions; ++d) {
-    report.exposed[d] = (stage.passes.exposed[d] + stage.waited[d] + (d == dp ? stage.behind : 0)) * kSecond;
-    report.hidden[d] = (stage.passes.hidden[d] + stage.called[d]) * kSecond - (report.exposed[d] - stage.passes.exposed[d] * kSecond);
+    report.exposed[d] = (stage.passes.exposed[d] + stage.waited[d] + (d == dp ? stage.behind : 0)) * kSecondsOfNanosecond;
+    report.hidden[d] = (stage.passes.hidden[d] + stage.called[d]) * kSecondsOfNanosecond -
+                       (report.exposed[d] - stage.passes.exposed[d] * kSecondsOfNanosecond);
     report.hidden[d] = std::max(0.0, report.hidden[d]);
   }
 }
@@ -67,7 +67,7 @@ Result<StepStudy> simulate_step(const Model& model, const topology::Cluster& clu
   StepReport& report = study.report;
   report.layout = layout;
   report.overhead = compute.step_overhead().seconds();
-  report.time = times.time * kSecond + report.overhead;
+  report.time = times.time * kSecondsOfNanosecond + report.overhead;
   report.bubble = bubble_of(times);
   tell_of_busiest(times, report);
   tell_of_rates(model, processor, times, report);

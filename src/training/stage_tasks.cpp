@@ -1,13 +1,12 @@
 #include "stage_tasks.hpp"
 
 #include <algorithm>
+#include <base/index.hpp>
 #include <tuple>
 
 namespace peal::training {
 
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 bool is_forward(TaskKind kind) { return kind == TaskKind::forward || kind == TaskKind::send_forward || kind == TaskKind::receive_forward; }
 

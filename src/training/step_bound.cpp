@@ -1,19 +1,18 @@
 #include "step_bound.hpp"
 
 #include <algorithm>
+#include <base/units.hpp>
 
 namespace peal::training {
 
 namespace {
 
-constexpr double kSecond = 1e-9;  // of nanoseconds
-
 using Part = BoundCosts::Part;
 
-Part part_of(const TaskCosts& costs, Task task) {
+Part cost_part_of(const TaskCosts& costs, Task task) {
   const auto seconds = [&](TaskKind kind) {
     task.kind = kind;
-    return costs.pass(task).time() * kSecond;
+    return costs.pass(task).time() * kSecondsOfNanosecond;
   };
   return {seconds(TaskKind::forward), seconds(TaskKind::backward_input), seconds(TaskKind::backward_weight)};
 }
@@ -40,14 +39,14 @@ BoundCosts bound_costs(const Model& model, const TaskCosts& costs) {
   for (int layer = 0; layer < layers_in(model); ++layer) {
     Task task;
     task.layers = {layer, 1};
-    all.layers.push_back(part_of(costs, task));
+    all.layers.push_back(cost_part_of(costs, task));
   }
   Task end;
   end.has_embedding = true;
-  all.embedding = part_of(costs, end);
+  all.embedding = cost_part_of(costs, end);
   end.has_embedding = false;
   end.has_head = true;
-  all.head = part_of(costs, end);
+  all.head = cost_part_of(costs, end);
   return all;
 }
 

@@ -1,6 +1,7 @@
 // From orders to lists of tasks: an even pipeline is walked once in virtual time, which puts transfers and computations of all stages into
 // one order; then every stage writes down its own.
 #include <algorithm>
+#include <base/index.hpp>
 #include <training/step_graph.hpp>
 
 #include "stage_tasks.hpp"
@@ -9,11 +10,9 @@ namespace peal::training {
 
 namespace {
 
-constexpr std::string_view kKinds[] = {"forward",          "backward",          "backward_input",   "backward_weight",
-                                       "optimizer",        "send_forward",      "receive_forward",  "send_backward",
-                                       "receive_backward", "gather_parameters", "reduce_gradients", "share_embeddings"};
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+constexpr std::string_view kTaskKinds[] = {"forward",          "backward",          "backward_input",   "backward_weight",
+                                           "optimizer",        "send_forward",      "receive_forward",  "send_backward",
+                                           "receive_backward", "gather_parameters", "reduce_gradients", "share_embeddings"};
 
 /// Parts of a forward pass: 1; a backward pass takes twice as long, thrice with what is computed anew.
 int even_time(const Layout& layout, TaskKind kind) {
@@ -77,7 +76,7 @@ Result<std::vector<StageOrder>> walk(const Layout& layout) {
 
 std::string_view name_of(TaskKind kind) noexcept {
   const auto number = static_cast<std::size_t>(kind);
-  return number < std::size(kKinds) ? kKinds[number] : std::string_view();
+  return number < std::size(kTaskKinds) ? kTaskKinds[number] : std::string_view();
 }
 
 bool is_computation(TaskKind kind) noexcept { return kind <= TaskKind::optimizer; }

@@ -1,6 +1,7 @@
 // What is said of a simulated step: for people, and as JSON.
 #include <algorithm>
 #include <base/text.hpp>
+#include <base/units.hpp>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <training/step.hpp>
@@ -11,7 +12,6 @@ namespace peal::training {
 
 namespace {
 
-constexpr double kGigabyte = 1e9;
 constexpr std::string_view kWaits[] = {"tensor parallel calls (tp)", "context parallel calls (cp)", "exchange with experts (ep)",
                                        "gradients and parameters (dp)", "transfers between stages (pp)"};
 
@@ -67,7 +67,7 @@ nlohmann::ordered_json by_dimension(const double (&seconds)[kDimensions]) {
   return json;
 }
 
-nlohmann::ordered_json json_of(const StageMemory& m) {
+nlohmann::ordered_json stage_memory_json(const StageMemory& m) {
   return {{"stage", m.stage},         {"parameters", m.parameters},   {"gradients", m.gradients},
           {"optimizer", m.optimizer}, {"activations", m.activations}, {"working", m.working},
           {"buffers", m.buffers},     {"reserved", m.reserved},       {"total", m.total()}};
@@ -108,7 +108,7 @@ std::string step_json(const Model& model, const StepReport& report) {
   json["exposed_s"] = by_dimension(report.exposed);
   json["hidden_s"] = by_dimension(report.hidden);
   json["memory"] = nlohmann::ordered_json::array();
-  for (const StageMemory& m : report.memory) json["memory"].push_back(json_of(m));
+  for (const StageMemory& m : report.memory) json["memory"].push_back(stage_memory_json(m));
   json["memory_limit"] = report.memory_limit;
   json["fits"] = report.fits();
   json["evidence"] = report.evidence;

@@ -5,6 +5,8 @@
 #include <base/svg_axis.hpp>
 #include <training/step.hpp>
 
+#include "step_walk.hpp"
+
 namespace peal::training {
 
 namespace {
@@ -12,8 +14,7 @@ namespace {
 constexpr double kLeft = 90, kWidth = 1100;
 constexpr double kComputing = 22, kTelling = 6;  // heights of the lanes
 constexpr double kGap = 6;
-constexpr int kMostStages = 32;
-constexpr int kLanes = 6;           // threads of the trace
+constexpr int kMostDrawnStages = 32;
 constexpr double kLeastTitled = 2;  // pixels: on less no pointer rests
 
 struct Look {
@@ -80,12 +81,12 @@ struct Drawing {
 
 std::vector<int> rows_of(int stages) {
   std::vector<int> row_of(static_cast<std::size_t>(stages), -1);
-  const int shown = std::min(stages, kMostStages);
+  const int shown = std::min(stages, kMostDrawnStages);
   for (int i = 0; i < shown; ++i) row_of[static_cast<std::size_t>(shown == 1 ? 0 : i * (stages - 1) / (shown - 1))] = i;
   return row_of;
 }
 
-std::string legend(const std::array<bool, kLooks.size()>& is_used, double y) {
+std::string legend_of_looks(const std::array<bool, kLooks.size()>& is_used, double y) {
   std::string out;
   double x = kLeft;
   for (std::size_t k = 0; k < kLooks.size(); ++k) {
@@ -109,7 +110,7 @@ std::string step_svg(const std::string& title, std::span<const std::string> line
   double last = 0;
   for (const TraceEvent& event : trace.events()) last = std::max(last, event.start_us + event.duration_us);
   const std::vector<double> ticks = round_ticks(last * 1e-3, 10);
-  const int shown = std::min(stages, kMostStages);
+  const int shown = std::min(stages, kMostDrawnStages);
   std::vector<std::string> words(lines.begin(), lines.end());
   if (shown < stages) words.push_back(fmt::format("{} of {} stages are shown, evenly spread", shown, stages));
   Drawing drawing;
@@ -133,7 +134,7 @@ std::string step_svg(const std::string& title, std::span<const std::string> line
   std::vector<double> drawn_to(static_cast<std::size_t>(stages * kLanes), -1);
   for (const TraceEvent& event : trace.events())
     drawing.bar(event, drawn_to[static_cast<std::size_t>(event.process * kLanes + event.thread)]);
-  return drawing.out + legend(drawing.is_used, bottom + 46) + "</svg>\n";
+  return drawing.out + legend_of_looks(drawing.is_used, bottom + 46) + "</svg>\n";
 }
 
 }  // namespace peal::training

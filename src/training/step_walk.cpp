@@ -2,15 +2,12 @@
 #include "step_walk.hpp"
 
 #include <algorithm>
+#include <base/index.hpp>
 
 namespace peal::training {
 
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-/// Of the pipeline's stream each kind of transfer has its own turn.
-constexpr int kLanes = 6;
 int lane_of(const Task& task) {
   if (task.stream == Stream::compute) return 0;
   if (task.stream == Stream::data) return 1;

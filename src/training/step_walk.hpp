@@ -5,6 +5,9 @@
 
 namespace peal::training {
 
+/// Threads of a stage in the trace: computing, data, and each kind of transfer of the pipeline's stream, which has its own turn.
+inline constexpr int kLanes = 6;
+
 /// Of one stage; nanoseconds.
 struct StageTimes {
   PassCost passes;  ///< all passes together

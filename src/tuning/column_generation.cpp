@@ -8,7 +8,6 @@ namespace peal::tuning {
 
 namespace {
 
-constexpr double kTiny = 1e-9;
 constexpr double kMostWork = 3e8;  // additions of all proofs together
 constexpr int kMostPivots = 5000;
 constexpr double kPerturbation = 1e-6;  // of capacities, against ties that let the simplex walk in circles

@@ -5,6 +5,8 @@
 
 namespace peal::tuning {
 
+inline constexpr double kTiny = 1e-9;  // what rounding makes of 0
+
 /// Makes shapes for prices of wires.
 class ShapeFinder {
  public:

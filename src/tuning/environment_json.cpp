@@ -92,7 +92,7 @@ bool read_wiring(const json& tree, std::int32_t ranks, Wiring& wiring) {
   return (wiring.ranks == 0 || wiring.ranks == ranks) && wiring.ways.size() == n * n;
 }
 
-Result<Environment> read(const json& tree) {
+Result<Environment> read_environment_tree(const json& tree) {
   const auto bad = [](std::string_view what) {
     return fail(ErrorCode::corrupt, "the tuning environment of another rank does not parse: {}", what);
   };
@@ -197,7 +197,7 @@ std::string to_json(const Environment& e) {
 Result<Environment> environment_from_json(std::string_view text) {
   try {
     const json tree = json::parse(text);
-    return read(tree);
+    return read_environment_tree(tree);
   } catch (const json::exception& e) {
     return fail(ErrorCode::corrupt, "the tuning environment of another rank does not parse: {}", e.what());
   }

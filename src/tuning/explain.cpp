@@ -33,7 +33,7 @@ std::string parts_of(const Breakdown& b) {
   return text;
 }
 
-json to_tree(const Candidate& c) {
+json candidate_tree(const Candidate& c) {
   return {{"algorithm", c.algorithm->name},
           {"protocol", schedule::name_of(c.protocol)},
           {"predicted_us", c.prediction.time.microseconds()},
@@ -51,7 +51,7 @@ std::string times_of(const Candidate& c) {
 }
 
 /// The orders that it takes if it takes several; each up to kMostShown ranks are shown.
-RingSet rings_of(const Environment& environment, const Candidate& c) {
+RingSet rings_of_candidate(const Environment& environment, const Candidate& c) {
   if (c.algorithm->name != "multi_ring") return {};
   return {environment.placement.rings, environment.placement.shares};
 }
@@ -140,7 +140,7 @@ std::string explain_text(const Environment& environment, const Selection& select
     text += fmt::format("  switches {} ({}) compute: {:.3g} GB/s a rank each way, {:.1f} us an op\n", level_name(l),
                         switches.constants.scope, switches.rate(), switches.hop() * 1e-3);
   }
-  const RingSet set = rings_of(environment, best);
+  const RingSet set = rings_of_candidate(environment, best);
   for (std::size_t k = 0; k < set.rings.size(); ++k) {
     const std::vector<std::int32_t>& ring = set.rings[k];
     const std::string share = set.shares.empty() ? "" : fmt::format(" with {} of {} shares", set.share(k), set.all_shares());
@@ -207,10 +207,10 @@ std::string explain_json(const Environment& environment, const Selection& select
                {"excluded", json::array()},
                {"rings", json::array()},
                {"constants", json::array()}};
-  RingSet set = rings_of(environment, best);
+  RingSet set = rings_of_candidate(environment, best);
   for (std::vector<std::int32_t>& ring : set.rings) tree["rings"].push_back(std::move(ring));
   if (!set.shares.empty()) tree["shares"] = std::move(set.shares);
-  for (const Candidate& c : selection.candidates) tree["candidates"].push_back(to_tree(c));
+  for (const Candidate& c : selection.candidates) tree["candidates"].push_back(candidate_tree(c));
   for (const Exclusion& e : selection.excluded)
     tree["excluded"].push_back(
         {{"algorithm", e.algorithm}, {"protocol", e.protocol ? json(schedule::name_of(*e.protocol)) : json(nullptr)}, {"why", e.why}});

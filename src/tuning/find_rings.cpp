@@ -14,11 +14,11 @@ namespace peal::tuning {
 
 namespace {
 
-constexpr std::size_t kMostRings = 16;  // of equal shares
-constexpr int kTries = 400;             // packings a unit
-constexpr int kTriesBeforeMost = 40;    // before it is asked how much more there could be
-constexpr double kLeastGain = 1.005;    // over one ring
-constexpr double kEnough = 0.999;       // of the most; what rings of equal shares carry is enough from kEnoughOfEqual on
+constexpr std::size_t kMostRings = 16;   // of equal shares
+constexpr int kTries = 400;              // packings a unit
+constexpr int kTriesBeforeMost = 40;     // before it is asked how much more there could be
+constexpr double kLeastGain = 1.005;     // over one ring
+constexpr double kEnoughOfMost = 0.999;  // of the most; what rings of equal shares carry is enough from kEnoughOfEqual on
 constexpr double kNearlyEnough = 0.991;
 constexpr double kEnoughOfEqual = 0.99;
 constexpr double kLeastGainOfShares = 1.005;
@@ -112,7 +112,7 @@ RingSet find_rings(const Wiring& wiring, const std::vector<std::int32_t>& ring) 
   if (rate >= kEnoughOfEqual * mixture.total) return best;
   const Rings packed = best.rings;
   const double least = kLeastGainOfShares * rate;
-  for (const double enough : {kEnough, kNearlyEnough}) {
+  for (const double enough : {kEnoughOfMost, kNearlyEnough}) {
     for (std::int32_t shares = 2; shares * wiring.ranks <= kMostChunks && rate < enough * mixture.total; ++shares) {
       RingSet set = share_out(wiring, mixture, packed, shares, enough * mixture.total);
       const double found = rate_of(wiring, set);

@@ -20,8 +20,8 @@ constexpr double kOutlier = 0.15;       // errors beyond it weigh in proportion,
 constexpr double kPriorWeight = 0.03;   // of a term that leaves its start by a factor of e, against one error of 100 %
 constexpr double kSmoothWeight = 0.15;  // the same of neighbouring rates
 constexpr int kMostRounds = 40;
-constexpr double kEnough = 1e-5;  // gain of a round
-constexpr int kSingle = 4;        // launch, meeting, hop, op; then the rates of every size
+constexpr double kEnoughGain = 1e-5;  // gain of a round
+constexpr int kSingle = 4;            // launch, meeting, hop, op; then the rates of every size
 
 struct Cell {
   Plan plan;
@@ -52,7 +52,7 @@ class Fit {
         damping *= 4;
         continue;
       }
-      const bool is_done = cost - next_cost < kEnough * cost;
+      const bool is_done = cost - next_cost < kEnoughGain * cost;
       x = next;
       errors = next_errors;
       cost = next_cost;

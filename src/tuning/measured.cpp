@@ -74,7 +74,7 @@ Result<MeasuredConstants> constants_of(const json& tree) {
   return c;
 }
 
-Result<MeasuredTable> read(std::string_view text, const std::string& name) {
+Result<MeasuredTable> read_measured(std::string_view text, const std::string& name) {
   const json tree = json::parse(text);
   if (tree.at("schema").get<std::string>() != kSchema)
     return fail(ErrorCode::corrupt, "{} is no tuning table of this version ({}): measure again with `peal tune`", name, kSchema);
@@ -179,7 +179,7 @@ Result<MeasuredTable> measured_table_from_text(std::string_view text, const std:
   };
   if (text.size() > kMostTableBytes) return bad("it is larger than any table");
   try {
-    auto table = read(text, name);
+    auto table = read_measured(text, name);
     if (!table) return bad(table.error().message);
     return table;
   } catch (const std::exception& error) {  // nlohmann's, and what is out of range

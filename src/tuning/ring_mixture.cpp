@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <base/index.hpp>
 #include <limits>
 #include <tuning/mixture.hpp>
 
@@ -7,10 +8,6 @@
 namespace peal::tuning {
 
 namespace {
-
-constexpr double kTiny = 1e-9;
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 /// Short round trips through all ranks where each way costs the prices of its wires.
 class RoundTrips final : public ShapeFinder {

@@ -1,5 +1,6 @@
 #include "ring_packing.hpp"
 
+#include <base/index.hpp>
 #include <limits>
 
 namespace peal::tuning {
@@ -7,8 +8,6 @@ namespace peal::tuning {
 namespace {
 
 constexpr int kMostSteps = 2000;  // of one search
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

@@ -84,21 +84,20 @@ std::string describe_rings(const topology::Resources& resources, std::span<const
 }
 
 std::string rings_json(const topology::Resources& resources, std::span<const int> device_of_rank, const RingReport& report) {
-  using json = nlohmann::ordered_json;
-  json rings = json::array(), shares = json::array();
+  nlohmann::ordered_json rings = nlohmann::ordered_json::array(), shares = nlohmann::ordered_json::array();
   for (std::size_t k = 0; k < report.set.rings.size(); ++k) {
-    json ids = json::array();
+    nlohmann::ordered_json ids = nlohmann::ordered_json::array();
     for (const std::int32_t rank : report.set.rings[k])
       ids.push_back(resources.cluster().id_of(device_of_rank[static_cast<std::size_t>(rank)]));
     rings.push_back(std::move(ids));
     shares.push_back(report.set.share(k));
   }
-  json tree = {{"rings", std::move(rings)}, {"shares", std::move(shares)}, {"GBps", report.rate}};
-  tree["bound_GBps"] = report.bound > 0 ? json(report.bound) : json();
-  tree["is_bound_met"] = report.bound > 0 ? json(report.is_bound_met) : json();
-  tree["rails"] = json::parse(rails_json(resources, device_of_rank));
-  tree["wires"] = json::parse(loads_json(report.loads));
-  return tree.dump(-1, ' ', false, json::error_handler_t::replace);
+  nlohmann::ordered_json tree = {{"rings", std::move(rings)}, {"shares", std::move(shares)}, {"GBps", report.rate}};
+  tree["bound_GBps"] = report.bound > 0 ? nlohmann::ordered_json(report.bound) : nlohmann::ordered_json();
+  tree["is_bound_met"] = report.bound > 0 ? nlohmann::ordered_json(report.is_bound_met) : nlohmann::ordered_json();
+  tree["rails"] = nlohmann::ordered_json::parse(rails_json(resources, device_of_rank));
+  tree["wires"] = nlohmann::ordered_json::parse(loads_json(report.loads));
+  return tree.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace peal::tuning

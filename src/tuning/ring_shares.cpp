@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "column_generation.hpp"
 #include "ring_packing.hpp"
 
 namespace peal::tuning {
@@ -13,7 +14,6 @@ namespace {
 
 constexpr int kMostMends = 400;
 constexpr int kFills = 150;
-constexpr double kTiny = 1e-9;
 
 using Crossings = std::vector<std::pair<std::uint16_t, int>>;
 

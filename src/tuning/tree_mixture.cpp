@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <base/index.hpp>
 #include <limits>
 #include <tuning/mixture.hpp>
 
@@ -8,9 +9,7 @@ namespace peal::tuning {
 
 namespace {
 
-constexpr double kTiny = 1e-12;
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+constexpr double kTinyRate = 1e-12;
 
 /// Cheap trees from a root to all ranks where each way costs the prices of its wires.
 class Arborescences final : public ShapeFinder {
@@ -42,7 +41,7 @@ class Arborescences final : public ShapeFinder {
     Shape parent(at(n), -1);
     for (std::int32_t b = 0; b < n; ++b)
       for (std::int32_t a = 0; a < n && b != root; ++a)
-        if (a != b && (parent[at(b)] < 0 || cost_at(a, b) < cost_at(parent[at(b)], b) - kTiny)) parent[at(b)] = a;
+        if (a != b && (parent[at(b)] < 0 || cost_at(a, b) < cost_at(parent[at(b)], b) - kTinyRate)) parent[at(b)] = a;
     const std::vector<std::int32_t> circle = circle_of(parent, root);
     if (circle.empty()) return parent;
     // Numbers after the circle became one: others in order, the circle last.

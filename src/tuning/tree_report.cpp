@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <base/index.hpp>
 #include <nlohmann/json.hpp>
 #include <tuning/rails.hpp>
 #include <tuning/tree_report.hpp>
@@ -6,8 +7,6 @@
 namespace peal::tuning {
 
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 class Names {
  public:
@@ -66,21 +65,21 @@ std::string describe_trees(const topology::Resources& resources, std::span<const
 }
 
 std::string trees_json(const topology::Resources& resources, std::span<const int> device_of_rank, const TreeReport& report) {
-  using json = nlohmann::ordered_json;
   const Names names(resources, device_of_rank);
-  json trees = json::array();
+  nlohmann::ordered_json trees = nlohmann::ordered_json::array();
   for (std::size_t t = 0; t < report.trees.shapes.size(); ++t) {
-    json parents = json::object();
+    nlohmann::ordered_json parents = nlohmann::ordered_json::object();
     for (std::int32_t rank = 0; at(rank) < device_of_rank.size(); ++rank)
       if (rank != report.root) parents[names[rank]] = names[report.trees.shapes[t][at(rank)]];
     trees.push_back({{"GBps", report.trees.rates[t]}, {"parents", std::move(parents)}});
   }
-  json tree = {{"root", names[report.root]}, {"ranks", device_of_rank.size()}, {"trees", std::move(trees)}, {"GBps", report.trees.total}};
+  nlohmann::ordered_json tree = {
+      {"root", names[report.root]}, {"ranks", device_of_rank.size()}, {"trees", std::move(trees)}, {"GBps", report.trees.total}};
   tree["bound_GBps"] = report.trees.bound;
   tree["is_bound_met"] = report.trees.is_proved();
-  tree["rails"] = json::parse(rails_json(resources, device_of_rank));
-  tree["wires"] = json::parse(loads_json(report.loads));
-  return tree.dump(-1, ' ', false, json::error_handler_t::replace);
+  tree["rails"] = nlohmann::ordered_json::parse(rails_json(resources, device_of_rank));
+  tree["wires"] = nlohmann::ordered_json::parse(loads_json(report.loads));
+  return tree.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace peal::tuning

@@ -1,6 +1,7 @@
 // The state of a walk: strands, channels, cores, each with the instants at which things are seen. Private to this room.
 #pragma once
 
+#include <base/index.hpp>
 #include <deque>
 #include <map>
 #include <queue>
@@ -18,8 +19,6 @@ using schedule::BoundOp;
 using schedule::Op;
 using schedule::OpKind;
 using schedule::Program;
-
-inline std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 enum Part { kLaunch, kLatency, kOverhead, kTransfer, kCopy, kReduce, kParts };
 

@@ -9,15 +9,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::optional<Error> error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return std::nullopt;
-}
-
 void nap(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 class Faults : public ::testing::TestWithParam<const char*> {

@@ -12,15 +12,6 @@ namespace {
 using Body = std::function<void(Communicator&)>;
 
 /// What a call threw, or nothing.
-std::optional<Error> error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return std::nullopt;
-}
-
 constexpr std::size_t kMost = 4096;
 
 /// Runs `calls[r]` on rank r, then barriers until the fault is known, then one more: every rank must have got `code`, and the same text

@@ -37,4 +37,14 @@ inline Options with_transport(const std::string& transport) {
   return options;
 }
 
+/// What the call throws.
+inline std::optional<Error> error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
 }  // namespace peal::test

@@ -54,16 +54,16 @@ std::vector<std::uint8_t> array_of(DataType type, std::size_t count, const std::
 
 // Ranks differ by a multiple of the number of ranks, so that averages are whole; products stay below 128.
 // 8-bit floats have three significant bits at least: of 3 and 1, or of 3, 2 and 1, every result and every step to it needs no more.
-int contribution(DataType type, int ranks, int rank, std::size_t i) {
+int contribution_of_type(DataType type, int ranks, int rank, std::size_t i) {
   if (type == DataType::boolean) return (i >> rank & 1) != 0 ? 1 : 0;
   if (type == DataType::f8_e4m3fn || type == DataType::f8_e5m2) return (3 - (ranks == 2 ? 2 : 1) * rank) << (i % 3);
   return 1 + static_cast<int>(i % 3) + (ranks == 2 ? 2 : 1) * rank;
 }
 
 int expected(DataType type, ReduceOp op, int ranks, std::size_t i) {
-  int result = contribution(type, ranks, 0, i);
+  int result = contribution_of_type(type, ranks, 0, i);
   for (int r = 1; r < ranks; ++r) {
-    const int x = contribution(type, ranks, r, i);
+    const int x = contribution_of_type(type, ranks, r, i);
     const bool is_bool = type == DataType::boolean;
     switch (op) {
       case ReduceOp::sum:
@@ -97,7 +97,7 @@ TEST(Types, EveryTypeWithEveryOperator) {
           const auto op = static_cast<ReduceOp>(o);
           const double factor = world.rank() + 1;
           for (const std::size_t count : {std::size_t{5}, std::size_t{1033}}) {
-            const auto in = array_of(type, count, [&](std::size_t i) { return contribution(type, ranks, world.rank(), i); });
+            const auto in = array_of(type, count, [&](std::size_t i) { return contribution_of_type(type, ranks, world.rank(), i); });
             std::vector<std::uint8_t> out(in.size() + 8, 0xee);
             if (is_refused(type, op)) {
               try {

@@ -8,15 +8,6 @@
 namespace peal::test {
 namespace {
 
-std::optional<Error> error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return std::nullopt;
-}
-
 TEST(Windows, PutSignalWaitAroundTheRing) {
   for (const char* transport : {"shm", "tcp"}) {
     on_ranks(4, with_transport(transport), [](Communicator& world) {

@@ -6,12 +6,12 @@
 namespace peal::test {
 namespace {
 
-struct Case {
+struct WorkCase {
   const char* transport;
   bool progress_thread;
 };
 
-class Works : public ::testing::TestWithParam<Case> {
+class Works : public ::testing::TestWithParam<WorkCase> {
  protected:
   void each(int ranks, const std::function<void(Communicator&)>& body) {
     Options options = with_transport(GetParam().transport);
@@ -197,7 +197,8 @@ TEST_P(Works, AFaultReachesEveryWaitingWork) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Works, ::testing::Values(Case{"shm", true}, Case{"shm", false}, Case{"tcp", true}, Case{"tcp", false}),
+INSTANTIATE_TEST_SUITE_P(All, Works,
+                         ::testing::Values(WorkCase{"shm", true}, WorkCase{"shm", false}, WorkCase{"tcp", true}, WorkCase{"tcp", false}),
                          [](const auto& test) {
                            return std::string(test.param.transport) + (test.param.progress_thread ? "WithThread" : "WithoutThread");
                          });

@@ -18,7 +18,7 @@ namespace {
 constexpr DataType kFloats[] = {DataType::f64, DataType::f32, DataType::f16, DataType::bf16, DataType::f8_e4m3fn, DataType::f8_e5m2};
 constexpr std::uint64_t kCount = 2000;
 
-ErrorFigures errors_of(const void* data, int ranks, DataType type, ReduceOp op = ReduceOp::sum) {
+ErrorFigures reference_errors(const void* data, int ranks, DataType type, ReduceOp op = ReduceOp::sum) {
   ErrorFigures figures;
   measure_errors(data, kCount, 1, ranks, 0, type, op, figures);
   return figures;
@@ -106,7 +106,7 @@ TEST(BenchReals, TheReferenceOfEveryOperator) {
 TEST(BenchReals, OneRoundingIsHalfAnUlpAndAStepIsOneMore) {
   std::vector<float> data(kCount);
   for (std::uint64_t i = 0; i < kCount; ++i) data[i] = static_cast<float>(reference_reduction(8, i, DataType::f32, ReduceOp::sum).value);
-  const ErrorFigures rounded = errors_of(data.data(), 8, DataType::f32);
+  const ErrorFigures rounded = reference_errors(data.data(), 8, DataType::f32);
   EXPECT_EQ(rounded.elements, kCount);
   EXPECT_EQ(rounded.not_finite, 0u);
   EXPECT_GT(rounded.max_ulps, 0.4);
@@ -114,7 +114,7 @@ TEST(BenchReals, OneRoundingIsHalfAnUlpAndAStepIsOneMore) {
   EXPECT_NEAR(rounded.mean_ulps(), 0.25, 0.1);
   EXPECT_LT(rounded.max_relative, 0x1p-23);
   data[1234] = std::nextafter(data[1234], std::numeric_limits<float>::infinity());
-  const ErrorFigures wrong = errors_of(data.data(), 8, DataType::f32);
+  const ErrorFigures wrong = reference_errors(data.data(), 8, DataType::f32);
   EXPECT_GT(wrong.max_ulps, 0.5);
   EXPECT_LE(wrong.max_ulps, 1.5);
 }
@@ -136,7 +136,7 @@ TEST(BenchReals, RoundingAtEveryHopCostsMoreThanOnce) {
     once[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(round(sum)) >> 16);
     often[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(hops) >> 16);
   }
-  const ErrorFigures least = errors_of(once.data(), 64, DataType::bf16), most = errors_of(often.data(), 64, DataType::bf16);
+  const ErrorFigures least = reference_errors(once.data(), 64, DataType::bf16), most = reference_errors(often.data(), 64, DataType::bf16);
   EXPECT_LE(least.max_ulps, 0.5);
   EXPECT_GT(most.mean_ulps(), 5 * least.mean_ulps());
   EXPECT_GT(most.max_backward, least.max_backward);
@@ -145,10 +145,10 @@ TEST(BenchReals, RoundingAtEveryHopCostsMoreThanOnce) {
 TEST(BenchReals, WholeNumbersAreExactAndOneIsOneUlp) {
   std::vector<std::int32_t> data(kCount);
   for (std::uint64_t i = 0; i < kCount; ++i) data[i] = static_cast<std::int32_t>(expected_reduction(64, i, DataType::i32, ReduceOp::sum));
-  EXPECT_EQ(errors_of(data.data(), 64, DataType::i32).max_ulps, 0);
-  EXPECT_EQ(errors_of(data.data(), 64, DataType::i32).max_relative, 0);
+  EXPECT_EQ(reference_errors(data.data(), 64, DataType::i32).max_ulps, 0);
+  EXPECT_EQ(reference_errors(data.data(), 64, DataType::i32).max_relative, 0);
   data[kCount - 1] += 1;
-  EXPECT_EQ(errors_of(data.data(), 64, DataType::i32).max_ulps, 1);
+  EXPECT_EQ(reference_errors(data.data(), 64, DataType::i32).max_ulps, 1);
 }
 
 TEST(BenchReals, WhatIsNotFiniteIsCountedAndHidesNothing) {
@@ -157,7 +157,7 @@ TEST(BenchReals, WhatIsNotFiniteIsCountedAndHidesNothing) {
   data[3] = std::nanf("");
   data[4] = -std::numeric_limits<float>::infinity();
   data[5] += 1;
-  const ErrorFigures figures = errors_of(data.data(), 4, DataType::f32);
+  const ErrorFigures figures = reference_errors(data.data(), 4, DataType::f32);
   EXPECT_EQ(figures.not_finite, 2u);
   EXPECT_GT(figures.max_ulps, 1e5);
   EXPECT_TRUE(std::isfinite(figures.mean_ulps()));

@@ -270,7 +270,7 @@ TEST(Discover, EmptyRootsAndBadTextsAreNoCrash) {
 
 int times_asked = 0;
 int count_asking() { return ++times_asked, vendor::kNvmlSuccess; }
-int nothing() { return vendor::kNvmlSuccess; }
+int succeed() { return vendor::kNvmlSuccess; }
 int no_gpus(unsigned* count) { return *count = 0, vendor::kNvmlSuccess; }
 
 TEST(Discover, AJobReadsTheWiringAndNothingElse) {
@@ -279,7 +279,7 @@ TEST(Discover, AJobReadsTheWiringAndNothingElse) {
   tree.gpu(gpu, "0x2330");
   tree.nic("eth0", "pci0000:20/0000:20:01.0/0000:21:00.0", "100000");
   tree.write("sys/class/net/eth0/mtu", "9000\n");
-  const vendor::NvmlTable library = {.init = count_asking, .shutdown = nothing, .device_count = no_gpus};
+  const vendor::NvmlTable library = {.init = count_asking, .shutdown = succeed, .device_count = no_gpus};
   Roots roots = tree.roots("pack:1 numa:1 core:2 pu:1");
   roots.nvml = &library;
   const auto all = discover_host(roots);

@@ -13,8 +13,8 @@ using testing::HasSubstr;
 
 std::span<const std::uint8_t> as_span(const std::string& text) { return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}; }
 
-struct Pair {
-  Pair() {
+struct FramePair {
+  FramePair() {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
     a = FileDescriptor(ends[0]);
@@ -52,7 +52,7 @@ TEST(Frame, WrongMagicReservedWordAndSizeAreRefused) {
 }
 
 TEST(Frame, TheReaderPutsPiecesTogether) {
-  Pair pair;
+  FramePair pair;
   FrameReader reader;
   const std::string bytes = frame_bytes(1, "one") + frame_bytes(2, "") + frame_bytes(3, std::string(100'000, 'z'));
   std::vector<Frame> got;
@@ -78,7 +78,7 @@ TEST(Frame, TheReaderPutsPiecesTogether) {
 }
 
 TEST(Frame, AnAnnouncementAboveTheLimitIsRefusedBeforeItsBytesCome) {
-  Pair pair;
+  FramePair pair;
   FrameReader reader(1024);
   const auto header = encode(FrameHeader{1, 0xffffffff});
   ASSERT_TRUE(send_all(pair.a.get(), header.data(), header.size(), deadline_in(5)));

@@ -12,7 +12,7 @@ namespace peal::reduce {
 namespace {
 
 /// `onto`: the source that dst equals, or -1.
-void check(DataType type, ReduceOp op, int k, std::size_t count, Order order, int onto, int divisor, std::mt19937_64& random) {
+void check_many(DataType type, ReduceOp op, int k, std::size_t count, Order order, int onto, int divisor, std::mt19937_64& random) {
   const std::size_t bytes = count * size_of(type);
   std::vector<std::unique_ptr<GuardedBuffer>> buffers;
   std::vector<const void*> sources;
@@ -48,7 +48,7 @@ TEST_P(CombineManyTest, matches_the_reference_for_every_operator_order_and_place
           const int divisor = op == ReduceOp::avg && random() % 2 ? k : 1;
           SCOPED_TRACE(testing::Message() << name_of(type) << ' ' << name_of(op) << " k " << k << " count " << count << " onto " << onto
                                           << " divisor " << divisor << (order == Order::canonical ? " canonical" : ""));
-          check(type, op, k, count, order, onto, divisor, random);
+          check_many(type, op, k, count, order, onto, divisor, random);
           if (HasFatalFailure()) return;
         }
       }

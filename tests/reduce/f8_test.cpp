@@ -35,7 +35,7 @@ double number_of(const Definition& format, int bits) {
 /// The first pattern above zero that is no number: infinity where the highest exponent is taken for it, else the NaN of all ones.
 int first_special(const Definition& format) { return format.has_infinity ? 0x7f >> format.fraction << format.fraction : 0x7f; }
 
-double value_of(const Definition& format, int bits) {
+double value_of_f8(const Definition& format, int bits) {
   const int magnitude = bits & 0x7f;
   if (magnitude < first_special(format)) return number_of(format, bits);
   if (format.has_infinity && magnitude == first_special(format)) return std::copysign(HUGE_VAL, number_of(format, bits));
@@ -72,7 +72,7 @@ int single_rounded(const Definition& format, float value) {
   return format.has_infinity ? f8_of_f32<E5m2>(value) : f8_of_f32<E4m3fn>(value);
 }
 
-std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
+std::uint32_t bits_of_float(float value) { return std::bit_cast<std::uint32_t>(value); }
 
 class F8Test : public testing::TestWithParam<Definition> {};
 
@@ -85,14 +85,14 @@ TEST_P(F8Test, all_256_patterns_widen_to_their_definition_and_come_back) {
     ASSERT_TRUE(convert(DataType::f32, wide.data(), format.type, all.data(), all.size()));
     ASSERT_TRUE(convert(format.type, back.data(), DataType::f32, wide.data(), all.size()));
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const double defined = value_of(format, all[i]);
+      const double defined = value_of_f8(format, all[i]);
       ASSERT_EQ(is_nan(format.type, all[i]), std::isnan(defined)) << std::hex << i;
       if (std::isnan(defined)) {
         ASSERT_TRUE(std::isnan(wide[i]) && std::isnan(single_widened(format, all[i]))) << std::hex << i;
         ASSERT_TRUE(is_nan(format.type, back[i])) << std::hex << i;
       } else {
-        ASSERT_EQ(bits_of(wide[i]), bits_of(single_widened(format, all[i]))) << std::hex << i;
-        ASSERT_EQ(bits_of(wide[i]), bits_of(static_cast<float>(defined))) << std::hex << i;
+        ASSERT_EQ(bits_of_float(wide[i]), bits_of_float(single_widened(format, all[i]))) << std::hex << i;
+        ASSERT_EQ(bits_of_float(wide[i]), bits_of_float(static_cast<float>(defined))) << std::hex << i;
         ASSERT_EQ(back[i], all[i]) << std::hex << i;
       }
     }
@@ -111,7 +111,7 @@ std::vector<float> f32_to_round(const Definition& format) {
     for (const double at : {number, (number + next) / 2}) {
       for (const std::uint32_t step : {0u, 1u, ~0u}) {
         for (const std::uint32_t sign : {0u, 0x80000000u})
-          values.push_back(std::bit_cast<float>((bits_of(static_cast<float>(at)) + step) ^ sign));
+          values.push_back(std::bit_cast<float>((bits_of_float(static_cast<float>(at)) + step) ^ sign));
       }
     }
   }
@@ -131,10 +131,10 @@ TEST_P(F8Test, rounds_every_kind_of_f32_to_nearest_even) {
       const int single = single_rounded(format, values[i]);
       if (std::isnan(values[i])) {
         ASSERT_TRUE(is_nan(format.type, rounded[i]) && is_nan(format.type, static_cast<std::uint64_t>(single)))
-            << std::hex << bits_of(values[i]);
+            << std::hex << bits_of_float(values[i]);
       } else {
-        ASSERT_EQ(rounded[i], rounding.nearest(values[i])) << std::hex << bits_of(values[i]);
-        ASSERT_EQ(rounded[i], single) << std::hex << bits_of(values[i]);
+        ASSERT_EQ(rounded[i], rounding.nearest(values[i])) << std::hex << bits_of_float(values[i]);
+        ASSERT_EQ(rounded[i], single) << std::hex << bits_of_float(values[i]);
       }
     }
   });
@@ -161,10 +161,10 @@ TEST_P(F8Test, every_pair_of_patterns_combines_as_defined) {
     for (const auto& [op, plain] : ops) {
       combine_for(format.type, op)(out.data(), a.data(), b.data(), out.size());
       for (std::size_t i = 0; i < out.size(); ++i) {
-        const double x = value_of(format, a[i]), y = value_of(format, b[i]);
+        const double x = value_of_f8(format, a[i]), y = value_of_f8(format, b[i]);
         const double exact = std::isnan(x) || std::isnan(y) ? std::nan("") : plain(x, y);
         if (std::isnan(exact)) {
-          ASSERT_TRUE(std::isnan(value_of(format, out[i]))) << name_of(op) << std::hex << ' ' << int{a[i]} << ' ' << int{b[i]};
+          ASSERT_TRUE(std::isnan(value_of_f8(format, out[i]))) << name_of(op) << std::hex << ' ' << int{a[i]} << ' ' << int{b[i]};
         } else {
           ASSERT_EQ(out[i], rounding.nearest(exact)) << name_of(op) << std::hex << ' ' << int{a[i]} << ' ' << int{b[i]};
         }

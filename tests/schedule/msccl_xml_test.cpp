@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 std::string fixture(const std::string& name) { return peal::test::in_source("tests/fixtures/msccl/") + name; }
 
-Verdict judged(const std::string& name, Protocol protocol = Protocol::staged) {
+Verdict judged_file(const std::string& name, Protocol protocol = Protocol::staged) {
   const Result<MscclPlan> plan = read_msccl_plan(fixture(name));
   EXPECT_TRUE(plan.has_value()) << plan.error().message;
   if (!plan) return {};
@@ -40,43 +40,43 @@ TEST(MscclXml, readsFilesWithCommentsFirstAndTheAttributesOf2021) {
   EXPECT_EQ(plan->steps, 8U);
   EXPECT_TRUE(plan->schedule.request.in_place);
   EXPECT_TRUE(plan->schedule.layouts.uniform);
-  const Verdict verdict = judged("comments_first_and_old_attributes.xml");
+  const Verdict verdict = judged_file("comments_first_and_old_attributes.xml");
   EXPECT_TRUE(verdict.ok) << verdict.why;
 }
 
 TEST(MscclXml, takesNopsBeforeAStepAsItsDependencies) {
-  const Verdict verdict = judged("nop_chain.xml");
+  const Verdict verdict = judged_file("nop_chain.xml");
   EXPECT_TRUE(verdict.ok) << verdict.why;
 }
 
 TEST(MscclXml, seesTheRaceWhenADependencyIsLost) {
-  const Verdict verdict = judged("race_by_lost_dependency.xml");
+  const Verdict verdict = judged_file("race_by_lost_dependency.xml");
   EXPECT_FALSE(verdict.ok);
   EXPECT_THAT(verdict.why, HasSubstr("a race"));
 }
 
 TEST(MscclXml, waitsForEverForAStepThatNobodyAnnounces) {
-  const Verdict verdict = judged("nop_chain_without_hasdep.xml");
+  const Verdict verdict = judged_file("nop_chain_without_hasdep.xml");
   EXPECT_FALSE(verdict.ok);
   EXPECT_THAT(verdict.why, HasSubstr("0 of 1 signals come"));
 }
 
 TEST(MscclXml, mapsFusedSteps) {
-  const Verdict verdict = judged("fused_steps.xml");
+  const Verdict verdict = judged_file("fused_steps.xml");
   EXPECT_TRUE(verdict.ok) << verdict.why;
   // rrs keeps its result nowhere: there is nothing to read from afar.
-  const Verdict remote = judged("fused_steps.xml", Protocol::direct_read);
+  const Verdict remote = judged_file("fused_steps.xml", Protocol::direct_read);
   EXPECT_THAT(remote.why, HasSubstr("lies in no memory"));
 }
 
 TEST(MscclXml, keepsPartialSumsOfAReduceScatterInPlaceInScratch) {
-  const Verdict verdict = judged("reduce_scatter_in_place.xml");
+  const Verdict verdict = judged_file("reduce_scatter_in_place.xml");
   EXPECT_TRUE(verdict.ok) << verdict.why;
 }
 
 TEST(MscclXml, findsDeadlocksAndWrongSums) {
-  EXPECT_THAT(judged("deadlock.xml").why, HasSubstr("waits for ever"));
-  EXPECT_THAT(judged("wrong_sum.xml").why, HasSubstr("adds a contribution twice"));
+  EXPECT_THAT(judged_file("deadlock.xml").why, HasSubstr("waits for ever"));
+  EXPECT_THAT(judged_file("wrong_sum.xml").why, HasSubstr("adds a contribution twice"));
 }
 
 TEST(MscclXml, saysWhatIsWrongWithAFileAndWhere) {

@@ -188,7 +188,7 @@ Scene scene_of(const char* machine, int nodes, const char* fabric) {
   return *std::move(scene);
 }
 
-Study study_of(const Scene& scene, Collective collective, std::uint64_t bytes, std::string_view control, bool folds = true) {
+Study congested_study(const Scene& scene, Collective collective, std::uint64_t bytes, std::string_view control, bool folds = true) {
   tuning::Question question;
   question.call.collective = collective;
   question.call.bytes = {bytes};
@@ -221,9 +221,9 @@ TEST(Congestion, RoceIsToldFromOtherNetworks) {
 // One NIC a node: seven nodes send to the eighth.
 TEST(Congestion, AGatherWaitsInTheQueueOfItsRoot) {
   const Scene scene = scene_of("gcp-a3-ultra", 8, "fat-tree,levels=2,radix=64,adaptive=true");
-  const Study fair = study_of(scene, Collective::all_to_all, 8 << 20, "fair");
+  const Study fair = congested_study(scene, Collective::all_to_all, 8 << 20, "fair");
   EXPECT_EQ(fair.outcome.most_in_line, 0);
-  const Study lines = study_of(scene, Collective::all_to_all, 8 << 20, "dcqcn");
+  const Study lines = congested_study(scene, Collective::all_to_all, 8 << 20, "dcqcn");
   EXPECT_GT(lines.outcome.most_in_line, 1);
   EXPECT_GT(lines.outcome.longest_queue, 1e6);
   EXPECT_GT(lines.outcome.time.value, fair.outcome.time.value);
@@ -232,9 +232,9 @@ TEST(Congestion, AGatherWaitsInTheQueueOfItsRoot) {
 // Two pairs meet on a cable by their hash, and pauses hold up what goes elsewhere: no faster than by fair sharing.
 TEST(Congestion, PausesCostMoreThanFairSharingWhereHashesCollide) {
   const Scene scene = scene_of("gcp-a3-ultra", 4, "fat-tree,levels=2,radix=32");
-  const Study fair = study_of(scene, Collective::all_to_all, 32 << 20, "fair");
-  const Study pfc = study_of(scene, Collective::all_to_all, 32 << 20, "pfc");
-  const Study credits = study_of(scene, Collective::all_to_all, 32 << 20, "credits");
+  const Study fair = congested_study(scene, Collective::all_to_all, 32 << 20, "fair");
+  const Study pfc = congested_study(scene, Collective::all_to_all, 32 << 20, "pfc");
+  const Study credits = congested_study(scene, Collective::all_to_all, 32 << 20, "credits");
   EXPECT_GT(pfc.outcome.time.value, 1.1 * fair.outcome.time.value);
   EXPECT_NEAR(pfc.outcome.time.value, credits.outcome.time.value, 0.02 * pfc.outcome.time.value);
 }
@@ -245,8 +245,8 @@ TEST(Congestion, FoldedCallsGiveTheSameTimes) {
   for (const char* control : {"pfc", "dcqcn", "dcqcn:paper"}) {
     for (const Collective collective : {Collective::all_to_all, Collective::gather}) {
       for (const std::uint64_t bytes : {std::uint64_t{3} << 18, std::uint64_t{3} << 22}) {
-        const Outcome folded = study_of(scene, collective, bytes, control).outcome;
-        const Outcome whole = study_of(scene, collective, bytes, control, false).outcome;
+        const Outcome folded = congested_study(scene, collective, bytes, control).outcome;
+        const Outcome whole = congested_study(scene, collective, bytes, control, false).outcome;
         EXPECT_NEAR(folded.time.value, whole.time.value, 1e-9 * whole.time.value) << control << " " << bytes;
         EXPECT_EQ(folded.most_in_line, whole.most_in_line);
         if (collective == Collective::all_to_all) {
@@ -259,9 +259,9 @@ TEST(Congestion, FoldedCallsGiveTheSameTimes) {
 
 // Routes round a ring of six depend on each other all the way round; up and down a tree they never do.
 TEST(Congestion, PausesThatCanWaitForEverAreSaid) {
-  const Study ring = study_of(scene_of("gcp-a3-ultra", 6, "torus,dims=6"), Collective::all_to_all, 1 << 20, "pfc");
+  const Study ring = congested_study(scene_of("gcp-a3-ultra", 6, "torus,dims=6"), Collective::all_to_all, 1 << 20, "pfc");
   EXPECT_GE(ring.outcome.circle.size(), 3u);
-  const Study tree = study_of(scene_of("gcp-a3-ultra", 4, "fat-tree,levels=2,radix=32"), Collective::all_to_all, 1 << 20, "pfc");
+  const Study tree = congested_study(scene_of("gcp-a3-ultra", 4, "fat-tree,levels=2,radix=32"), Collective::all_to_all, 1 << 20, "pfc");
   EXPECT_TRUE(tree.outcome.circle.empty());
   LineCost cost;
   cost.congestion.control = FlowControl::pfc;

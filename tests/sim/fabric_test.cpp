@@ -9,22 +9,22 @@
 namespace peal::sim {
 namespace {
 
-topology::Cluster dgx(int nodes, const char* fabric) {
+topology::Cluster dgx_cluster(int nodes, const char* fabric) {
   auto cluster = topology::build_cluster("dgx-h100", nodes, fabric);
   EXPECT_TRUE(cluster) << cluster.error().message;
   return *std::move(cluster);
 }
 
 TEST(Fabric, OversubscriptionDividesTheRateBetweenLeaves) {
-  for (const double rate : half_to_half(dgx(8, "ideal"))) EXPECT_NEAR(rate, 48, 1e-6);
-  for (const double rate : half_to_half(dgx(8, "fat-tree,levels=2,radix=64,adaptive=true"))) EXPECT_NEAR(rate, 48, 1e-6);
+  for (const double rate : half_to_half(dgx_cluster(8, "ideal"))) EXPECT_NEAR(rate, 48, 1e-6);
+  for (const double rate : half_to_half(dgx_cluster(8, "fat-tree,levels=2,radix=64,adaptive=true"))) EXPECT_NEAR(rate, 48, 1e-6);
   // 48 ports down, 16 up: 6 nodes on a leaf; halves of 6.
-  for (const double rate : half_to_half(dgx(12, "fat-tree,levels=2,radix=64,oversubscription=3,adaptive=true")))
+  for (const double rate : half_to_half(dgx_cluster(12, "fat-tree,levels=2,radix=64,oversubscription=3,adaptive=true")))
     EXPECT_NEAR(rate, 16, 1e-6);
 }
 
 TEST(Fabric, HashCollisionsHalveTheRateOfTheirPairs) {
-  const std::vector<double> rates = half_to_half(dgx(8, "fat-tree,levels=2,radix=64"));
+  const std::vector<double> rates = half_to_half(dgx_cluster(8, "fat-tree,levels=2,radix=64"));
   EXPECT_LE(*std::min_element(rates.begin(), rates.end()), 24 + 1e-6);
   EXPECT_NEAR(*std::max_element(rates.begin(), rates.end()), 48, 1e-6);
 }
@@ -34,7 +34,7 @@ TEST(Fabric, AllToAllOverAnOversubscribedFabricTakesLonger) {
   question.call.collective = Collective::all_to_all;
   question.call.bytes = {std::uint64_t{64} << 20};
   const auto busbw = [&](const char* fabric) {
-    auto scene = make_scene(dgx(14, fabric), 0);
+    auto scene = make_scene(dgx_cluster(14, fabric), 0);
     EXPECT_TRUE(scene) << scene.error().message;
     auto row = simulate(*scene, question);
     EXPECT_TRUE(row) << row.error().message;
@@ -56,7 +56,7 @@ TEST(Fabric, SeedsOfTheHashGiveTheTimesOfTheFabricsThatNameThem) {
   question.call.collective = Collective::all_to_all;
   question.call.bytes = {std::uint64_t{4} << 20};
   const auto scene_of = [](const char* fabric) {
-    auto scene = make_scene(dgx(8, fabric), 0);
+    auto scene = make_scene(dgx_cluster(8, fabric), 0);
     EXPECT_TRUE(scene) << scene.error().message;
     return *std::move(scene);
   };

@@ -7,10 +7,10 @@
 #include <topology/degrade.hpp>
 #include <topology/machine.hpp>
 
+#include "sizes.hpp"
+
 namespace peal::sim {
 namespace {
-
-constexpr std::uint64_t kGibi = std::uint64_t{1} << 30;
 
 Scene dgx_h100(int nodes = 1) {
   auto scene = make_scene(*topology::build_cluster("dgx-h100", nodes), 0);

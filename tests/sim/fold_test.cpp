@@ -48,7 +48,7 @@ void expect_same(const Both& both, const std::string& what) {
   EXPECT_NEAR(folded, whole, 1e-9 * whole) << what;
 }
 
-Scene scene_of(const char* machine, int nodes, const std::string& fabric, int ranks = 0) {
+Scene fold_scene(const char* machine, int nodes, const std::string& fabric, int ranks = 0) {
   auto cluster = topology::build_cluster(machine, nodes, fabric);
   EXPECT_TRUE(cluster) << cluster.error().message;
   auto scene = make_scene(*std::move(cluster), ranks);
@@ -102,7 +102,7 @@ class Folding : public testing::TestWithParam<Place> {};
 // 768 KiB: parts of 24, 48 and 64 ranks are equally long; 1,000,000 bytes: they are not.
 TEST_P(Folding, GivesTheTimesOfEveryAlgorithm) {
   const Place& place = GetParam();
-  const Scene scene = scene_of(place.machine, place.nodes, place.fabric);
+  const Scene scene = fold_scene(place.machine, place.nodes, place.fabric);
   for (const std::uint64_t bytes : {std::uint64_t{768} << 10, std::uint64_t{1'000'000}}) {
     const Seen seen = expect_all_the_same(scene, fmt::format("{} {} {}", place.nodes, place.machine, place.fabric), bytes);
     EXPECT_GE(seen.algorithms, 30);
@@ -123,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, Folding,
                                          Place{"dgx-h100", 4, "torus,dims=2x2", false}));
 
 TEST(Fold, MachinesThatAreAlikeShareTheirRanks) {
-  const Scene scene = scene_of("dgx-h100", 16, "ideal");
+  const Scene scene = fold_scene("dgx-h100", 16, "ideal");
   for (const auto& [collective, algorithm, most] : {std::tuple{Collective::all_reduce, "ring", 8},
                                                     {Collective::all_reduce, "hierarchical", 8},
                                                     {Collective::all_to_all, "all_pairs", 8},
@@ -142,7 +142,7 @@ TEST(Fold, MachinesThatAreAlikeShareTheirRanks) {
 }
 
 TEST(Fold, LongCallsAreContinuedFromPiecesThatRepeat) {
-  const Scene scene = scene_of("dgx-h100", 4, "ideal");
+  const Scene scene = fold_scene("dgx-h100", 4, "ideal");
   for (const char* algorithm : {"tree", "double_binary_tree", "hierarchical"}) {
     const auto found = schedule::find_algorithm(Collective::all_reduce, algorithm);
     for (const std::uint64_t bytes : {std::uint64_t{1} << 28, (std::uint64_t{1} << 28) - 4096 * 37}) {
@@ -163,7 +163,7 @@ TEST(Fold, LongCallsAreContinuedFromPiecesThatRepeat) {
 
 // A tree over many machines runs full only after many pieces, and with a slow root, a slow leaf or a slow port otherwise than without.
 TEST(Fold, TreesInManyPiecesStayRightWithOneSlowWireOrOneSlowRank) {
-  const Scene scene = scene_of("dgx-h100", 9, "ideal");
+  const Scene scene = fold_scene("dgx-h100", 9, "ideal");
   const auto in = scene.resources->route(scene.device_of_rank[8], scene.device_of_rank[0]).resources;
   const auto out = scene.resources->route(scene.device_of_rank[32], scene.device_of_rank[40]).resources;
   const auto plan = plan_of(scene, **schedule::find_algorithm(Collective::all_reduce, "tree"), 1 << 28);
@@ -184,7 +184,7 @@ TEST(Fold, TreesInManyPiecesStayRightWithOneSlowWireOrOneSlowRank) {
 
 // One slow wire or one slow rank: what it touches is told apart, and times stay right.
 TEST(Fold, StaysRightWithOneSlowWireOrOneSlowRank) {
-  const Scene scene = scene_of("dgx-h100", 4, "ideal");
+  const Scene scene = fold_scene("dgx-h100", 4, "ideal");
   const auto route = scene.resources->route(scene.device_of_rank[11], scene.device_of_rank[20]);
   for (const char* algorithm : {"ring", "tree", "hierarchical", "two_shot", "multi_ring"}) {
     const auto found = schedule::find_algorithm(Collective::all_reduce, algorithm);
@@ -200,7 +200,7 @@ TEST(Fold, StaysRightWithOneSlowWireOrOneSlowRank) {
 
 // Everybody to everybody, one of them slow: nobody behaves like anybody else, and that many messages are not begun.
 TEST(Fold, WhatIsTooMuchToSimulateIsSaidAtOnce) {
-  const Scene scene = scene_of("dgx-h100", 2'800, "ideal");
+  const Scene scene = fold_scene("dgx-h100", 2'800, "ideal");
   const auto plan = plan_of(scene, **schedule::find_algorithm(Collective::all_to_all, "all_pairs"), 64 << 20);
   ASSERT_TRUE(plan);
   InterpretOptions options;
@@ -213,7 +213,7 @@ TEST(Fold, WhatIsTooMuchToSimulateIsSaidAtOnce) {
 
 // Before it is taken: a channel for every pair of ranks.
 TEST(Fold, WhatTakesTooMuchMemoryIsSaidAtOnce) {
-  const Scene scene = scene_of("dgx-h100", 256, "ideal");
+  const Scene scene = fold_scene("dgx-h100", 256, "ideal");
   const auto plan = plan_of(scene, **schedule::find_algorithm(Collective::all_to_all, "all_pairs"), 64 << 20);
   ASSERT_TRUE(plan);
   InterpretOptions options;
@@ -229,7 +229,7 @@ TEST(Fold, WhatTakesTooMuchMemoryIsSaidAtOnce) {
 
 // Parts of two lengths pass every rank of a ring at other times.
 TEST(Fold, FallsBackToEveryRankWhereNothingIsAlike) {
-  const Scene scene = scene_of("dgx-h100", 3, "ideal");
+  const Scene scene = fold_scene("dgx-h100", 3, "ideal");
   const auto found = schedule::find_algorithm(Collective::all_reduce, "ring");
   const auto plan = plan_of(scene, **found, 1'000'000);
   ASSERT_TRUE(plan);

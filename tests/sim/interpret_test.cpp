@@ -3,10 +3,10 @@
 #include <sim/simulate.hpp>
 #include <topology/machine.hpp>
 
+#include "sizes.hpp"
+
 namespace peal::sim {
 namespace {
-
-constexpr std::uint64_t kGibi = std::uint64_t{1} << 30;
 
 Result<Scene> dgx(const char* name, int nodes, int ranks = 0) {
   PEAL_ASSIGN(topology::Cluster cluster, topology::build_cluster(name, nodes));

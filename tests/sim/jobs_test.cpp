@@ -4,17 +4,17 @@
 #include <sim/simulate.hpp>
 #include <topology/machine.hpp>
 
+#include "sizes.hpp"
+
 namespace peal::sim {
 namespace {
-
-constexpr std::uint64_t kGibi = std::uint64_t{1} << 30;
 
 Result<Scene> groups_on(const char* machine, int group_ranks, int nodes = 1) {
   PEAL_ASSIGN(topology::Cluster cluster, topology::build_cluster(machine, nodes));
   return make_scene(std::move(cluster), 0, {}, group_ranks);
 }
 
-tuning::Question all_reduce(std::uint64_t bytes, const char* algorithm = "", const char* protocol = "") {
+tuning::Question all_reduce_question(std::uint64_t bytes, const char* algorithm = "", const char* protocol = "") {
   tuning::Question q;
   q.call.bytes = {bytes};
   q.algorithm = algorithm;
@@ -22,7 +22,7 @@ tuning::Question all_reduce(std::uint64_t bytes, const char* algorithm = "", con
   return q;
 }
 
-Study study_of(const Result<Scene>& scene, const tuning::Question& question) {
+Study study_of_scene(const Result<Scene>& scene, const tuning::Question& question) {
   EXPECT_TRUE(scene) << scene.error().message;
   auto done = study(*scene, question, {});
   EXPECT_TRUE(done) << done.error().message;
@@ -32,8 +32,8 @@ Study study_of(const Result<Scene>& scene, const tuning::Question& question) {
 // On a full mesh of eight each pair has a wire of its own: four GPUs have three each among themselves, eight have seven.
 TEST(Groups, OnAFullMeshFourRanksUseThreeOfSevenLinks) {
   for (const char* machine : {"mi300x-8", "atlas-800-a2"}) {
-    const Study four = study_of(groups_on(machine, 4), all_reduce(kGibi));
-    const Study eight = study_of(groups_on(machine, 8), all_reduce(kGibi));
+    const Study four = study_of_scene(groups_on(machine, 4), all_reduce_question(kGibi));
+    const Study eight = study_of_scene(groups_on(machine, 8), all_reduce_question(kGibi));
     const auto wires = [](const Study& s, const char* kind) {
       return std::count_if(s.outcome.resources.begin(), s.outcome.resources.end(),
                            [&](const ResourceUse& use) { return use.name.find(kind) != std::string::npos; });
@@ -48,15 +48,15 @@ TEST(Groups, OnAFullMeshFourRanksUseThreeOfSevenLinks) {
 }
 
 TEST(Groups, OnASwitchFourRanksHaveAllOfTheirLinks) {
-  const Study four = study_of(groups_on("dgx-h100", 4), all_reduce(kGibi, "ring", "staged"));
-  const Study eight = study_of(groups_on("dgx-h100", 8), all_reduce(kGibi, "ring", "staged"));
+  const Study four = study_of_scene(groups_on("dgx-h100", 4), all_reduce_question(kGibi, "ring", "staged"));
+  const Study eight = study_of_scene(groups_on("dgx-h100", 8), all_reduce_question(kGibi, "ring", "staged"));
   EXPECT_NEAR(four.row.out_of_place->busbw, eight.row.out_of_place->busbw, 0.01 * eight.row.out_of_place->busbw);
 }
 
 TEST(Groups, ThatShareNothingTakeWhatOneTakesAlone) {
   auto alone = make_scene(*topology::build_cluster("dgx-a100", 1), 4);
-  const double one = study_of(alone, all_reduce(1 << 20, "ring", "staged")).row.out_of_place->time_us;
-  const Study both = study_of(groups_on("dgx-a100", 4), all_reduce(1 << 20, "ring", "staged"));
+  const double one = study_of_scene(alone, all_reduce_question(1 << 20, "ring", "staged")).row.out_of_place->time_us;
+  const Study both = study_of_scene(groups_on("dgx-a100", 4), all_reduce_question(1 << 20, "ring", "staged"));
   EXPECT_DOUBLE_EQ(both.row.out_of_place->time_us, one);
 }
 
@@ -90,18 +90,18 @@ TEST(Beside, RanksEqualModuloTheStrideMakeAGroup) {
 // Tensor parallelism inside the nodes has NVLink, data parallelism between them the NICs: they do not meet. Two calls between nodes do.
 TEST(Beside, OnlyCallsThatMeetOnAWireSlowEachOther) {
   const auto nodes = groups_on("dgx-h100", 8, 2);
-  const tuning::Question inside = all_reduce(64 << 20, "ring", "staged");
+  const tuning::Question inside = all_reduce_question(64 << 20, "ring", "staged");
   Beside between;
   between.call.bytes = {64 << 20};
   between.stride = 8;
-  const double alone = study_of(nodes, inside).row.out_of_place->time_us;
+  const double alone = study_of_scene(nodes, inside).row.out_of_place->time_us;
   const Study apart = study_beside(nodes, inside, between);
   EXPECT_NEAR(apart.row.out_of_place->time_us, alone, 1e-6 * alone);
   ASSERT_EQ(apart.row.beside.size(), 1u);
 
   const auto all = groups_on("dgx-h100", 0, 2);
-  const tuning::Question across = all_reduce(64 << 20, "ring", "staged");
-  const double whole = study_of(all, across).row.out_of_place->time_us;
+  const tuning::Question across = all_reduce_question(64 << 20, "ring", "staged");
+  const double whole = study_of_scene(all, across).row.out_of_place->time_us;
   const Study together = study_beside(all, across, between);
   EXPECT_GT(together.row.out_of_place->time_us, 1.3 * whole);
   between.start = {2e3 * whole};
@@ -116,8 +116,8 @@ TEST(Beside, ASlowRankIsSlowInAllThatItTakesPartIn) {
   between.stride = 8;
   InterpretOptions slow;
   slow.perturbation.slow_ranks = {{3, 3.0}};
-  const auto healthy = study(*nodes, all_reduce(1 << 20, "ring", "staged"), {}, 1, {&between, 1});
-  const auto hurt = study(*nodes, all_reduce(1 << 20, "ring", "staged"), slow, 1, {&between, 1});
+  const auto healthy = study(*nodes, all_reduce_question(1 << 20, "ring", "staged"), {}, 1, {&between, 1});
+  const auto hurt = study(*nodes, all_reduce_question(1 << 20, "ring", "staged"), slow, 1, {&between, 1});
   ASSERT_TRUE(healthy && hurt);
   EXPECT_GT(hurt->row.beside[0].slowest.time_us, 2.5 * healthy->row.beside[0].slowest.time_us);
 }

@@ -18,7 +18,7 @@ ColouredGraph ring(std::uint32_t n) {
   return graph;
 }
 
-std::size_t count(const Classes& classes) {
+std::size_t count_classes(const Classes& classes) {
   return std::map<std::uint32_t, int>([&] {
            std::map<std::uint32_t, int> seen;
            for (std::uint32_t c : classes) ++seen[c];
@@ -27,13 +27,13 @@ std::size_t count(const Classes& classes) {
       .size();
 }
 
-TEST(Refine, ARingIsOneClass) { EXPECT_EQ(count(ring(1000).equitable_classes()), 1u); }
+TEST(Refine, ARingIsOneClass) { EXPECT_EQ(count_classes(ring(1000).equitable_classes()), 1u); }
 
 // Who stands elsewhere on a directed ring than one that differs is at another distance from it.
 TEST(Refine, OneThatDiffersTellsAllOfADirectedRingApart) {
   ColouredGraph graph = ring(5000);
   graph.set_colour(7, 2);
-  EXPECT_EQ(count(graph.equitable_classes()), 5000u);
+  EXPECT_EQ(count_classes(graph.equitable_classes()), 5000u);
 }
 
 // Leaves, inner vertices by height: all that a balanced tree shows from below and above.
@@ -45,7 +45,7 @@ TEST(Refine, ABalancedTreeHasAClassForEachLevel) {
     graph.join(v, (v - 1) / 2, 1, 2);
   }
   const Classes classes = graph.equitable_classes();
-  EXPECT_EQ(count(classes), 10u);
+  EXPECT_EQ(count_classes(classes), 10u);
   for (std::uint32_t v = 0; v < 1023; ++v) {
     std::uint32_t level = 0;
     for (std::uint32_t up = v; up > 0; up = (up - 1) / 2) ++level;

@@ -24,7 +24,7 @@ Study study_of(const char* machine, int nodes, std::uint64_t bytes, const char* 
   return *std::move(done);
 }
 
-std::map<PathShare, double> shares_of(const Outcome& outcome) {
+std::map<PathShare, double> path_shares_of(const Outcome& outcome) {
   std::map<PathShare, double> shares;
   for (const PathPart& part : outcome.path) shares[part.what] += part.end - part.start;
   return shares;
@@ -51,14 +51,14 @@ TEST(CriticalPath, CoversTheCallWithoutGaps) {
 
 TEST(CriticalPath, OfATinyRingIsItsLaunchAndItsHops) {
   const Outcome outcome = study_of("dgx-h100", 1, 8, "ring", "line").outcome;
-  const auto shares = shares_of(outcome);
+  const auto shares = path_shares_of(outcome);
   EXPECT_NEAR(shares.at(PathShare::launch), 6600, 1e-6);
   EXPECT_NEAR(shares.at(PathShare::latency), 14 * 600, 14 * 600 * 0.02);
 }
 
 TEST(CriticalPath, OfAHugeRingIsItsWire) {
   const Outcome outcome = study_of("dgx-h100", 1, std::uint64_t{1} << 30, "ring", "staged").outcome;
-  EXPECT_GT(shares_of(outcome).at(PathShare::wire), 0.95 * outcome.time.value);
+  EXPECT_GT(path_shares_of(outcome).at(PathShare::wire), 0.95 * outcome.time.value);
   const std::string text = path_text(outcome);
   EXPECT_NE(text.find("% "), std::string::npos);
   EXPECT_NE(text.find("wire"), std::string::npos) << text;
@@ -93,7 +93,7 @@ TEST(CriticalPath, OfRanksThatShareACoreCountsTheirTurns) {
   auto done = study(*scene, q, options);
   ASSERT_TRUE(done) << done.error().message;
   expect_whole(done->outcome);
-  EXPECT_GT(shares_of(done->outcome)[PathShare::turn], 0);
+  EXPECT_GT(path_shares_of(done->outcome)[PathShare::turn], 0);
 }
 
 // What is read in the sender's memory: the sender may return when it hears that it was.

@@ -15,15 +15,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Graph load(std::string_view name) {
+Graph load_described(std::string_view name) {
   auto graph = load_machine(name);
   EXPECT_TRUE(graph) << graph.error().message;
   return std::move(*graph);
 }
 
 TEST(Describe, MatrixOfDgxMachinesIsTheRecordedOne) {
-  EXPECT_EQ(describe_matrix(load("dgx-a100")), golden("matrix_dgx-a100.txt"));
-  EXPECT_EQ(describe_matrix(load("dgx-h100")), golden("matrix_dgx-h100.txt"));
+  EXPECT_EQ(describe_matrix(load_described("dgx-a100")), golden("matrix_dgx-a100.txt"));
+  EXPECT_EQ(describe_matrix(load_described("dgx-h100")), golden("matrix_dgx-h100.txt"));
 }
 
 /// Cells of the rows "GPUi" and "NICi" of an `nvidia-smi topo -m` table, up to the affinity columns.
@@ -48,7 +48,7 @@ void compare_with_published(const std::string& machine, const std::string& file,
   std::ostringstream text;
   text << published.rdbuf();
   const auto theirs = cells_of(text.str(), nic_word, 20);
-  const auto ours = cells_of(describe_matrix(load(machine)), "NIC", 20);
+  const auto ours = cells_of(describe_matrix(load_described(machine)), "NIC", 20);
   ASSERT_GE(theirs.size(), most_rows);
   for (std::size_t r = 0; r < most_rows; ++r) EXPECT_EQ(ours[r], theirs[r]) << "row " << r;
 }
@@ -57,7 +57,7 @@ TEST(Describe, MatrixOfDgxA100IsThePublishedOne) { compare_with_published("dgx-a
 TEST(Describe, MatrixOfDgxH100IsThePublishedOne) { compare_with_published("dgx-h100", "dgx-h100-8gpu-12nic-truncated.txt", "NIC", 14); }
 
 TEST(Describe, JsonHasTheContractsKeys) {
-  const Graph g = load("dgx-h100");
+  const Graph g = load_described("dgx-h100");
   const auto root = nlohmann::json::parse(describe_json(g));
   ASSERT_EQ(root.size(), 3u);
   ASSERT_EQ(root.at("devices").size(), static_cast<std::size_t>(g.device_count()));
@@ -87,7 +87,7 @@ TEST(Describe, JsonSurvivesBytesThatAreNoText) {
 
 TEST(Describe, YamlReadsBackToAnEqualGraph) {
   for (const char* name : {"dgx-a100", "dgx-h100"}) {
-    Graph g = load(name);
+    Graph g = load_described(name);
     g.add_warning("a warning with \"quotes\"");
     const std::string text = export_yaml(g);
     const auto back = read_cluster_text(text, "export.yaml");
@@ -108,16 +108,16 @@ TEST(Describe, DrawnClusterReadsBackToo) {
 }
 
 TEST(Describe, TextSaysTheSumsAndTheSources) {
-  const std::string text = describe_text(load("dgx-h100"));
+  const std::string text = describe_text(load_described("dgx-h100"));
   EXPECT_THAT(text, HasSubstr("8 x gpu"));
   EXPECT_THAT(text, HasSubstr("gpu0-7"));
   EXPECT_THAT(text, HasSubstr("450 GB/s of NVLink each way, 900 both ways"));
   EXPECT_THAT(text, HasSubstr("nvidia.com"));
-  EXPECT_THAT(describe_links(load("dgx-a100")), HasSubstr("nvswitch5"));
+  EXPECT_THAT(describe_links(load_described("dgx-a100")), HasSubstr("nvswitch5"));
 }
 
 TEST(Describe, DrawingsNameEveryDeviceOnceAndCloseEveryElement) {
-  const Graph g = load("dgx-a100");
+  const Graph g = load_described("dgx-a100");
   const std::string svg = draw_svg(g);
   for (const Device& d : g.devices()) EXPECT_THAT(svg, HasSubstr("<title>" + d.id + ":"));
   const auto count = [&](const std::string& word) {

@@ -28,7 +28,7 @@ std::vector<std::smatch> all_of(const std::string& text, const std::regex& form)
   return {std::sregex_iterator(text.begin(), text.end(), form), std::sregex_iterator()};
 }
 
-Drawing read(const std::string& svg) {
+Drawing read_drawing(const std::string& svg) {
   Drawing d;
   static const std::regex kPage("<svg [^>]*viewBox=\"0 0 ([0-9.]+) ([0-9.]+)\"");
   static const std::regex kBox(
@@ -49,7 +49,7 @@ Drawing read(const std::string& svg) {
 
 void check(const Graph& graph, const std::string& svg) {
   SCOPED_TRACE(graph.title);
-  const Drawing d = read(svg);
+  const Drawing d = read_drawing(svg);
   ASSERT_FALSE(d.boxes.empty());
   EXPECT_EQ(d.links + d.hidden, graph.link_count());
   for (const Box& b : d.boxes) {
@@ -77,7 +77,7 @@ void check(const Graph& graph, const std::string& svg) {
   EXPECT_EQ(svg.find("inf,"), std::string::npos);
 }
 
-Graph yaml(const std::string& text) {
+Graph cluster_of_yaml(const std::string& text) {
   auto cluster = read_cluster_text(text, "test.yaml");
   EXPECT_TRUE(cluster) << cluster.error().message;
   return cluster->machine();
@@ -95,7 +95,7 @@ TEST(Drawing, EveryMachineOfTheCatalogueKeepsItsBoxesApart) {
 }
 
 TEST(Drawing, SixteenGpusBehindTwelveSwitches) {
-  const Graph g = yaml(R"(
+  const Graph g = cluster_of_yaml(R"(
 title: two boards
 devices:
   - {id: "gpu[0-15]", kind: gpu, name: V100-SXM3}
@@ -118,7 +118,7 @@ links:
 }
 
 TEST(Drawing, AFullMeshIsArcsBelowTheGpusOneALink) {
-  const Graph g = yaml(
+  const Graph g = cluster_of_yaml(
       "devices:\n  - {id: \"gpu[0-7]\", kind: gpu}\n  - {id: cpu0, kind: cpu}\nlinks:\n  - {a: \"gpu[0-7]\", b: cpu0, kind: pcie, GBps: "
       "63}\n" +
       [] {
@@ -128,11 +128,11 @@ TEST(Drawing, AFullMeshIsArcsBelowTheGpusOneALink) {
       }());
   const std::string svg = draw_svg(g);
   check(g, svg);
-  EXPECT_EQ(read(svg).paths.size(), 28u + 8u);
+  EXPECT_EQ(read_drawing(svg).paths.size(), 28u + 8u);
 }
 
 TEST(Drawing, SeventyTwoGpusAreFoldedToAPageThatCanBeRead) {
-  const Graph g = yaml(R"(
+  const Graph g = cluster_of_yaml(R"(
 title: a rack
 devices:
   - {id: "gpu[0-71]", kind: gpu, name: GB200}
@@ -145,7 +145,7 @@ links:
 )");
   const std::string svg = draw_svg(g);
   check(g, svg);
-  const Drawing d = read(svg);
+  const Drawing d = read_drawing(svg);
   EXPECT_LE(d.width, 2400);
   EXPECT_LE(d.paths.size(), 150u);
   EXPECT_THAT(svg, HasSubstr("more</text>"));
@@ -158,10 +158,10 @@ TEST(Drawing, AHostOf128CoresIsFolded) {
       "GBps: 50}\n  - {a: \"core[0-127]\", b: lo, kind: loopback, GBps: 5}\n  - {a: \"numa[0-3]\", b: \"numa[4-7]\", join: each, kind: "
       "sys, GBps: 20}\n";
   for (int m = 0; m < 8; ++m) text += fmt::format("  - {{a: \"core[{}-{}]\", b: mem{}, kind: shm, GBps: 10}}\n", 16 * m, 16 * m + 15, m);
-  const Graph g = yaml(text);
+  const Graph g = cluster_of_yaml(text);
   const std::string svg = draw_svg(g);
   check(g, svg);
-  EXPECT_LE(read(svg).boxes.size(), 60u);
+  EXPECT_LE(read_drawing(svg).boxes.size(), 60u);
   EXPECT_THAT(svg, HasSubstr("x 13 more"));
 }
 
@@ -177,7 +177,7 @@ TEST(FabricDrawing, AThousandMachinesFitAPage) {
   ASSERT_TRUE(graph) << graph.error().message;
   const std::string svg = draw_fabric_svg(*graph);
   check(*graph, svg);
-  const Drawing d = read(svg);
+  const Drawing d = read_drawing(svg);
   EXPECT_LE(d.width, 3200);
   EXPECT_LE(d.boxes.size(), 40u);
   EXPECT_THAT(svg, HasSubstr(">1000 machines, 8000 H100-SXM5, 9 switches<"));
@@ -192,7 +192,7 @@ TEST(FabricDrawing, SmallClustersAreDrawnWhole) {
   const std::string svg = draw_fabric_svg(*graph);
   check(*graph, svg);
   EXPECT_EQ(svg.find("more</text>"), std::string::npos);
-  EXPECT_EQ(read(svg).boxes.size(), 2u + 4 + 1);
+  EXPECT_EQ(read_drawing(svg).boxes.size(), 2u + 4 + 1);
 }
 
 /// Pods of leaves and spines below cores; `each` machines a leaf.

@@ -12,25 +12,25 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Graph load(std::string_view name) {
+Graph machine_graph(std::string_view name) {
   auto graph = load_machine(name);
   EXPECT_TRUE(graph) << graph.error().message;
   return std::move(*graph);
 }
 
-Graph read(std::string_view yaml) {
+Graph read_graph(std::string_view yaml) {
   auto cluster = read_cluster_text(yaml, "test.yaml");
   EXPECT_TRUE(cluster) << cluster.error().message;
   return cluster->machine();
 }
 
-std::string nccl(const Graph& graph) {
+std::string nccl_text(const Graph& graph) {
   const auto text = export_nccl_topology(graph);
   EXPECT_TRUE(text) << text.error().message;
   return text ? *text : std::string();
 }
 
-int count(const std::string& text, const std::string& word) {
+int occurrences(const std::string& text, const std::string& word) {
   int n = 0;
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++n;
   return n;
@@ -67,7 +67,7 @@ Graph two_levels(int leaves, int each, int spines) {
 }
 
 TEST(NcclExport, WritesWhatAFileGaveAsItStood) {
-  const Graph g = read(R"(
+  const Graph g = read_graph(R"(
 devices:
   - {id: cpu0, kind: cpu, numa: 3, attributes: {host_hash: "0xab", affinity: "fff0000,00000000", arch: x86_64, vendor: GenuineIntel, familyid: 6, modelid: 143}}
   - {id: sw, kind: pcie_switch, attributes: {busid: "0000:0a:00.0", class: "0x060400", vendor: "0x1000", device: "0xc030", subsystem_vendor: "0x1000", subsystem_device: "0x1003", link_speed: "32 GT/s PCIe/s", link_width: 16}}
@@ -78,7 +78,7 @@ links:
   - {a: "gpu0", b: sw, kind: pcie, GBps: 15.75}
   - {a: mlx5_7, b: sw, kind: pcie, GBps: 63}
 )");
-  const std::string text = nccl(g);
+  const std::string text = nccl_text(g);
   EXPECT_THAT(
       text,
       HasSubstr(
@@ -95,14 +95,14 @@ links:
 
 TEST(NcclExport, RatesOfPcieLinksBecomeSpeedsAndLanes) {
   const auto words = [](double GBps, int wires) {
-    const std::string text = nccl(read(fmt::format(R"(
+    const std::string text = nccl_text(read_graph(fmt::format(R"(
 devices:
   - {{id: cpu0, kind: cpu, name: Milan}}
   - {{id: gpu0, kind: gpu, attributes: {{sm: 80}}}}
 links:
   - {{a: gpu0, b: cpu0, kind: pcie, GBps: {}, count: {}}}
 )",
-                                                   GBps, wires)));
+                                                              GBps, wires)));
     const std::size_t at = text.find("link_speed");
     return text.substr(at, text.find('>', at) - at);
   };
@@ -116,7 +116,7 @@ links:
 }
 
 TEST(NcclExport, EveryGpuHangsBelowACpuWhateverJoinsThem) {
-  const Graph g = read(R"(
+  const Graph g = read_graph(R"(
 devices:
   - {id: "cpu[0-1]", kind: cpu, name: POWER9}
   - {id: "gpu[0-3]", kind: gpu, attributes: {sm: 70}}
@@ -125,17 +125,17 @@ links:
   - {a: "gpu[2-3]", b: cpu1, kind: c2c, GBps: 450}
   - {a: gpu0, b: gpu1, kind: nvlink, GBps: 25, count: 3}
 )");
-  const std::string text = nccl(g);
-  EXPECT_EQ(count(text, "tclass=\"0x068001\""), 2);
-  EXPECT_EQ(count(text, "tclass=\"0x030200\""), 2);
-  EXPECT_EQ(count(text, "<c2c bw=\"450000\" count=\"1\"/>"), 2);
-  EXPECT_EQ(count(text, "arch=\"ppc64\""), 2);
+  const std::string text = nccl_text(g);
+  EXPECT_EQ(occurrences(text, "tclass=\"0x068001\""), 2);
+  EXPECT_EQ(occurrences(text, "tclass=\"0x030200\""), 2);
+  EXPECT_EQ(occurrences(text, "<c2c bw=\"450000\" count=\"1\"/>"), 2);
+  EXPECT_EQ(occurrences(text, "arch=\"ppc64\""), 2);
   EXPECT_LT(text.find("rank=\"1\""), text.find("numaid=\"1\""));
   EXPECT_GT(text.find("rank=\"2\""), text.find("numaid=\"1\""));
 }
 
 TEST(NcclExport, PortsOfACardShareOneDeviceAndSocketsStandBelowEveryCpu) {
-  const Graph g = read(R"(
+  const Graph g = read_graph(R"(
 devices:
   - {id: "cpu[0-1]", kind: cpu}
   - {id: gpu0, kind: gpu, attributes: {sm: 80}}
@@ -146,11 +146,11 @@ links:
   - {a: "p[0-1]", b: cpu0, kind: pcie, GBps: 31.5}
   - {a: eth0, b: "cpu[0-1]", kind: pcie, GBps: 5000}
 )");
-  const std::string text = nccl(g);
-  EXPECT_EQ(count(text, "busid=\"0000:0c:00.0\""), 1);
-  EXPECT_EQ(count(text, "name=\"p"), 2);
-  EXPECT_EQ(count(text, "name=\"eth0\" dev=\"9\""), 2);
-  EXPECT_EQ(count(text, "<pci"), 2);
+  const std::string text = nccl_text(g);
+  EXPECT_EQ(occurrences(text, "busid=\"0000:0c:00.0\""), 1);
+  EXPECT_EQ(occurrences(text, "name=\"p"), 2);
+  EXPECT_EQ(occurrences(text, "name=\"eth0\" dev=\"9\""), 2);
+  EXPECT_EQ(occurrences(text, "<pci"), 2);
 }
 
 TEST(NcclExport, SeveralMachinesWithOneNvlinkDomainAreOneFile) {
@@ -162,12 +162,12 @@ TEST(NcclExport, SeveralMachinesWithOneNvlinkDomainAreOneFile) {
   ASSERT_TRUE(g.add_device({.id = "nvswitch0", .kind = DeviceKind::nvswitch, .node = -1}));
   for (int n = 0; n < 2; ++n)
     ASSERT_TRUE(g.add_link({.a = 2 * n, .b = 6, .kind = LinkKind::nvlink, .bandwidth = Bandwidth::gigabytes(50), .count = 18}));
-  const std::string text = nccl(g);
-  EXPECT_EQ(count(text, "<gpu "), 2);
+  const std::string text = nccl_text(g);
+  EXPECT_EQ(occurrences(text, "<gpu "), 2);
   EXPECT_THAT(text, HasSubstr("host_hash=\"0x1\""));
   EXPECT_THAT(text, HasSubstr("host_hash=\"0x2\""));
   EXPECT_THAT(text, HasSubstr("the first 2 of 3 machines"));
-  EXPECT_EQ(count(text, "count=\"18\" tclass=\"0x068000\""), 2);
+  EXPECT_EQ(occurrences(text, "count=\"18\" tclass=\"0x068000\""), 2);
 }
 
 TEST(NcclExport, NamesCannotEndAnAttributeOrAComment) {
@@ -175,8 +175,8 @@ TEST(NcclExport, NamesCannotEndAnAttributeOrAComment) {
   g.title = "a --> <system>";
   ASSERT_TRUE(g.add_device({.id = "gpu0", .kind = DeviceKind::gpu}));
   ASSERT_TRUE(g.add_device({.id = "x\"/><y>", .kind = DeviceKind::nic, .port = kPort}));
-  const std::string text = nccl(g);
-  EXPECT_EQ(count(text, "-->"), 1);
+  const std::string text = nccl_text(g);
+  EXPECT_EQ(occurrences(text, "-->"), 1);
   EXPECT_THAT(text, HasSubstr("name=\"x_/__y_\""));
 }
 
@@ -189,13 +189,13 @@ TEST(NcclExport, AMachineWithoutGpusIsRefused) {
 }
 
 TEST(SlurmGres, OfADgxA100IsTheRecordedOne) {
-  const auto text = export_slurm_gres(load("dgx-a100"));
+  const auto text = export_slurm_gres(machine_graph("dgx-a100"));
   ASSERT_TRUE(text) << text.error().message;
   EXPECT_EQ(*text, golden("gres_dgx-a100.conf"));
 }
 
 TEST(SlurmGres, LinksCountThoseToEachDeviceWithMinusOneInItsOwnPlace) {
-  const auto text = export_slurm_gres(load("dgx-1-v100"));
+  const auto text = export_slurm_gres(machine_graph("dgx-1-v100"));
   ASSERT_TRUE(text);
   EXPECT_THAT(*text, HasSubstr("File=/dev/nvidia0 Links=-1,1,1,2,2,0,0,0\n"));
   EXPECT_THAT(*text, HasSubstr("File=/dev/nvidia5 Links=0,2,0,0,1,-1,2,1\n"));
@@ -203,7 +203,7 @@ TEST(SlurmGres, LinksCountThoseToEachDeviceWithMinusOneInItsOwnPlace) {
 }
 
 TEST(SlurmGres, LinesStandInTheOrderOfBusIds) {
-  const auto text = export_slurm_gres(read(R"(
+  const auto text = export_slurm_gres(read_graph(R"(
 devices:
   - {id: gpu0, kind: gpu, name: "RTX 4090", numa: 1, attributes: {busid: "0000:c1:00.0", minor: 0}}
   - {id: gpu1, kind: gpu, name: "RTX 4090", numa: 0, attributes: {busid: "0000:0a:00.0", minor: 1}}
@@ -245,7 +245,7 @@ TEST(SlurmTopology, RailsOfAFabricActAsOneSwitch) {
   const auto text = export_slurm_topology(*graph, SlurmForm::tree);
   ASSERT_TRUE(text) << text.error().message;
   EXPECT_THAT(*text, HasSubstr("\nSwitchName=rail0-7 Nodes=n[0-11]\n"));
-  EXPECT_EQ(count(*text, "SwitchName="), 1);
+  EXPECT_EQ(occurrences(*text, "SwitchName="), 1);
 }
 
 TEST(SlurmTopology, GroupsOfADragonflyStandBetweenRoutersAndTheWhole) {
@@ -283,13 +283,13 @@ TEST(SlurmTopology, EveryMachineIsBelowExactlyOneSwitch) {
     for (int each : {1, 3, 16}) {
       const auto text = export_slurm_topology(two_levels(leaves, each, 3), SlurmForm::tree);
       ASSERT_TRUE(text);
-      EXPECT_EQ(count(*text, "Nodes="), leaves);
-      EXPECT_EQ(count(*text, "Switches="), leaves > 1 ? 1 : 0);
+      EXPECT_EQ(occurrences(*text, "Nodes="), leaves);
+      EXPECT_EQ(occurrences(*text, "Switches="), leaves > 1 ? 1 : 0);
     }
 }
 
 TEST(SlurmTopology, OneMachineAloneIsRefused) {
-  const auto text = export_slurm_topology(load("dgx-a100"), SlurmForm::tree);
+  const auto text = export_slurm_topology(machine_graph("dgx-a100"), SlurmForm::tree);
   ASSERT_FALSE(text);
   EXPECT_THAT(text.error().message, HasSubstr("--nodes"));
 }
@@ -311,7 +311,7 @@ TEST(Sbatch, RanksAreSplitEvenlyOverTheFewestMachines) {
   EXPECT_THAT(script(12), HasSubstr("--gpus-per-node=6\n"));
   EXPECT_THAT(script(9), HasSubstr("--nodes=3\n"));
   EXPECT_THAT(script(32), HasSubstr("--nodes=4\n"));
-  EXPECT_EQ(count(script(32), "--ntasks-per-node=8"), 0);
+  EXPECT_EQ(occurrences(script(32), "--ntasks-per-node=8"), 0);
 }
 
 TEST(Sbatch, NumbersThatCannotBePlacedAreRefusedWithOnesThatCan) {
@@ -324,12 +324,12 @@ TEST(Sbatch, NumbersThatCannotBePlacedAreRefusedWithOnesThatCan) {
 }
 
 TEST(NvlinkStatus, ListsEveryWireOfEveryGpu) {
-  const auto text = export_nvlink_status(load("dgx-h100"));
+  const auto text = export_nvlink_status(machine_graph("dgx-h100"));
   ASSERT_TRUE(text);
   EXPECT_TRUE(text->starts_with("GPU 0: H100-SXM5\n\t Link 0: 25 GB/s\n\t Link 1: 25 GB/s\n"));
-  EXPECT_EQ(count(*text, "Link "), 8 * 18);
-  EXPECT_EQ(count(*text, "Link 17: "), 8);
-  EXPECT_FALSE(export_nvlink_status(load("mi300x-8")));
+  EXPECT_EQ(occurrences(*text, "Link "), 8 * 18);
+  EXPECT_EQ(occurrences(*text, "Link 17: "), 8);
+  EXPECT_FALSE(export_nvlink_status(machine_graph("mi300x-8")));
 }
 
 TEST(Exports, TitlesCannotLeaveTheirComment) {
@@ -338,8 +338,8 @@ TEST(Exports, TitlesCannotLeaveTheirComment) {
   for (const auto& text :
        {export_slurm_gres(g), export_slurm_topology(g, SlurmForm::tree), export_slurm_topology_yaml(g), export_sbatch(Cluster(g), 2)}) {
     ASSERT_TRUE(text);
-    EXPECT_EQ(count(*text, "\nrm"), 0);
-    EXPECT_EQ(count(*text, "\r"), 0);
+    EXPECT_EQ(occurrences(*text, "\nrm"), 0);
+    EXPECT_EQ(occurrences(*text, "\r"), 0);
   }
 }
 

@@ -11,6 +11,10 @@
 
 namespace peal::topology {
 
+using Reader = Result<Graph> (*)(std::string_view, const std::string&);
+
+inline std::size_t count(const Graph& graph, DeviceKind kind) { return graph.devices_of(kind).size(); }
+
 inline std::string fixture(const std::string& name) { return read_whole(peal::test::in_source("tests/fixtures/") + name); }
 
 /// The graph of a fixture, which must be recognised as `form`.

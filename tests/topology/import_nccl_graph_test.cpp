@@ -8,7 +8,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-NcclGraphs read(const std::string& name) {
+NcclGraphs read_graphs(const std::string& name) {
   auto graphs = read_nccl_graphs(fixture("nccl_graph/" + name), name);
   EXPECT_TRUE(graphs) << graphs.error().message;
   return std::move(*graphs);
@@ -17,7 +17,7 @@ NcclGraphs read(const std::string& name) {
 Graph import(const std::string& name) { return import_fixture("nccl_graph/" + name, FileForm::nccl_graph); }
 
 TEST(ImportNcclGraph, DevIsHexadecimalWithAndWithoutPrefix) {
-  const NcclGraphs graphs = read("ring_with_nets.xml");
+  const NcclGraphs graphs = read_graphs("ring_with_nets.xml");
   const NcclGraphEntry& ring = graphs.graphs.front();
   ASSERT_EQ(ring.channels.size(), 2u);
   EXPECT_EQ(ring.channels[0].gpus[1], (NcclGraphGpu{.host = 0, .dev = 16, .rank = 1}));
@@ -26,7 +26,7 @@ TEST(ImportNcclGraph, DevIsHexadecimalWithAndWithoutPrefix) {
 }
 
 TEST(ImportNcclGraph, HeadOfAGraphIsReadWhole) {
-  const NcclGraphs graphs = read("ring_with_nets.xml");
+  const NcclGraphs graphs = read_graphs("ring_with_nets.xml");
   ASSERT_EQ(graphs.graphs.size(), 4u);
   const NcclGraphEntry& ring = graphs.graphs[0];
   EXPECT_EQ(ring.pattern, NcclPattern::ring);
@@ -75,7 +75,7 @@ TEST(ImportNcclGraph, TheHighestByteIsTheHost) {
 }
 
 TEST(ImportNcclGraph, AFileThatBreaksOffKeepsItsWholeChannels) {
-  const NcclGraphs graphs = read("cut.xml");
+  const NcclGraphs graphs = read_graphs("cut.xml");
   ASSERT_EQ(graphs.graphs.size(), 1u);
   EXPECT_EQ(graphs.graphs[0].channels_said, 2);
   EXPECT_GE(graphs.graphs[0].channels.size(), 1u);

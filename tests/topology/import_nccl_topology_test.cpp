@@ -8,10 +8,10 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Graph nccl(const std::string& name) { return import_fixture("nccl_topology/" + name, FileForm::nccl_topology); }
+Graph imported_nccl(const std::string& name) { return import_fixture("nccl_topology/" + name, FileForm::nccl_topology); }
 
 TEST(ImportNcclTopology, GpusComeInTheOrderOfRanksAndAreNamedByDev) {
-  const Graph g = nccl("switches_and_sockets.xml");
+  const Graph g = imported_nccl("switches_and_sockets.xml");
   EXPECT_EQ(g.title, "invented box (NCCL topology XML)");
   EXPECT_THAT(ids_of(g, DeviceKind::gpu), ElementsAre("gpu1", "gpu3"));
   EXPECT_EQ(device_of(g, "gpu3").numa, 1);
@@ -20,7 +20,7 @@ TEST(ImportNcclTopology, GpusComeInTheOrderOfRanksAndAreNamedByDev) {
 }
 
 TEST(ImportNcclTopology, LinksToSwitchesKeepTheirCountsAndNcclsRate) {
-  const Graph g = nccl("switches_and_sockets.xml");
+  const Graph g = imported_nccl("switches_and_sockets.xml");
   EXPECT_THAT(ids_of(g, DeviceKind::nvswitch), ElementsAre("nvswitch0", "nvswitch1"));
   EXPECT_EQ(device_of(g, "nvswitch0").attribute("busid"), "0000:05:00.0");
   const Link l = link_between(g, "gpu3", "nvswitch0");
@@ -33,7 +33,7 @@ TEST(ImportNcclTopology, LinksToSwitchesKeepTheirCountsAndNcclsRate) {
 }
 
 TEST(ImportNcclTopology, PcieHasTheSpecificationsRateAndNcclsPlan) {
-  const Graph g = nccl("switches_and_sockets.xml");
+  const Graph g = imported_nccl("switches_and_sockets.xml");
   const Link wide = link_between(g, "gpu3", "pci-0000:a0:00.0");
   EXPECT_NEAR(wide.bandwidth.gigabytes(), 63.015, 0.001);
   EXPECT_DOUBLE_EQ(wide.usable.gigabytes(), 48);
@@ -43,7 +43,7 @@ TEST(ImportNcclTopology, PcieHasTheSpecificationsRateAndNcclsPlan) {
 }
 
 TEST(ImportNcclTopology, PortsOfOneCardShareItsPcieLink) {
-  const Graph g = nccl("switches_and_sockets.xml");
+  const Graph g = imported_nccl("switches_and_sockets.xml");
   const int card = g.find("pci-0000:a2:00.0");
   ASSERT_GE(card, 0);
   EXPECT_EQ(wires_between(g, "mlx5_8", "pci-0000:a2:00.0", LinkKind::pcie), 1);
@@ -59,7 +59,7 @@ TEST(ImportNcclTopology, PortsOfOneCardShareItsPcieLink) {
 }
 
 TEST(ImportNcclTopology, SocketsListedUnderEveryCpuCountOnceAndReachAll) {
-  const Graph g = nccl("switches_and_sockets.xml");
+  const Graph g = imported_nccl("switches_and_sockets.xml");
   EXPECT_THAT(ids_of(g, DeviceKind::nic), ElementsAre("mlx5_8", "mlx5_9", "veth0"));
   EXPECT_EQ(wires_between(g, "veth0", "cpu0", LinkKind::pcie), 1);
   EXPECT_EQ(wires_between(g, "veth0", "cpu1", LinkKind::pcie), 1);
@@ -68,13 +68,13 @@ TEST(ImportNcclTopology, SocketsListedUnderEveryCpuCountOnceAndReachAll) {
 }
 
 TEST(ImportNcclTopology, UnknownElementsAreSkippedWithWhatIsInside) {
-  const Graph g = nccl("switches_and_sockets.xml");
+  const Graph g = imported_nccl("switches_and_sockets.xml");
   EXPECT_EQ(g.find("pci-0000:99:00.0"), -1);
   EXPECT_THAT(warnings_of(g), HasSubstr(":34: <teapot>"));
 }
 
 TEST(ImportNcclTopology, EveryAttributeIsKeptUnderItsName) {
-  const Graph g = nccl("switches_and_sockets.xml");
+  const Graph g = imported_nccl("switches_and_sockets.xml");
   const Device& gpu = device_of(g, "gpu1");
   EXPECT_EQ(gpu.attribute("busid"), "0000:10:00.0");
   EXPECT_EQ(gpu.attribute("subsystem_device"), "0x0001");
@@ -84,23 +84,23 @@ TEST(ImportNcclTopology, EveryAttributeIsKeptUnderItsName) {
 }
 
 TEST(ImportNcclTopology, BetweenCpusLiesNcclsFigureForTheProcessor) {
-  EXPECT_DOUBLE_EQ(link_between(nccl("switches_and_sockets.xml"), "cpu0", "cpu1").usable.gigabytes(), 22);
-  EXPECT_DOUBLE_EQ(link_between(nccl("power_and_pcilink.xml"), "cpu0", "cpu8").usable.gigabytes(), 32);
+  EXPECT_DOUBLE_EQ(link_between(imported_nccl("switches_and_sockets.xml"), "cpu0", "cpu1").usable.gigabytes(), 22);
+  EXPECT_DOUBLE_EQ(link_between(imported_nccl("power_and_pcilink.xml"), "cpu0", "cpu8").usable.gigabytes(), 32);
 }
 
 TEST(ImportNcclTopology, BroadcomSwitchesInsideOneAnotherAreOne) {
-  const Graph four = nccl("broadcom_gen4.xml");
+  const Graph four = imported_nccl("broadcom_gen4.xml");
   EXPECT_EQ(four.find("pci-0000:21:00.0"), -1);
   EXPECT_DOUBLE_EQ(link_between(four, "gpu0", "pci-0000:20:00.0").usable.gigabytes(), 24);
   EXPECT_EQ(device_of(four, "pci-0000:20:00.0").attribute("merged_switches"), "1");
   EXPECT_GE(four.find("pci-0000:23:00.0"), 0);  // another maker's switch stays
-  const Graph five = nccl("broadcom_gen5.xml");
+  const Graph five = imported_nccl("broadcom_gen5.xml");
   EXPECT_EQ(five.find("pci-0000:31:00.0"), -1);
   EXPECT_EQ(wires_between(five, "gpu0", "pci-0000:30:00.0", LinkKind::pcie), 1);
 }
 
 TEST(ImportNcclTopology, DevicesOfCloudFilesAreToldByTheirClass) {
-  const Graph g = nccl("cloud_classes_only.xml");
+  const Graph g = imported_nccl("cloud_classes_only.xml");
   EXPECT_EQ(count_of(g, DeviceKind::gpu), 1);
   EXPECT_EQ(count_of(g, DeviceKind::nic), 1);
   EXPECT_EQ(count_of(g, DeviceKind::pcie_switch), 1);
@@ -110,7 +110,7 @@ TEST(ImportNcclTopology, DevicesOfCloudFilesAreToldByTheirClass) {
 }
 
 TEST(ImportNcclTopology, EndpointsOfUnknownKindAreListedAndSaidSo) {
-  const Graph g = nccl("cloud_busids_only.xml");
+  const Graph g = imported_nccl("cloud_busids_only.xml");
   EXPECT_EQ(count_of(g, DeviceKind::pcie_switch), 3);
   EXPECT_EQ(device_of(g, "pci-0000:41:00.0").name, "PCIe endpoint of unknown kind");
   EXPECT_EQ(device_of(g, "pci-0000:40:00.0").name, "PCIe switch");
@@ -121,7 +121,7 @@ TEST(ImportNcclTopology, EndpointsOfUnknownKindAreListedAndSaidSo) {
 }
 
 TEST(ImportNcclTopology, TargetsThatAVirtualMachineCannotSeeAreOneSwitch) {
-  const Graph g = nccl("vm_invisible_switch.xml");
+  const Graph g = imported_nccl("vm_invisible_switch.xml");
   EXPECT_THAT(ids_of(g, DeviceKind::nvswitch), ElementsAre("nvswitch0"));
   EXPECT_EQ(wires_between(g, "gpu0", "nvswitch0", LinkKind::nvlink), 18);
   EXPECT_EQ(wires_between(g, "gpu1", "nvswitch0", LinkKind::nvlink), 18);
@@ -129,13 +129,13 @@ TEST(ImportNcclTopology, TargetsThatAVirtualMachineCannotSeeAreOneSwitch) {
 }
 
 TEST(ImportNcclTopology, ABridgeOfAVirtualMachineKeepsNcclsRateWithAWarning) {
-  const Graph g = nccl("vm_invisible_switch.xml");
+  const Graph g = imported_nccl("vm_invisible_switch.xml");
   EXPECT_NEAR(link_between(g, "pci-0000:00:01.0", "pci-0000:00:00.0").usable.gigabytes(), 0.1875, 1e-9);
   EXPECT_THAT(warnings_of(g), HasSubstr(":4: a PCIe link of 2.5 GT/s x1"));
 }
 
 TEST(ImportNcclTopology, HostsOfOneNvlinkDomainShareTheSwitchAndNothingElse) {
-  const Graph g = nccl("two_hosts.xml");
+  const Graph g = imported_nccl("two_hosts.xml");
   EXPECT_EQ(g.node_count(), 2);
   EXPECT_THAT(ids_of(g, DeviceKind::gpu), ElementsAre("n0/gpu0", "n1/gpu0"));
   EXPECT_THAT(ids_of(g, DeviceKind::nic), ElementsAre("n0/mlx5_0", "n1/mlx5_0"));
@@ -148,13 +148,13 @@ TEST(ImportNcclTopology, HostsOfOneNvlinkDomainShareTheSwitchAndNothingElse) {
 }
 
 TEST(ImportNcclTopology, ChipToChipLinksRunToTheCpu) {
-  const Graph g = nccl("two_hosts.xml");
+  const Graph g = imported_nccl("two_hosts.xml");
   EXPECT_EQ(wires_between(g, "n0/gpu0", "n0/cpu0", LinkKind::c2c), 5);
   EXPECT_NEAR(g.total_of(g.find("n0/gpu0"), LinkKind::c2c).gigabytes(), 5 * 44.712, 1e-9);
 }
 
 TEST(ImportNcclTopology, XgmiHasRcclsRateOfItsGeneration) {
-  const Graph g = nccl("rccl_version_2.xml");
+  const Graph g = imported_nccl("rccl_version_2.xml");
   const Link l = link_between(g, "gpu0", "gpu1");
   EXPECT_EQ(l.kind, LinkKind::xgmi);
   EXPECT_DOUBLE_EQ(l.usable.gigabytes(), 36);  // the slower of MI300X (48) and MI250X (36)
@@ -164,7 +164,7 @@ TEST(ImportNcclTopology, XgmiHasRcclsRateOfItsGeneration) {
 }
 
 TEST(ImportNcclTopology, ASpeedInTheWrongUnitIsReadAsWhatItMustMean) {
-  const Graph g = nccl("rccl_version_2.xml");
+  const Graph g = imported_nccl("rccl_version_2.xml");
   const Device& nic = device_of(g, "cxi0");
   ASSERT_TRUE(nic.port);
   EXPECT_DOUBLE_EQ(nic.port->bandwidth.gigabytes(), 25);
@@ -173,7 +173,7 @@ TEST(ImportNcclTopology, ASpeedInTheWrongUnitIsReadAsWhatItMustMean) {
 }
 
 TEST(ImportNcclTopology, PartsOfOneGpuShareItsLinks) {
-  const Graph g = nccl("two_parts_fragment.xml");
+  const Graph g = imported_nccl("two_parts_fragment.xml");
   EXPECT_THAT(ids_of(g, DeviceKind::gpu), ElementsAre("gpu0p0", "gpu0p1"));
   const Link l = link_between(g, "gpu0p0", "nvswitch0");
   EXPECT_EQ(l.count, 36);
@@ -184,19 +184,19 @@ TEST(ImportNcclTopology, PartsOfOneGpuShareItsLinks) {
 }
 
 TEST(ImportNcclTopology, PowerGpusReachTheirCpuByNvlink) {
-  const Graph g = nccl("power_and_pcilink.xml");
+  const Graph g = imported_nccl("power_and_pcilink.xml");
   EXPECT_EQ(wires_between(g, "gpu0", "cpu0", LinkKind::nvlink), 3);
   EXPECT_EQ(wires_between(g, "gpu0", "gpu1", LinkKind::nvlink), 3);
 }
 
 TEST(ImportNcclTopology, SwitchesJoinedStraightHaveOneLink) {
-  const Graph g = nccl("power_and_pcilink.xml");
+  const Graph g = imported_nccl("power_and_pcilink.xml");
   EXPECT_DOUBLE_EQ(link_between(g, "pci-0035:01:00.0", "pci-0036:01:00.0").usable.gigabytes(), 24);
   EXPECT_THAT(warnings_of(g), HasSubstr(":18: a pcilink to 00aa:00:00.0"));
 }
 
 TEST(ImportNcclTopology, ContradictionsAreNamedByLineAndTheRestIsRead) {
-  const Graph g = nccl("contradictions.xml");
+  const Graph g = imported_nccl("contradictions.xml");
   const std::string said = warnings_of(g);
   for (const char* part : {":6: the nvlink of gpu0 leads to itself", ":7: a row to a GPU that is not in the file", ":8: count=\"many\"",
                            ":12: a gpu without rank", ":13: gpu0 lists 4 links to gpu1, which lists 2 back",
@@ -210,14 +210,14 @@ TEST(ImportNcclTopology, ContradictionsAreNamedByLineAndTheRestIsRead) {
 }
 
 TEST(ImportNcclTopology, AFileThatBreaksOffGivesWhatStandsBefore) {
-  const Graph g = nccl("cut_in_attribute.xml");
+  const Graph g = imported_nccl("cut_in_attribute.xml");
   EXPECT_THAT(ids_of(g, DeviceKind::gpu), ElementsAre("gpu3"));
   EXPECT_EQ(count_of(g, DeviceKind::nvswitch), 0);  // the row in which it breaks off is not half read
   EXPECT_THAT(warnings_of(g), HasSubstr(":8: the file breaks off here"));
 }
 
 TEST(ImportNcclTopology, TagsThatDoNotFitCostNoMoreThanThemselves) {
-  const Graph g = nccl("lost_closing_tag.xml");
+  const Graph g = imported_nccl("lost_closing_tag.xml");
   EXPECT_EQ(count_of(g, DeviceKind::gpu), 2);
   EXPECT_EQ(count_of(g, DeviceKind::cpu), 2);
   EXPECT_THAT(warnings_of(g), HasSubstr(":7: not XML here"));

@@ -7,6 +7,7 @@
 #include <topology/path.hpp>
 
 #include "golden.hpp"
+#include "import_fixtures.hpp"
 
 namespace peal::topology {
 namespace {
@@ -17,15 +18,11 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-using Reader = Result<Graph> (*)(std::string_view, const std::string&);
-
 Graph read(Reader reader, std::string_view text) {
   auto graph = reader(text, "in.txt");
   EXPECT_TRUE(graph) << graph.error().message;
   return graph ? std::move(*graph) : Graph();
 }
-
-std::size_t count(const Graph& graph, DeviceKind kind) { return graph.devices_of(kind).size(); }
 
 constexpr std::string_view kTwoLeaves =
     "#\n# Topology file: generated on a day\n#\n"

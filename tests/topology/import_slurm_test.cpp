@@ -5,6 +5,8 @@
 #include <topology/import.hpp>
 #include <topology/path.hpp>
 
+#include "import_fixtures.hpp"
+
 namespace peal::topology {
 namespace {
 
@@ -13,18 +15,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-using Reader = Result<Graph> (*)(std::string_view, const std::string&);
-
-Graph read(Reader reader, std::string_view text) {
+Graph read_slurm(Reader reader, std::string_view text) {
   auto graph = reader(text, "in.conf");
   EXPECT_TRUE(graph) << graph.error().message;
   return graph ? std::move(*graph) : Graph();
 }
-Graph conf(std::string_view text) { return read(import_slurm_topology, text); }
-Graph yaml(std::string_view text) { return read(import_slurm_topology_yaml, text); }
-Graph gres(std::string_view text) { return read(import_slurm_gres, text); }
-
-std::size_t count(const Graph& graph, DeviceKind kind) { return graph.devices_of(kind).size(); }
+Graph conf(std::string_view text) { return read_slurm(import_slurm_topology, text); }
+Graph slurm_yaml(std::string_view text) { return read_slurm(import_slurm_topology_yaml, text); }
+Graph gres(std::string_view text) { return read_slurm(import_slurm_gres, text); }
 
 bool are_joined(const Graph& graph, std::string_view a, std::string_view b) {
   const int from = graph.find(a);
@@ -136,7 +134,7 @@ constexpr std::string_view kFiveTopologies =
     "- topology: flat\n  flat: true\n";
 
 TEST(ImportSlurmTopologyYaml, TheDefaultIsDrawnAndTheOthersSummedUp) {
-  const Graph graph = yaml(kFiveTopologies);
+  const Graph graph = slurm_yaml(kFiveTopologies);
   EXPECT_EQ(count(graph, DeviceKind::cpu), 4u);
   EXPECT_TRUE(are_joined(graph, "top", "s2"));
   EXPECT_FALSE(are_joined(graph, "h1", "h2"));
@@ -145,22 +143,24 @@ TEST(ImportSlurmTopologyYaml, TheDefaultIsDrawnAndTheOthersSummedUp) {
 }
 
 TEST(ImportSlurmTopologyYaml, BlocksAndATorus) {
-  const Graph blocks = yaml(
+  const Graph blocks = slurm_yaml(
       "- topology: t\n  block:\n    block_sizes: [2, 4]\n    blocks:\n    - {block: b1, nodes: [n1, \"n[2]\"]}\n    - {block: b2, nodes: "
       "\"n[3-4]\"}\n");
   EXPECT_EQ(blocks.device(blocks.find("between-blocks")).attribute("block_sizes"), "2,4");
-  const Graph torus = yaml("- topology: t\n  torus3d:\n    toruses:\n    - {name: pod, dims: {x: 3, y: 2, z: 1}, nodes: \"n[0-5]\"}\n");
+  const Graph torus =
+      slurm_yaml("- topology: t\n  torus3d:\n    toruses:\n    - {name: pod, dims: {x: 3, y: 2, z: 1}, nodes: \"n[0-5]\"}\n");
   EXPECT_EQ(torus.link_count(), 6 + 3) << "two rings of three, three rungs between them";
   EXPECT_TRUE(are_joined(torus, "n0", "n2")) << "around x";
   EXPECT_TRUE(are_joined(torus, "n1", "n4")) << "along y";
-  const Graph wrong = yaml("- topology: t\n  torus3d:\n    toruses:\n    - {name: pod, dims: {x: 3, y: 2, z: 2}, nodes: \"n[0-5]\"}\n");
+  const Graph wrong =
+      slurm_yaml("- topology: t\n  torus3d:\n    toruses:\n    - {name: pod, dims: {x: 3, y: 2, z: 2}, nodes: \"n[0-5]\"}\n");
   EXPECT_EQ(wrong.link_count(), 0);
   EXPECT_THAT(wrong.warnings(), Contains(HasSubstr("in.conf:4: torus pod has 3 x 2 x 2 places and 6 hosts")));
 }
 
 TEST(ImportSlurmTopologyYaml, AFileThatIsCutOffGivesWhatComesBefore) {
   const std::string text(kFiveTopologies);
-  const Graph graph = yaml(text.substr(0, text.find("s2, nodes: \"h[3-4]")) + "s2, nod");
+  const Graph graph = slurm_yaml(text.substr(0, text.find("s2, nodes: \"h[3-4]")) + "s2, nod");
   EXPECT_TRUE(are_joined(graph, "top", "s1"));
   EXPECT_TRUE(are_joined(graph, "s1", "h2"));
   EXPECT_THAT(graph.warnings(), Contains(HasSubstr("the file is cut off here")));

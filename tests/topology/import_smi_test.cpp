@@ -10,6 +10,7 @@
 #include <topology/path.hpp>
 
 #include "golden.hpp"
+#include "import_fixtures.hpp"
 
 namespace peal::topology {
 namespace {
@@ -20,14 +21,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-using Reader = Result<Graph> (*)(std::string_view, const std::string&);
-
-Graph read(Reader reader, std::string_view text) {
+Graph read_smi(Reader reader, std::string_view text) {
   auto graph = reader(text, "in.txt");
   EXPECT_TRUE(graph) << graph.error().message;
   return graph ? std::move(*graph) : Graph();
 }
-Graph matrix(std::string_view text) { return read(import_smi_matrix, text); }
+Graph matrix(std::string_view text) { return read_smi(import_smi_matrix, text); }
 
 /// Cells of describe_matrix, row by row, words apart.
 std::vector<std::string> cells(const Graph& graph) {
@@ -54,8 +53,6 @@ std::vector<std::string> warnings(const Graph& graph) {
     if (w.find("names paths and no rates") == std::string::npos) found.push_back(w);
   return found;
 }
-
-std::size_t count(const Graph& graph, DeviceKind kind) { return graph.devices_of(kind).size(); }
 
 // Two sockets, a switch with a GPU and a NIC on each, two more levels on the first.
 constexpr std::string_view kTwoSockets =
@@ -305,7 +302,7 @@ TEST(ImportSmiMatrix, NoTableIsSaidWithTheMend) {
 }
 
 TEST(ImportSmiP2p, SaysWhoReachesWhomAndDrawsNoLinks) {
-  const Graph graph = read(
+  const Graph graph = read_smi(
       import_smi_p2p,
       " \tGPU0\tGPU1\tGPU2\n GPU0\tX\tOK\tCNS\n GPU1\tOK\tX\tTNS\n GPU2\tCNS\tTNS\tX\n\nLegend:\n\n  X    = Self\n  OK   = Status Ok\n");
   EXPECT_EQ(count(graph, DeviceKind::gpu), 3u);
@@ -317,9 +314,9 @@ TEST(ImportSmiP2p, SaysWhoReachesWhomAndDrawsNoLinks) {
 }
 
 TEST(ImportSmiNvlink, TwoGpusWithEqualLinksAreJoinedAtTheSpecifiedRate) {
-  const Graph graph = read(import_smi_nvlink,
-                           "GPU 0: Some H100 (UUID: GPU-0)\n\t Link 0: 26.562 GB/s\n\t Link 1: <inactive>\n\t Link 2: 26.562 GB/s\n"
-                           "GPU 1: Some H100 (UUID: GPU-1)\n\t Link 0: 26.562 GB/s\n\t Link 1: <inactive>\n\t Link 2: 26.562 GB/s\n");
+  const Graph graph = read_smi(import_smi_nvlink,
+                               "GPU 0: Some H100 (UUID: GPU-0)\n\t Link 0: 26.562 GB/s\n\t Link 1: <inactive>\n\t Link 2: 26.562 GB/s\n"
+                               "GPU 1: Some H100 (UUID: GPU-1)\n\t Link 0: 26.562 GB/s\n\t Link 1: <inactive>\n\t Link 2: 26.562 GB/s\n");
   ASSERT_EQ(graph.link_count(), 1);
   EXPECT_EQ(graph.link(0).count, 2);
   EXPECT_NEAR(graph.link(0).bandwidth.gigabytes(), 25, 1e-9);
@@ -331,10 +328,10 @@ TEST(ImportSmiNvlink, TwoGpusWithEqualLinksAreJoinedAtTheSpecifiedRate) {
 TEST(ImportSmiNvlink, EachDriverRateHasItsSpecification) {
   for (const auto& [reported, specified] : std::vector<std::pair<std::string, std::string>>{
            {"25.781", "25"}, {"25", "25"}, {"26.562", "25"}, {"53.125", "50"}, {"14.062", "14.0625"}}) {
-    const Graph graph = read(import_smi_nvlink, "GPU 0: A\n Link 0: " + reported + " GB/s\n");
+    const Graph graph = read_smi(import_smi_nvlink, "GPU 0: A\n Link 0: " + reported + " GB/s\n");
     EXPECT_EQ(graph.device(0).attribute("nvlink_GBps"), specified) << reported;
   }
-  const Graph odd = read(import_smi_nvlink, "GPU 0: A\n Link 0: 77.7 GB/s\n");
+  const Graph odd = read_smi(import_smi_nvlink, "GPU 0: A\n Link 0: 77.7 GB/s\n");
   EXPECT_EQ(odd.device(0).attribute("nvlink_GBps"), "77.7");
   EXPECT_THAT(odd.warnings(), Contains(HasSubstr("in.txt:1: GPU 0: 77.7 GB/s a link is none of the rates")));
 }
@@ -342,15 +339,15 @@ TEST(ImportSmiNvlink, EachDriverRateHasItsSpecification) {
 TEST(ImportSmiNvlink, WhereLinksEndIsNotGuessed) {
   std::string text;
   for (int g = 0; g < 4; ++g) text += fmt::format("GPU {}: V\n Link 0: 25.781 GB/s\n Link 1: 25.781 GB/s\n", g);
-  const Graph graph = read(import_smi_nvlink, text);
+  const Graph graph = read_smi(import_smi_nvlink, text);
   EXPECT_EQ(graph.link_count(), 0);
   EXPECT_THAT(graph.warnings(), ElementsAre(HasSubstr("where the 8 active links end")));
 }
 
 TEST(ImportSmiNvlink, ErrorsCutsAndGapsAreNamed) {
-  const Graph none = read(import_smi_nvlink, "GPU 0: A\nNVML: Unable to retrieve NVLink information as all links are inActive\n");
+  const Graph none = read_smi(import_smi_nvlink, "GPU 0: A\nNVML: Unable to retrieve NVLink information as all links are inActive\n");
   EXPECT_THAT(none.warnings(), ElementsAre("in.txt:1: GPU 0 has no links: the driver says that all are inactive"));
-  const Graph gap = read(import_smi_nvlink, "GPU 0: A\n Link 0: 25 GB/s\n  [snip]\nGPU 3: A\n Link 0: 25 GB/s\n Link 1: 2");
+  const Graph gap = read_smi(import_smi_nvlink, "GPU 0: A\n Link 0: 25 GB/s\n  [snip]\nGPU 3: A\n Link 0: 25 GB/s\n Link 1: 2");
   EXPECT_EQ(gap.link_count(), 0) << "GPUs 0 and 3 are no pair";
   EXPECT_THAT(gap.warnings(), Contains("in.txt:3: something was cut out here"));
   EXPECT_THAT(gap.warnings(), Contains(HasSubstr("in.txt:4: GPU 3 comes here: what lies between 1 and it")));
@@ -384,7 +381,7 @@ constexpr std::string_view kTwoHives =
     "================== End of ROCm SMI Log =================\n";
 
 TEST(ImportRocm, HivesJoinOverTheirSockets) {
-  const Graph graph = read(import_rocm_topology, kTwoHives);
+  const Graph graph = read_smi(import_rocm_topology, kTwoHives);
   EXPECT_THAT(cells(graph), ElementsAre("GPU0 X NVL SYS SYS", "GPU1 NVL X SYS SYS", "GPU2 SYS SYS X NVL", "GPU3 SYS SYS NVL X"));
   EXPECT_EQ(count(graph, DeviceKind::cpu), 2u);
   EXPECT_EQ(graph.device(graph.find("gpu3")).numa, 1);
@@ -394,59 +391,59 @@ TEST(ImportRocm, HivesJoinOverTheirSockets) {
 TEST(ImportRocm, AnyTableMayBeMissing) {
   const std::string text(kTwoHives);
   const auto from = [&](const char* title) { return text.substr(text.rfind('\n', text.find(title)) + 1); };
-  const Graph numa = read(import_rocm_topology, from("Numa Nodes"));
+  const Graph numa = read_smi(import_rocm_topology, from("Numa Nodes"));
   EXPECT_EQ(count(numa, DeviceKind::gpu), 4u);
   EXPECT_EQ(numa.total_of(0, LinkKind::xgmi).value, 0);
   EXPECT_EQ(count(numa, DeviceKind::cpu), 2u);
-  const Graph types = read(import_rocm_topology, "== Link Type between two GPUs ==\nGPU0 GPU1\nGPU0 0 PCIE\nGPU1 PCIE 0\n");
+  const Graph types = read_smi(import_rocm_topology, "== Link Type between two GPUs ==\nGPU0 GPU1\nGPU0 0 PCIE\nGPU1 PCIE 0\n");
   EXPECT_THAT(cells(types), ElementsAre("GPU0 X NODE", "GPU1 NODE X"));
-  const Graph weights = read(import_rocm_topology, text.substr(0, text.find("=============== Hops")));
+  const Graph weights = read_smi(import_rocm_topology, text.substr(0, text.find("=============== Hops")));
   EXPECT_THAT(cells(weights), ElementsAre("GPU0 X NVL SYS SYS", "GPU1 NVL X SYS SYS", "GPU2 SYS SYS X NVL", "GPU3 SYS SYS NVL X"));
   EXPECT_THAT(warnings(weights), ElementsAre(HasSubstr("no table of link types")));
   const Graph single =
-      read(import_rocm_topology, "=== Link Type between two GPUs ===\n       GPU0         \nGPU0   0            \n=== End ===\n");
+      read_smi(import_rocm_topology, "=== Link Type between two GPUs ===\n       GPU0         \nGPU0   0            \n=== End ===\n");
   EXPECT_EQ(count(single, DeviceKind::gpu), 1u);
 }
 
 TEST(ImportRocm, AmdSmiNamesGpusByTheirBusIds) {
-  const Graph graph = read(import_rocm_topology,
-                           "ACCESS TABLE:\n  0000:0c:00.0 0000:22:00.0 0000:9f:00.0\n0000:0c:00.0 ENABLED ENABLED ENABLED\n"
-                           "WEIGHT TABLE:\n  0000:0c:00.0 0000:22:00.0 0000:9f:00.0\n0000:0c:00.0 0 15 52\n0000:22:00.0 15 0 52\n"
-                           "HOPS TABLE:\n  0000:0c:00.0 0000:22:00.0 0000:9f:00.0\n0000:0c:00.0 0 1 3\n0000:22:00.0 1 0 3\n"
-                           "0000:9f:00.0 3 3 0\nLINK TYPE TABLE:\n  0000:0c:00.0 0000:22:00.0 0000:9f:00.0\n"
-                           "0000:0c:00.0 SELF XGMI PCIE\n0000:22:00.0 XGMI SELF PCIE\n0000:9f:00.0 PCIE PCIE SELF\n"
-                           "NUMA BW TABLE:\n  0000:0c:00.0 0000:22:00.0 0000:9f:00.0\n0000:0c:00.0 N/A 50000-100000 N/A\n");
+  const Graph graph = read_smi(import_rocm_topology,
+                               "ACCESS TABLE:\n  0000:0c:00.0 0000:22:00.0 0000:9f:00.0\n0000:0c:00.0 ENABLED ENABLED ENABLED\n"
+                               "WEIGHT TABLE:\n  0000:0c:00.0 0000:22:00.0 0000:9f:00.0\n0000:0c:00.0 0 15 52\n0000:22:00.0 15 0 52\n"
+                               "HOPS TABLE:\n  0000:0c:00.0 0000:22:00.0 0000:9f:00.0\n0000:0c:00.0 0 1 3\n0000:22:00.0 1 0 3\n"
+                               "0000:9f:00.0 3 3 0\nLINK TYPE TABLE:\n  0000:0c:00.0 0000:22:00.0 0000:9f:00.0\n"
+                               "0000:0c:00.0 SELF XGMI PCIE\n0000:22:00.0 XGMI SELF PCIE\n0000:9f:00.0 PCIE PCIE SELF\n"
+                               "NUMA BW TABLE:\n  0000:0c:00.0 0000:22:00.0 0000:9f:00.0\n0000:0c:00.0 N/A 50000-100000 N/A\n");
   EXPECT_THAT(cells(graph), ElementsAre("GPU0 X NVL SYS", "GPU1 NVL X SYS", "GPU2 SYS SYS X"));
   EXPECT_EQ(graph.device(graph.find("gpu2")).attribute("busid"), "0000:9f:00.0");
 }
 
 TEST(ImportRocm, XgmiThroughOtherGpusIsNoWire) {
-  const Graph graph = read(import_rocm_topology,
-                           "== Weight between two GPUs ==\nGPU0 GPU1\nGPU0 0 30\nGPU1 30 0\n== Link Type between two GPUs ==\nGPU0 "
-                           "GPU1\nGPU0 0 XGMI\nGPU1 XGMI 0\n");
+  const Graph graph = read_smi(import_rocm_topology,
+                               "== Weight between two GPUs ==\nGPU0 GPU1\nGPU0 0 30\nGPU1 30 0\n== Link Type between two GPUs ==\nGPU0 "
+                               "GPU1\nGPU0 0 XGMI\nGPU1 XGMI 0\n");
   EXPECT_EQ(graph.total_of(0, LinkKind::xgmi).value, 0);
   EXPECT_THAT(warnings(graph), ElementsAre(HasSubstr("XGMI over 2 hops")));
-  const Graph strange = read(import_rocm_topology, "== Hops between two GPUs ==\nGPU0 A1\nGPU0 0 1\nA1 1 0\n");
+  const Graph strange = read_smi(import_rocm_topology, "== Hops between two GPUs ==\nGPU0 A1\nGPU0 0 1\nA1 1 0\n");
   EXPECT_EQ(strange.devices_of(DeviceKind::gpu).size(), 1u) << "a column that is no GPU is none";
   EXPECT_FALSE(import_rocm_topology("nothing\n", "in.txt"));
 }
 
 TEST(ImportNpu, MeshSwitchAndDiesAreDirect) {
-  const Graph mesh = read(import_npu_topology,
-                          "\t   NPU0       NPU1       NPU2       CPU Affinity\n"
-                          "NPU0       X          HCCS       PHB        0-23\n"
-                          "NPU1       HCCS       X          NA         0-23\n"
-                          "NPU2       PHB        NA         X          24-47\n\nLegend:\n\n  X    = Self\n  HCCS = over HCCS\n");
+  const Graph mesh = read_smi(import_npu_topology,
+                              "\t   NPU0       NPU1       NPU2       CPU Affinity\n"
+                              "NPU0       X          HCCS       PHB        0-23\n"
+                              "NPU1       HCCS       X          NA         0-23\n"
+                              "NPU2       PHB        NA         X          24-47\n\nLegend:\n\n  X    = Self\n  HCCS = over HCCS\n");
   EXPECT_EQ(count(mesh, DeviceKind::gpu), 3u);
   const PathFinder paths(mesh);
   EXPECT_EQ(paths.path(mesh.find("npu0"), mesh.find("npu1")).path_class, PathClass::nvl);
   EXPECT_EQ(mesh.total_of(mesh.find("npu0"), LinkKind::hccs), link_generation("hccs-910b").value()->bandwidth);
   EXPECT_THAT(warnings(mesh), Contains(HasSubstr("npu1 to npu2 is NA")));
-  const Graph dies = read(import_npu_topology,
-                          "           Phy-ID12   Phy-ID13   Phy-ID14\n"
-                          "Phy-ID12   X          SIO        HCCS_SW\n"
-                          "Phy-ID13   SIO        X          HCCS_SW\n"
-                          "Phy-ID14   HCCS_SW    HCCS_SW    X\n");
+  const Graph dies = read_smi(import_npu_topology,
+                              "           Phy-ID12   Phy-ID13   Phy-ID14\n"
+                              "Phy-ID12   X          SIO        HCCS_SW\n"
+                              "Phy-ID13   SIO        X          HCCS_SW\n"
+                              "Phy-ID14   HCCS_SW    HCCS_SW    X\n");
   EXPECT_EQ(count(dies, DeviceKind::nvswitch), 1u);
   EXPECT_EQ(count(dies, DeviceKind::cpu), 0u) << "without the CPU column nothing is known of CPUs";
   const PathFinder through(dies);
@@ -462,7 +459,7 @@ TEST(ImportNpu, ADeviceWithoutTopologyIsSaid) {
 TEST(ImportText, ManyBadLinesGiveFiftyWarnings) {
   std::string text = "GPU 0: A\n";
   for (int i = 0; i < 500; ++i) text += "Link x\n";
-  const Graph graph = read(import_smi_nvlink, text);
+  const Graph graph = read_smi(import_smi_nvlink, text);
   EXPECT_EQ(graph.warnings().size(), 51u);
   EXPECT_THAT(graph.warnings().back(), HasSubstr("further warnings are left out"));
 }

@@ -9,13 +9,13 @@
 #include <topology/describe.hpp>
 #include <topology/import.hpp>
 
+#include "import_fixtures.hpp"
 #include "source_tree.hpp"
 
 namespace peal::topology {
 namespace {
 
 using ::testing::HasSubstr;
-using Reader = Result<Graph> (*)(std::string_view, const std::string&);
 
 const std::string kData = peal::test::in_source("../shared/data/");
 
@@ -27,7 +27,7 @@ std::string text_of(const std::string& path) {
 }
 
 /// What the index of the collection says of a file.
-struct Expected {
+struct ExpectedOfText {
   std::string file;
   std::size_t gpus = 0;
   std::size_t nics = 0;
@@ -36,17 +36,15 @@ struct Expected {
   bool has_warnings = false;  ///< beyond the one that says that rates are assumed
 };
 
-std::size_t count(const Graph& graph, DeviceKind kind) { return graph.devices_of(kind).size(); }
-
 bool says_more_than_rates(const Graph& graph) {
   for (const std::string& w : graph.warnings())
     if (w.find("rates") == std::string::npos && w.find("how fast") == std::string::npos) return true;
   return false;
 }
 
-void check_all(Reader reader, const std::string& folder, const std::vector<Expected>& files) {
+void check_all(Reader reader, const std::string& folder, const std::vector<ExpectedOfText>& files) {
   if (!std::filesystem::is_directory(kData + folder)) GTEST_SKIP() << "no collection of files beside this checkout";
-  for (const Expected& e : files) {
+  for (const ExpectedOfText& e : files) {
     const auto graph = reader(text_of(folder + "/" + e.file), e.file);
     ASSERT_TRUE(graph) << graph.error().message;
     EXPECT_EQ(count(*graph, DeviceKind::gpu), e.gpus) << e.file;
@@ -58,32 +56,32 @@ void check_all(Reader reader, const std::string& folder, const std::vector<Expec
   }
 }
 
-const std::vector<Expected> kMatrices = {{"2gpu-nv2-desktop.txt", 2, 0, 1},
-                                         {"a100-4gpu-commented.txt", 4, 1, 4, 0, true},
-                                         {"a100-4gpu-sxm-della.txt", 4, 1, 2},
-                                         {"a100-8gpu-narrow-columns.txt", 8, 0, 2},
-                                         {"a100-pcie-4gpu-adroit.txt", 4, 1, 2},
-                                         {"azure-nc96-a100-4gpu-numa4.txt", 4, 0, 4},
-                                         {"b200-8gpu-16nic.txt", 8, 16, 2},
-                                         {"b300-8gpu-8nic-cx8.txt", 8, 8, 2},
-                                         {"dgx-2-v100-16gpu-truncated.txt", 16, 10, 2, 0, true},
-                                         {"dgx-a100-8gpu-12mlx5.txt", 8, 12, 6},
-                                         {"dgx-h100-8gpu-12nic-truncated.txt", 8, 12, 2, 0, true},
-                                         {"dgx1-v100-8gpu-4mlx5.txt", 8, 4, 2},
-                                         {"gb10-dgx-spark-1gpu-4nic.txt", 1, 4, 1},
-                                         {"gcp-g2-l4-8gpu.txt", 8, 0, 2},
-                                         {"h100-8gpu-1nic-vllm-env.txt", 8, 1, 3},
-                                         {"h100-8gpu-8nic-sglang.txt", 8, 8, 2},
-                                         {"hgx-a100-8gpu-4nic-lopsided.txt", 8, 4, 3, 0, true},
-                                         {"k80-4gpu-mlx4-soc-legend.txt", 4, 1, 1},
-                                         {"l40s-4gpu-pix-pairs-noleadtab.txt", 4, 0, 1},
-                                         {"pcie-6gpu-pix-node-sys.txt", 6, 0, 2},
-                                         {"polaris-a100-4gpu-2mlx5-badheader.txt", 4, 2, 4},
-                                         {"rtx-2gpu-pix-noleadtab.txt", 2, 0, 1},
-                                         {"umd-a100-4gpu-3nic-empty-cpu.txt", 4, 3, 1, 0, true},
-                                         {"v100-2gpu-nv4-oldbanner.txt", 2, 0, 1},
-                                         {"v100-4gpu-partial-cube.txt", 4, 1, 2},
-                                         {"v100-8gpu-vm-phb.txt", 8, 0, 1}};
+const std::vector<ExpectedOfText> kMatrices = {{"2gpu-nv2-desktop.txt", 2, 0, 1},
+                                               {"a100-4gpu-commented.txt", 4, 1, 4, 0, true},
+                                               {"a100-4gpu-sxm-della.txt", 4, 1, 2},
+                                               {"a100-8gpu-narrow-columns.txt", 8, 0, 2},
+                                               {"a100-pcie-4gpu-adroit.txt", 4, 1, 2},
+                                               {"azure-nc96-a100-4gpu-numa4.txt", 4, 0, 4},
+                                               {"b200-8gpu-16nic.txt", 8, 16, 2},
+                                               {"b300-8gpu-8nic-cx8.txt", 8, 8, 2},
+                                               {"dgx-2-v100-16gpu-truncated.txt", 16, 10, 2, 0, true},
+                                               {"dgx-a100-8gpu-12mlx5.txt", 8, 12, 6},
+                                               {"dgx-h100-8gpu-12nic-truncated.txt", 8, 12, 2, 0, true},
+                                               {"dgx1-v100-8gpu-4mlx5.txt", 8, 4, 2},
+                                               {"gb10-dgx-spark-1gpu-4nic.txt", 1, 4, 1},
+                                               {"gcp-g2-l4-8gpu.txt", 8, 0, 2},
+                                               {"h100-8gpu-1nic-vllm-env.txt", 8, 1, 3},
+                                               {"h100-8gpu-8nic-sglang.txt", 8, 8, 2},
+                                               {"hgx-a100-8gpu-4nic-lopsided.txt", 8, 4, 3, 0, true},
+                                               {"k80-4gpu-mlx4-soc-legend.txt", 4, 1, 1},
+                                               {"l40s-4gpu-pix-pairs-noleadtab.txt", 4, 0, 1},
+                                               {"pcie-6gpu-pix-node-sys.txt", 6, 0, 2},
+                                               {"polaris-a100-4gpu-2mlx5-badheader.txt", 4, 2, 4},
+                                               {"rtx-2gpu-pix-noleadtab.txt", 2, 0, 1},
+                                               {"umd-a100-4gpu-3nic-empty-cpu.txt", 4, 3, 1, 0, true},
+                                               {"v100-2gpu-nv4-oldbanner.txt", 2, 0, 1},
+                                               {"v100-4gpu-partial-cube.txt", 4, 1, 2},
+                                               {"v100-8gpu-vm-phb.txt", 8, 0, 1}};
 
 TEST(ImportTextCollection, EveryMatrixHasItsDevices) { check_all(import_smi_matrix, "nvidia-smi-topo", kMatrices); }
 
@@ -103,7 +101,7 @@ std::vector<std::vector<std::string>> rows_of(const std::string& table, std::siz
 
 TEST(ImportTextCollection, EveryMatrixComesBackCellByCell) {
   if (!std::filesystem::is_directory(kData + "nvidia-smi-topo")) GTEST_SKIP() << "no collection of files beside this checkout";
-  for (const Expected& e : kMatrices) {
+  for (const ExpectedOfText& e : kMatrices) {
     const std::string text = text_of("nvidia-smi-topo/" + e.file);
     const auto graph = import_smi_matrix(text, e.file);
     ASSERT_TRUE(graph) << graph.error().message;

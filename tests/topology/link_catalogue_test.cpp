@@ -26,7 +26,7 @@ double usable_of(std::string_view name) {
   return link ? (*link)->usable.gigabytes() : 0;
 }
 
-std::string error_of(std::string_view text) {
+std::string error_of_links(std::string_view text) {
   const auto read = read_links_text(text, "l.yaml");
   return read ? std::string("accepted") : read.error().message;
 }
@@ -127,23 +127,26 @@ TEST(LinkCatalogue, UnknownNamesSayTheNearest) {
 
 TEST(LinkCatalogue, AnyOrderOfBrokenTextNamesTheLine) {
   const std::string head = "family: x\nlinks:\n  - name: n\n    title: N\n    kind: nvlink\n";
-  EXPECT_THAT(error_of(head), HasSubstr("has no line"));
-  EXPECT_THAT(error_of(head + "    line: {lane_Gbps: 10, source: s}\n"), AllOf(HasSubstr("l.yaml:6:"), HasSubstr("lanes")));
-  EXPECT_THAT(error_of(head + "    line: {lane_Gbps: 10, lanes: 8, GBps: 12, source: s}\n"), HasSubstr("is 10 GB/s, the line says 12"));
-  EXPECT_THAT(error_of(head + "    line: {lane_Gbps: 10, lanes: 8, coding: 8b/10b, source: s}\n"), HasSubstr("128/130"));
-  EXPECT_THAT(error_of(head + "    line: {lane_Gbps: 10, lanes: 8, coding: 130/128, source: s}\n"), HasSubstr("128/130"));
-  EXPECT_THAT(error_of(head + "    line: {lane_Gbps: 10, lanes: 8}\n"), HasSubstr("'source'"));
-  EXPECT_THAT(error_of(head + "    line: {GBps: 10, source: s}\n    usable: {GBps: 11, source: s}\n"), HasSubstr("usable of 'n' is 11"));
-  EXPECT_THAT(error_of(head + "    line: {GBps: 10, source: s}\n    usable: {GBps: 9}\n"), HasSubstr("'source'"));
-  EXPECT_THAT(error_of(head + "    line: {GBps: 10, source: s}\n    widths: [1, a]\n"), HasSubstr("widths"));
-  EXPECT_THAT(error_of("family: x\nlinks:\n  - {name: A B, title: t, kind: pcie, line: {GBps: 1, source: s}}\n"), HasSubstr("no name"));
+  EXPECT_THAT(error_of_links(head), HasSubstr("has no line"));
+  EXPECT_THAT(error_of_links(head + "    line: {lane_Gbps: 10, source: s}\n"), AllOf(HasSubstr("l.yaml:6:"), HasSubstr("lanes")));
+  EXPECT_THAT(error_of_links(head + "    line: {lane_Gbps: 10, lanes: 8, GBps: 12, source: s}\n"),
+              HasSubstr("is 10 GB/s, the line says 12"));
+  EXPECT_THAT(error_of_links(head + "    line: {lane_Gbps: 10, lanes: 8, coding: 8b/10b, source: s}\n"), HasSubstr("128/130"));
+  EXPECT_THAT(error_of_links(head + "    line: {lane_Gbps: 10, lanes: 8, coding: 130/128, source: s}\n"), HasSubstr("128/130"));
+  EXPECT_THAT(error_of_links(head + "    line: {lane_Gbps: 10, lanes: 8}\n"), HasSubstr("'source'"));
+  EXPECT_THAT(error_of_links(head + "    line: {GBps: 10, source: s}\n    usable: {GBps: 11, source: s}\n"),
+              HasSubstr("usable of 'n' is 11"));
+  EXPECT_THAT(error_of_links(head + "    line: {GBps: 10, source: s}\n    usable: {GBps: 9}\n"), HasSubstr("'source'"));
+  EXPECT_THAT(error_of_links(head + "    line: {GBps: 10, source: s}\n    widths: [1, a]\n"), HasSubstr("widths"));
+  EXPECT_THAT(error_of_links("family: x\nlinks:\n  - {name: A B, title: t, kind: pcie, line: {GBps: 1, source: s}}\n"),
+              HasSubstr("no name"));
   const std::string one = "  - {name: n, title: t, kind: pcie, line: {GBps: 1, source: s}}\n";
-  EXPECT_THAT(error_of("family: x\nlinks:\n" + one + one), HasSubstr("twice"));
-  EXPECT_THAT(error_of("links: []\n"), HasSubstr("'family'"));
-  EXPECT_THAT(error_of("family: x\nfacts:\n  - {about: a, what: b, source: s}\n"), HasSubstr("a value or a text"));
-  EXPECT_THAT(error_of("family: x\nfacts:\n  - {about: a, what: b, value: [3, 2], source: s}\n"), HasSubstr("ends below"));
-  EXPECT_THAT(error_of("family: x\nmemories:\n  - {name: a, title: t, device: d, bits: 64, source: s}\n"), HasSubstr("pin_Gbps"));
-  EXPECT_EQ(error_of("family: x\n"), "accepted");
+  EXPECT_THAT(error_of_links("family: x\nlinks:\n" + one + one), HasSubstr("twice"));
+  EXPECT_THAT(error_of_links("links: []\n"), HasSubstr("'family'"));
+  EXPECT_THAT(error_of_links("family: x\nfacts:\n  - {about: a, what: b, source: s}\n"), HasSubstr("a value or a text"));
+  EXPECT_THAT(error_of_links("family: x\nfacts:\n  - {about: a, what: b, value: [3, 2], source: s}\n"), HasSubstr("ends below"));
+  EXPECT_THAT(error_of_links("family: x\nmemories:\n  - {name: a, title: t, device: d, bits: 64, source: s}\n"), HasSubstr("pin_Gbps"));
+  EXPECT_EQ(error_of_links("family: x\n"), "accepted");
 }
 
 TEST(OfInMachineFiles, GivesKindRatesScopeAndSources) {

@@ -18,7 +18,7 @@ constexpr std::string_view kWhole =
     "    transaction: {max_payload_bytes: {is: 256, source: s}, max_read_bytes: {is: 256, source: s},\n"
     "      read_reply_bytes: {is: 256, source: s}, credits: {is: 8, source: s}, outstanding: {is: 8, source: s}}\n";
 
-std::string error_of(const std::string& text) {
+std::string error_of_layers(const std::string& text) {
   const auto read = read_layers_text(text, "l.yaml");
   return read ? "accepted" : read.error().message;
 }
@@ -67,16 +67,16 @@ TEST(LinkLayers, WhatIsWrongInAFileIsSaidWithItsLine) {
   const std::string whole(kWhole);
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string text = whole;
-    return error_of(text.replace(text.find(from), from.size(), to));
+    return error_of_layers(text.replace(text.find(from), from.size(), to));
   };
-  EXPECT_EQ(error_of(whole), "accepted");
+  EXPECT_EQ(error_of_layers(whole), "accepted");
   EXPECT_THAT(with("end_ns", "ends_ns"), HasSubstr("l.yaml:4"));
   EXPECT_THAT(with("{is: 60, source: s}", "{is: 60}"), HasSubstr("source"));
   EXPECT_THAT(with("is: 60", "is: -1"), HasSubstr("l.yaml:4"));
   EXPECT_THAT(with("crc_bits: {is: 25, source: s}, ", ""), HasSubstr("has no crc_bits"));
   EXPECT_THAT(with("end_ns: {is: 60, source: s}", "fec_symbol_bits: {is: 10, source: s}"), HasSubstr("needs fec_symbols"));
-  EXPECT_THAT(error_of(fmt::format("{}  - {{name: b, like: c}}\n", kWhole)), HasSubstr("like 'c', which no record above is called"));
-  EXPECT_THAT(error_of("sharing: {line_bytes: {is: 128, source: s}}\n"), HasSubstr("sharing needs"));
+  EXPECT_THAT(error_of_layers(fmt::format("{}  - {{name: b, like: c}}\n", kWhole)), HasSubstr("like 'c', which no record above is called"));
+  EXPECT_THAT(error_of_layers("sharing: {line_bytes: {is: 128, source: s}}\n"), HasSubstr("sharing needs"));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace peal::topology {
 namespace {
 
-Graph load(std::string_view name) {
+Graph load_graph(std::string_view name) {
   auto graph = load_machine(name);
   EXPECT_TRUE(graph) << graph.error().message;
   return std::move(*graph);
@@ -21,7 +21,7 @@ PathClass class_between(const Graph& g, std::string_view a, std::string_view b) 
 }
 
 TEST(Path, TwelveWiresOverSixSwitchesAreOneHop) {
-  const Graph g = load("dgx-a100");
+  const Graph g = load_graph("dgx-a100");
   const PathFinder finder(g);
   const Path& path = finder.path(g.find("gpu0"), g.find("gpu5"));
   EXPECT_EQ(path.path_class, PathClass::nvl);
@@ -34,11 +34,11 @@ TEST(Path, TwelveWiresOverSixSwitchesAreOneHop) {
 }
 
 TEST(Path, ClassesOfDgxMachinesAreThoseOfNvidiaSmi) {
-  const Graph a = load("dgx-a100");
+  const Graph a = load_graph("dgx-a100");
   EXPECT_EQ(class_between(a, "gpu0", "mlx5_1"), PathClass::pxb);
   EXPECT_EQ(class_between(a, "gpu0", "mlx5_2"), PathClass::sys);
   EXPECT_EQ(class_between(a, "mlx5_4", "mlx5_5"), PathClass::pix);
-  const Graph h = load("dgx-h100");
+  const Graph h = load_graph("dgx-h100");
   EXPECT_EQ(class_between(h, "gpu0", "nic0"), PathClass::pxb);
   EXPECT_EQ(class_between(h, "gpu0", "nic3"), PathClass::node);
   EXPECT_EQ(class_between(h, "gpu0", "nic6"), PathClass::sys);

@@ -14,7 +14,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string error_of(const std::string& fabric, int nodes = 100) {
+std::string error_of_fabric(const std::string& fabric, int nodes = 100) {
   const auto result = read_cluster_text(fmt::format("machine: dgx-h100\nnodes: {}\nfabric: {}\n", nodes, fabric), "mine.yaml");
   EXPECT_FALSE(result) << "accepted: " << fabric;
   return result ? std::string() : result.error().message;
@@ -51,39 +51,40 @@ TEST(ReadFabric, SwitchesAreThoseOfTheNics) {
 }
 
 TEST(ReadFabric, ErrorsNameFileLineAndMend) {
-  EXPECT_THAT(error_of("{kind: fat-three}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("fat-tree")));
-  EXPECT_THAT(error_of("dgx-h100-superpot"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("dgx-h100-superpod")));
-  EXPECT_THAT(error_of("{kind: fat-tree, levles: 2}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("levels")));
-  EXPECT_THAT(error_of("{kind: fat-tree, dims: 4x4}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("dims")));
-  EXPECT_THAT(error_of("{kind: fat-tree, levels: 4}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("from 1 to 3")));
-  EXPECT_THAT(error_of("{kind: fat-tree, switch: foo}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("quantum-2")));
-  EXPECT_THAT(error_of("{kind: fat-tree, switch: spectrum-4, sharp: true}"), AllOf(HasSubstr("mine.yaml:3"), HasSubstr("quantum-2")));
+  EXPECT_THAT(error_of_fabric("{kind: fat-three}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("fat-tree")));
+  EXPECT_THAT(error_of_fabric("dgx-h100-superpot"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("dgx-h100-superpod")));
+  EXPECT_THAT(error_of_fabric("{kind: fat-tree, levles: 2}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("levels")));
+  EXPECT_THAT(error_of_fabric("{kind: fat-tree, dims: 4x4}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("dims")));
+  EXPECT_THAT(error_of_fabric("{kind: fat-tree, levels: 4}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("from 1 to 3")));
+  EXPECT_THAT(error_of_fabric("{kind: fat-tree, switch: foo}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("quantum-2")));
+  EXPECT_THAT(error_of_fabric("{kind: fat-tree, switch: spectrum-4, sharp: true}"),
+              AllOf(HasSubstr("mine.yaml:3"), HasSubstr("quantum-2")));
   EXPECT_THAT(build_cluster("gcp-a4", 4, "fat-tree,switch=quantum-2,sharp=true").error().message, HasSubstr("ethernet NICs"));
-  EXPECT_THAT(error_of("{kind: dragonfly, sharp: true}"), AllOf(HasSubstr("mine.yaml:3"), HasSubstr("kind: rail-optimised")));
-  EXPECT_THAT(error_of("{kind: fat-tree, sharp: perhaps}"), HasSubstr("mine.yaml:3"));
-  EXPECT_THAT(error_of("[fat-tree]"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("mapping")));
-  EXPECT_THAT(error_of("{kind: nvlink-network}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("dgx-h100-nvlink-superpod")));
-  EXPECT_THAT(error_of("{of: dgx-h100-nvlink-superpod, between: {of: dgx-h100-nvlink-superpod}}"), HasSubstr("another kind"));
+  EXPECT_THAT(error_of_fabric("{kind: dragonfly, sharp: true}"), AllOf(HasSubstr("mine.yaml:3"), HasSubstr("kind: rail-optimised")));
+  EXPECT_THAT(error_of_fabric("{kind: fat-tree, sharp: perhaps}"), HasSubstr("mine.yaml:3"));
+  EXPECT_THAT(error_of_fabric("[fat-tree]"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("mapping")));
+  EXPECT_THAT(error_of_fabric("{kind: nvlink-network}"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("dgx-h100-nvlink-superpod")));
+  EXPECT_THAT(error_of_fabric("{of: dgx-h100-nvlink-superpod, between: {of: dgx-h100-nvlink-superpod}}"), HasSubstr("another kind"));
 }
 
 TEST(ReadFabric, TooFewPortsSayHowManyAreNeeded) {
-  EXPECT_THAT(error_of("{kind: fat-tree, levels: 1, radix: 64}"),
+  EXPECT_THAT(error_of_fabric("{kind: fat-tree, levels: 1, radix: 64}"),
               AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("800"), HasSubstr("levels: 2")));
-  EXPECT_THAT(error_of("{kind: fat-tree, levels: 2, radix: 16}"),
+  EXPECT_THAT(error_of_fabric("{kind: fat-tree, levels: 2, radix: 16}"),
               AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("100 leaves"), HasSubstr("levels: 3"), HasSubstr("spine_radix: 100")));
-  EXPECT_THAT(error_of("{kind: fat-tree, levels: 3, radix: 4}", 1000), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("core_radix: ")));
-  EXPECT_THAT(error_of("{kind: fat-tree, radix: 32, down: 24, up: 16}"), AllOf(HasSubstr("40 ports"), HasSubstr("radix: 40")));
-  EXPECT_THAT(error_of("{kind: rail-optimised, radix: 64, unit: 48}"), AllOf(HasSubstr("48 nodes"), HasSubstr("unit: 32")));
-  EXPECT_THAT(error_of("{kind: dragonfly, radix: 7, down: 4}"), AllOf(HasSubstr("9 ports"), HasSubstr("radix: 9")));
-  EXPECT_THAT(error_of("{kind: dragonfly, radix: 7}"), AllOf(HasSubstr("at most 9 groups"), HasSubstr("routers:")));
-  EXPECT_THAT(error_of("{kind: torus}"), HasSubstr("dims: 4x4x4"));
-  EXPECT_THAT(error_of("{kind: torus, dims: 4x4}"), AllOf(HasSubstr("100 nodes"), HasSubstr("4x4")));
-  EXPECT_THAT(error_of("{kind: torus, dims: 4x}"), HasSubstr("mine.yaml:3:"));
-  EXPECT_THAT(error_of("{kind: torus, dims: 2x2x2x2x2x2x2}"), HasSubstr("at most 6"));
-  EXPECT_THAT(error_of("full-mesh"), AllOf(HasSubstr("99 ports"), HasSubstr("at most 9 nodes")));
-  EXPECT_THAT(error_of("{kind: full-mesh, joins: switches, radix: 16}"), HasSubstr("radix:"));
-  EXPECT_THAT(error_of("dgx-h100-nvlink-superpod"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("nodes: 128")));
-  EXPECT_THAT(error_of("{of: dgx-h100-nvlink-superpod, pod: 50}"), AllOf(HasSubstr("200 ports"), HasSubstr("pod: 32")));
+  EXPECT_THAT(error_of_fabric("{kind: fat-tree, levels: 3, radix: 4}", 1000), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("core_radix: ")));
+  EXPECT_THAT(error_of_fabric("{kind: fat-tree, radix: 32, down: 24, up: 16}"), AllOf(HasSubstr("40 ports"), HasSubstr("radix: 40")));
+  EXPECT_THAT(error_of_fabric("{kind: rail-optimised, radix: 64, unit: 48}"), AllOf(HasSubstr("48 nodes"), HasSubstr("unit: 32")));
+  EXPECT_THAT(error_of_fabric("{kind: dragonfly, radix: 7, down: 4}"), AllOf(HasSubstr("9 ports"), HasSubstr("radix: 9")));
+  EXPECT_THAT(error_of_fabric("{kind: dragonfly, radix: 7}"), AllOf(HasSubstr("at most 9 groups"), HasSubstr("routers:")));
+  EXPECT_THAT(error_of_fabric("{kind: torus}"), HasSubstr("dims: 4x4x4"));
+  EXPECT_THAT(error_of_fabric("{kind: torus, dims: 4x4}"), AllOf(HasSubstr("100 nodes"), HasSubstr("4x4")));
+  EXPECT_THAT(error_of_fabric("{kind: torus, dims: 4x}"), HasSubstr("mine.yaml:3:"));
+  EXPECT_THAT(error_of_fabric("{kind: torus, dims: 2x2x2x2x2x2x2}"), HasSubstr("at most 6"));
+  EXPECT_THAT(error_of_fabric("full-mesh"), AllOf(HasSubstr("99 ports"), HasSubstr("at most 9 nodes")));
+  EXPECT_THAT(error_of_fabric("{kind: full-mesh, joins: switches, radix: 16}"), HasSubstr("radix:"));
+  EXPECT_THAT(error_of_fabric("dgx-h100-nvlink-superpod"), AllOf(HasSubstr("mine.yaml:3:"), HasSubstr("nodes: 128")));
+  EXPECT_THAT(error_of_fabric("{of: dgx-h100-nvlink-superpod, pod: 50}"), AllOf(HasSubstr("200 ports"), HasSubstr("pod: 32")));
 }
 
 TEST(ReadFabric, WordsSayWhatIsWrong) {

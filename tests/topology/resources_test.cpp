@@ -8,14 +8,14 @@
 namespace peal::topology {
 namespace {
 
-Resources load(std::string_view name, int nodes) {
+Resources load_resources(std::string_view name, int nodes) {
   auto cluster = build_cluster(name, nodes);
   EXPECT_TRUE(cluster) << cluster.error().message;
   return Resources(std::move(*cluster));
 }
 
 TEST(Resources, InsideANodeARouteIsTheBundlesOfThePath) {
-  const Resources r = load("dgx-h100", 1);
+  const Resources r = load_resources("dgx-h100", 1);
   const int a = r.cluster().device_of_rank(0);
   const int b = r.cluster().device_of_rank(7);
   const Route route = r.route(a, b);
@@ -34,7 +34,7 @@ TEST(Resources, InsideANodeARouteIsTheBundlesOfThePath) {
 
 // Measured: GPUs that speak through a CPU get 0.61 of twice one direction when both speak; below a switch they get all.
 TEST(Resources, ASlotOfACpuCarriesLessBothWaysBetweenGpus) {
-  const Resources r = load("pcie4-rtx4090x4", 1);
+  const Resources r = load_resources("pcie4-rtx4090x4", 1);
   const Route there = r.route(r.cluster().device_of_rank(0), r.cluster().device_of_rank(1));
   const Route back = r.route(r.cluster().device_of_rank(1), r.cluster().device_of_rank(0));
   EXPECT_NEAR(there.bottleneck.gigabytes(), 24, 1e-9);
@@ -49,7 +49,7 @@ TEST(Resources, ASlotOfACpuCarriesLessBothWaysBetweenGpus) {
   EXPECT_FALSE(r.is_both_ways(there.resources.front()));
   EXPECT_FALSE(r.is_both_ways(there.resources.back()));
   for (const char* machine : {"dgx-h100", "dgx-a100"}) {
-    const Resources nvlink = load(machine, 1);
+    const Resources nvlink = load_resources(machine, 1);
     for (ResourceId id : nvlink.route(nvlink.cluster().device_of_rank(0), nvlink.cluster().device_of_rank(7)).resources)
       EXPECT_FALSE(nvlink.is_both_ways(id)) << machine;
   }
@@ -57,7 +57,7 @@ TEST(Resources, ASlotOfACpuCarriesLessBothWaysBetweenGpus) {
 
 TEST(Resources, BetweenNodesEveryGpuHasANicOfItsOwn) {
   for (const char* name : {"dgx-a100", "dgx-h100"}) {
-    const Resources r = load(name, 3);
+    const Resources r = load_resources(name, 3);
     std::set<int> nics;
     for (int rank = 0; rank < 8; ++rank) nics.insert(r.nic_of(r.cluster().local_of(r.cluster().device_of_rank(rank))));
     EXPECT_EQ(nics.size(), 8u) << name;
@@ -66,7 +66,7 @@ TEST(Resources, BetweenNodesEveryGpuHasANicOfItsOwn) {
 }
 
 TEST(Resources, AcrossTheNetworkRoutesCrossBothPorts) {
-  const Resources r = load("dgx-h100", 4);
+  const Resources r = load_resources("dgx-h100", 4);
   const Cluster& c = r.cluster();
   const Route same_rail = r.route(c.device_of_rank(2), c.device_of_rank(8 + 2));
   const Route other_rail = r.route(c.device_of_rank(2), c.device_of_rank(24 + 5));
@@ -84,7 +84,7 @@ TEST(Resources, AcrossTheNetworkRoutesCrossBothPorts) {
 }
 
 TEST(Resources, NodesAreCopiesAndAHugeClusterCostsNothing) {
-  const Resources r = load("dgx-h100", 100'000);
+  const Resources r = load_resources("dgx-h100", 100'000);
   const Cluster& c = r.cluster();
   EXPECT_EQ(c.ranks(), 800'000);
   EXPECT_FALSE(c.graph());
@@ -100,7 +100,7 @@ TEST(Resources, NodesAreCopiesAndAHugeClusterCostsNothing) {
 }
 
 TEST(Resources, TheDrawnClusterHasTheSameClassAndBottleneck) {
-  const Resources r = load("dgx-a100", 2);
+  const Resources r = load_resources("dgx-a100", 2);
   const auto graph = r.cluster().graph();
   ASSERT_TRUE(graph) << graph.error().message;
   const Resources drawn{Graph(*graph)};

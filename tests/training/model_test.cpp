@@ -157,30 +157,31 @@ TEST(Model, AStretchedSequenceIsReadAsItWasTrained) {
   EXPECT_EQ(parameters(*model), 8'030'261'248);
 }
 
-std::string complaint(const std::string& text) {
+std::string model_complaint(const std::string& text) {
   const Result<Model> model = read_model(text, "x");
   return model ? "it was read" : model.error().message;
 }
 
 TEST(Model, WhatIsNoModelGetsOneSentence) {
-  EXPECT_EQ(complaint(R"({"model_type":"rwkv"})"),
+  EXPECT_EQ(model_complaint(R"({"model_type":"rwkv"})"),
             "x: model_type \"rwkv\" is not known; read are: bert, bloom, deepseek_v2, deepseek_v3, gemma, gpt2, gpt_neox, llama, mistral, "
             "mixtral, nemotron, "
             "opt, qwen2, qwen2_moe, qwen3, qwen3_moe; a model file of the catalogue's form can be given instead");
-  EXPECT_EQ(complaint(R"({"model_type":"llama","hidden_size":4096)"), "x: not JSON, or cut off: is it a whole config.json?");
-  EXPECT_EQ(complaint(R"({"model_type":"llama","num_hidden_layers":2})"),
+  EXPECT_EQ(model_complaint(R"({"model_type":"llama","hidden_size":4096)"), "x: not JSON, or cut off: is it a whole config.json?");
+  EXPECT_EQ(model_complaint(R"({"model_type":"llama","num_hidden_layers":2})"),
             "x: 'hidden_size' is missing; is it the model's whole config.json?");
-  EXPECT_EQ(complaint("transformer: {layers: 2, hidden: 64, heads: 6, kv_heads: 4, ffn: 64, vocab: 10, seq_len: 8}"),
+  EXPECT_EQ(model_complaint("transformer: {layers: 2, hidden: 64, heads: 6, kv_heads: 4, ffn: 64, vocab: 10, seq_len: 8}"),
             "x: 6 heads do not divide among 4 heads of keys and values; give kv_heads that divide heads");
-  EXPECT_EQ(complaint("transformer: {layers: 2, hidden: 64, heads: 3, ffn: 64, vocab: 10, seq_len: 8}"),
+  EXPECT_EQ(model_complaint("transformer: {layers: 2, hidden: 64, heads: 3, ffn: 64, vocab: 10, seq_len: 8}"),
             "x: a width of 64 does not divide by 3 heads; give 'head_dim', or heads that divide it");
-  EXPECT_EQ(complaint(R"({"model_type":"llama","num_hidden_layers":2,"hidden_size":4095,"num_attention_heads":32,"vocab_size":32})"),
+  EXPECT_EQ(model_complaint(R"({"model_type":"llama","num_hidden_layers":2,"hidden_size":4095,"num_attention_heads":32,"vocab_size":32})"),
             "x: a width of 4095 does not divide by 32 heads; give 'head_dim', or heads that divide it");
-  EXPECT_EQ(complaint("transformer: {layers: 2, hiden: 64}"), "x:1: a transformer has no key 'hiden'; did you mean 'hidden'?");
-  EXPECT_EQ(complaint("name: x"), "x: a model has either `transformer:` or `convolutions:`; `peal models` lists models to copy");
-  EXPECT_EQ(complaint("transformer: {layers: 2, hidden: 64, heads: 2, vocab: 10, seq_len: 8, experts: {count: 2, chosen: 3, ffn: 8}}"),
-            "x: a token chooses 3 of 2 experts; give from 1 to 2");
-  EXPECT_EQ(complaint("transformer: {layers: 65536, hidden: 4194304, heads: 65536, ffn: 4194304, vocab: 10, seq_len: 8}"),
+  EXPECT_EQ(model_complaint("transformer: {layers: 2, hiden: 64}"), "x:1: a transformer has no key 'hiden'; did you mean 'hidden'?");
+  EXPECT_EQ(model_complaint("name: x"), "x: a model has either `transformer:` or `convolutions:`; `peal models` lists models to copy");
+  EXPECT_EQ(
+      model_complaint("transformer: {layers: 2, hidden: 64, heads: 2, vocab: 10, seq_len: 8, experts: {count: 2, chosen: 3, ffn: 8}}"),
+      "x: a token chooses 3 of 2 experts; give from 1 to 2");
+  EXPECT_EQ(model_complaint("transformer: {layers: 65536, hidden: 4194304, heads: 65536, ffn: 4194304, vocab: 10, seq_len: 8}"),
             "x: a model of more than 10^17 parameters is not one: look at layers, widths and experts");
 }
 

@@ -78,13 +78,13 @@ Walk walk(PipelineKind kind, int stages, int vpp, int micro_batches) {
   return result;
 }
 
-struct Case {
+struct GraphCase {
   PipelineKind kind;
   int stages, vpp, micro_batches;
 };
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<GraphCase> cases() {
+  std::vector<GraphCase> all;
   for (int p = 1; p <= 8; ++p)
     for (int m = 1; m <= 3 * p; m += p > 4 ? 3 : 1) {
       for (const PipelineKind kind : {PipelineKind::gpipe, PipelineKind::one_f_one_b, PipelineKind::zero_bubble})
@@ -95,7 +95,7 @@ std::vector<Case> cases() {
 }
 
 TEST(PipelineOrder, TakesEveryChunkAndMicroBatchOnce) {
-  for (const Case& c : cases())
+  for (const GraphCase& c : cases())
     for (int s = 0; s < c.stages; ++s) {
       std::map<std::tuple<TaskKind, int, int>, int> seen;
       for (const PipelineWork& work : pipeline_order(c.kind, c.stages, c.vpp, c.micro_batches, s)) {
@@ -110,7 +110,7 @@ TEST(PipelineOrder, TakesEveryChunkAndMicroBatchOnce) {
 
 // (p - 1)(f + b) of GPipe and 1F1B, a v-th of it interleaved (arXiv 2104.04473, 2.2), (p - 1)(f + b - w) of ZB-H1 (2401.10241, table 2).
 TEST(PipelineOrder, HasTheBubbleOfThePapers) {
-  for (const Case& c : cases()) {
+  for (const GraphCase& c : cases()) {
     const Walk done = walk(c.kind, c.stages, c.vpp, c.micro_batches);
     ASSERT_GT(done.time, 0) << name_of(c.kind) << " " << c.stages << " " << c.vpp << " " << c.micro_batches;
     const double whole = 3.0 * (c.stages - 1);
@@ -126,7 +126,7 @@ TEST(PipelineOrder, HasTheBubbleOfThePapers) {
 }
 
 TEST(PipelineOrder, HoldsNoMoreActivationsThanStagesFollow) {
-  for (const Case& c : cases()) {
+  for (const GraphCase& c : cases()) {
     const Walk done = walk(c.kind, c.stages, c.vpp, c.micro_batches);
     for (int s = 0; s < c.stages; ++s) {
       const int held = done.in_flight[at(s)];
@@ -143,7 +143,7 @@ TEST(PipelineOrder, HoldsNoMoreActivationsThanStagesFollow) {
   }
 }
 
-StepGraph graph_of(const Model& model, const Layout& layout) {
+StepGraph step_graph_of(const Model& model, const Layout& layout) {
   const Status can = check(model, layout);
   EXPECT_TRUE(can) << can.error().message;
   auto graph = build_step_graph(model, layout);
@@ -152,7 +152,7 @@ StepGraph graph_of(const Model& model, const Layout& layout) {
 }
 
 TEST(StepGraph, FinishesWhateverIsCombined) {
-  for (const Case& c : cases())
+  for (const GraphCase& c : cases())
     for (const int zero : {0, 1, 2, 3})
       for (const bool overlaps : {true, false}) {
         Layout layout = pipeline(c.kind, c.stages, c.vpp, c.micro_batches);
@@ -162,7 +162,7 @@ TEST(StepGraph, FinishesWhateverIsCombined) {
         layout.overlaps_gradients = overlaps;
         layout.bucket_bytes = 40'000;
         if (c.stages * c.vpp > 12) continue;
-        const StepGraph graph = graph_of(small_model(2 * c.stages * c.vpp, c.micro_batches % 2 == 0), layout);
+        const StepGraph graph = step_graph_of(small_model(2 * c.stages * c.vpp, c.micro_batches % 2 == 0), layout);
         const Status done = can_finish(graph);
         EXPECT_TRUE(done) << describe(layout) << ": " << done.error().message;
       }
@@ -183,7 +183,7 @@ TEST(StepGraph, ReducesEveryLayerOnceBesideTheLastBackwardPass) {
   layout.global_batch = 8;
   layout.zero = 1;
   layout.bucket_bytes = 1;
-  const StepGraph graph = graph_of(small_model(8), layout);
+  const StepGraph graph = step_graph_of(small_model(8), layout);
   for (int s = 0; s < 2; ++s) {
     const std::vector<Task>& tasks = graph.stages[at(s)];
     for (int m = 0; m < 3; ++m) EXPECT_TRUE(layers_in_tasks(tasks, TaskKind::reduce_gradients, m).empty());
@@ -203,7 +203,7 @@ TEST(StepGraph, GathersUnitsOneAheadAndOnlyWhatIsNotThere) {
   layout.dp = 4;
   layout.zero = 3;
   layout.global_batch = 8;
-  const StepGraph graph = graph_of(small_model(3), layout);
+  const StepGraph graph = step_graph_of(small_model(3), layout);
   const std::vector<Task>& tasks = graph.stages[0];
   // Of two micro batches: 3 units forward, 2 backward (the last one is there still), the first of the next micro batch too.
   const auto gathers = std::count_if(tasks.begin(), tasks.end(), [](const Task& t) { return t.kind == TaskKind::gather_parameters; });
@@ -221,7 +221,7 @@ TEST(StepGraph, SharesTiedEmbeddingsBeforeTheyAreReduced) {
   Layout layout = pipeline(PipelineKind::one_f_one_b, 3, 1, 3);
   layout.dp = 2;
   layout.global_batch = 6;
-  const StepGraph graph = graph_of(small_model(6, true), layout);
+  const StepGraph graph = step_graph_of(small_model(6, true), layout);
   for (const int s : {0, 2}) {
     const std::vector<Task>& tasks = graph.stages[at(s)];
     const auto shared = std::find_if(tasks.begin(), tasks.end(), [](const Task& t) { return t.kind == TaskKind::share_embeddings; });
@@ -236,7 +236,7 @@ TEST(StepGraph, SharesTiedEmbeddingsBeforeTheyAreReduced) {
 
 TEST(StepGraph, OneThatWaitsForEverIsCaughtWithItsPlace) {
   const Layout layout = pipeline(PipelineKind::one_f_one_b, 4, 1, 6);
-  const StepGraph whole = graph_of(small_model(8), layout);
+  const StepGraph whole = step_graph_of(small_model(8), layout);
   ASSERT_TRUE(can_finish(whole));
   // Two transfers of one stage that change places.
   StepGraph swapped = whole;

@@ -9,17 +9,17 @@ namespace peal::transport {
 namespace {
 
 // Two ranks with a pool, and any number of communicators over both of them.
-struct Job {
+struct PoolJob {
   std::shared_ptr<SharedSegment> memory =
       std::make_shared<SharedSegment>(std::move(*SharedSegment::create(ShmSlotPool::bytes_for(2), "test")));
   std::shared_ptr<ShmSlotPool> pools[2] = {std::make_shared<ShmSlotPool>(memory, 0, 2, 0), std::make_shared<ShmSlotPool>(memory, 0, 2, 1)};
 };
 
-struct Group {
+struct PoolGroup {
   ShmLayout layout = ShmLayout::of(2);
   std::shared_ptr<SharedSegment> segment = std::make_shared<SharedSegment>(std::move(*SharedSegment::create(layout.total_bytes(), "test")));
   std::unique_ptr<ShmTransport> zero, one;
-  explicit Group(const Job& job) {
+  explicit PoolGroup(const PoolJob& job) {
     zero = std::move(*ShmTransport::open(*segment, layout, 0, {job.pools[0], {0, 1}, segment}));
     one = std::move(*ShmTransport::open(*segment, layout, 1, {job.pools[1], {0, 1}, segment}));
   }
@@ -45,9 +45,9 @@ struct Group {
 };
 
 TEST(ShmSlotPool, GroupsThatTakeTurnsUseTheSameSlots) {
-  Job job;
-  std::vector<std::unique_ptr<Group>> groups;
-  for (int g = 0; g < 10; ++g) groups.push_back(std::make_unique<Group>(job));
+  PoolJob job;
+  std::vector<std::unique_ptr<PoolGroup>> groups;
+  for (int g = 0; g < 10; ++g) groups.push_back(std::make_unique<PoolGroup>(job));
   for (int round = 0; round < 20; ++round) {
     for (auto& group : groups) {
       const std::byte* room = group->place();
@@ -60,8 +60,8 @@ TEST(ShmSlotPool, GroupsThatTakeTurnsUseTheSameSlots) {
 }
 
 TEST(ShmSlotPool, MessagesThatNobodyHasTakenAreNotOverwritten) {
-  Job job;
-  Group first(job), second(job);
+  PoolJob job;
+  PoolGroup first(job), second(job);
   for (const char fill : {'a', 'b', 'c', 'd'}) ASSERT_TRUE(first.send(fill));
   first.zero->rest();
   // The receiver may be waiting for the second call before it takes what the first has sent: soon it goes on without the pool.
@@ -74,8 +74,8 @@ TEST(ShmSlotPool, MessagesThatNobodyHasTakenAreNotOverwritten) {
 }
 
 TEST(ShmSlotPool, ACallThatIsUnderWayKeepsItsSlots) {
-  Job job;
-  Group first(job), second(job);
+  PoolJob job;
+  PoolGroup first(job), second(job);
   ASSERT_TRUE(first.send('a'));
   EXPECT_EQ(first.receive(), 'a');
   const std::byte* room = second.place();  // no rest: the first is still in its call, or it met a fault
@@ -85,9 +85,9 @@ TEST(ShmSlotPool, ACallThatIsUnderWayKeepsItsSlots) {
 }
 
 TEST(ShmSlotPool, WhatADestroyedGroupHasSentStaysUntilItIsTaken) {
-  Job job;
-  auto first = std::make_unique<Group>(job);
-  Group second(job);
+  PoolJob job;
+  auto first = std::make_unique<PoolGroup>(job);
+  PoolGroup second(job);
   ASSERT_TRUE(first->send('a'));
   first->zero->rest();
   first->zero.reset();
@@ -103,12 +103,12 @@ TEST(ShmSlotPool, WhatADestroyedGroupHasSentStaysUntilItIsTaken) {
 }
 
 TEST(ShmSlotPool, OneGroupAloneNeedNotGiveBack) {
-  Job job;
-  Group only(job);
+  PoolJob job;
+  PoolGroup only(job);
   const std::byte* room = only.place();
   EXPECT_FALSE(only.is_own(room));
   only.zero->rest();
-  Group second(job);
+  PoolGroup second(job);
   EXPECT_EQ(only.receive(), 'p');
   EXPECT_TRUE(second.is_own(second.place())) << "the first has not rested since there were two";
   only.zero->rest();

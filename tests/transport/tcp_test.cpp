@@ -50,11 +50,11 @@ std::unique_ptr<TcpListener> listen(std::uint32_t rank, std::uint8_t key = 1, st
   return std::move(*listener);
 }
 
-struct Pair {
+struct TcpPair {
   std::unique_ptr<TcpListener> door0, door1;
   std::vector<net::Address> peers;
   std::unique_ptr<TcpTransport> zero, one;
-  explicit Pair(std::uint8_t key1 = 1) : door0(listen(0)), door1(listen(1, key1)), peers{door0->address(), door1->address()} {
+  explicit TcpPair(std::uint8_t key1 = 1) : door0(listen(0)), door1(listen(1, key1)), peers{door0->address(), door1->address()} {
     zero = open(*door0, 0);
     one = open(*door1, 1);
   }
@@ -92,7 +92,7 @@ bool is_closed_by_peer(int fd) {
 }
 
 TEST(Tcp, ConnectsAtFirstUseOnly) {
-  Pair p;
+  TcpPair p;
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(p.one->receiver(0), nullptr) << "the higher rank does not connect";
   ASSERT_TRUE(p.connect());
@@ -101,7 +101,7 @@ TEST(Tcp, ConnectsAtFirstUseOnly) {
 }
 
 TEST(Tcp, ConnectionThatComesBeforeItsTransportWaits) {
-  Pair p;
+  TcpPair p;
   p.one.reset();
   ASSERT_TRUE(wait_for([&] { return p.zero->sender(1) != nullptr; }));
   ASSERT_TRUE(p.zero->sender(1)->send(&kByte, 1, nullptr));
@@ -119,7 +119,7 @@ TEST(Tcp, UnknownCommunicatorIsClosedAfterItsTime) {
 }
 
 TEST(Tcp, ImpossibleRoutesAreClosed) {
-  Pair p;
+  TcpPair p;
   EXPECT_TRUE(is_closed_by_peer(intruder(*p.door1, {kCommunicator, 1, 1, 0}).get()));
   EXPECT_TRUE(is_closed_by_peer(intruder(*p.door1, {kCommunicator, 0, 1, 1}).get()));
   EXPECT_TRUE(p.one->health()) << "strange routes do not break a transport";
@@ -127,7 +127,7 @@ TEST(Tcp, ImpossibleRoutesAreClosed) {
 }
 
 TEST(Tcp, PeerThatEndsIsNamedToWhoWaitsAndItsLastWordsArrive) {
-  Pair p;
+  TcpPair p;
   ASSERT_TRUE(p.connect());
   ASSERT_TRUE(p.zero->sender(1)->send(&kByte, 1, nullptr));
   p.zero.reset();
@@ -182,7 +182,7 @@ TEST(Tcp, KilledProcessIsNoticedWithinASecond) {
 
 TEST(Tcp, GarbageInsteadOfFramesIsCorrupt) {
   for (int kind = 0; kind < 3; ++kind) {
-    Pair p;
+    TcpPair p;
     const auto fd = intruder(*p.door1, {kCommunicator, 0, 1, 0});
     ASSERT_TRUE(wait_for([&] { return p.one->receiver(0) != nullptr; }));
     // A frame of the right form first: {magic, length, sequence, flags, tag}.
@@ -199,7 +199,7 @@ TEST(Tcp, GarbageInsteadOfFramesIsCorrupt) {
 }
 
 TEST(Tcp, StrangersDoNotDisturb) {
-  Pair p;
+  TcpPair p;
   std::vector<FileDescriptor> strangers;
   for (int i = 0; i < 20; ++i) {
     auto fd = net::connect_to(p.door1->address(), net::deadline_in(3));
@@ -216,7 +216,7 @@ TEST(Tcp, StrangersDoNotDisturb) {
 }
 
 TEST(Tcp, WrongKeyIsRefusedAndTheRankNamed) {
-  Pair p(2);
+  TcpPair p(2);
   ASSERT_TRUE(wait_for([&] { return p.zero->sender(1) == nullptr && !p.zero->health(); }));
   EXPECT_EQ(p.zero->health().error().code, ErrorCode::refused) << p.zero->health().error().message;
   EXPECT_EQ(p.zero->health().error().rank, 1);
@@ -224,7 +224,7 @@ TEST(Tcp, WrongKeyIsRefusedAndTheRankNamed) {
 }
 
 TEST(Tcp, NobodyListeningIsUnreachableAndTheRankNamed) {
-  Pair p;
+  TcpPair p;
   p.one.reset();
   p.door1.reset();
   TcpOptions options;
@@ -253,7 +253,7 @@ TEST(Tcp, EndingWhileConnectingIsQuick) {
 }
 
 TEST(Tcp, OneRegistrationForEachRankOfACommunicator) {
-  Pair p;
+  TcpPair p;
   EXPECT_FALSE(TcpTransport::open(*p.door0, kCommunicator, 0, p.peers));
   EXPECT_TRUE(TcpTransport::open(*p.door0, kCommunicator + 1, 0, p.peers));
   EXPECT_FALSE(TcpTransport::open(*p.door0, kCommunicator + 2, 2, p.peers));
@@ -262,7 +262,7 @@ TEST(Tcp, OneRegistrationForEachRankOfACommunicator) {
 }
 
 TEST(Tcp, WishesThatAreNotGrantedAreTold) {
-  Pair p;
+  TcpPair p;
   p.zero.reset();
   TcpOptions options;
   options.congestion_control = "no_such_thing";
@@ -275,7 +275,7 @@ TEST(Tcp, WishesThatAreNotGrantedAreTold) {
 }
 
 TEST(Tcp, BothMaySendFarMoreThanTheKernelHoldsWhileTheyPoll) {
-  Pair p;
+  TcpPair p;
   ASSERT_TRUE(p.connect());
   constexpr int kMessages = 200;
   constexpr std::size_t kBytes = 256 * 1024;
@@ -325,7 +325,7 @@ int drain(TcpTransport& mine, std::byte value) {
 }
 
 TEST(Tcp, LongMessageWaitsForTheKernelAWhileAndIsThenHeldBack) {
-  Pair p;
+  TcpPair p;
   ASSERT_TRUE(p.connect());
   Sender& out = *p.zero->sender(1);
   std::vector<std::byte> data(256 * 1024, std::byte{1});
@@ -345,7 +345,7 @@ TEST(Tcp, LongMessageWaitsForTheKernelAWhileAndIsThenHeldBack) {
 }
 
 TEST(Tcp, LongMessageGoesOutOfTheCallersMemoryAndNothingOvertakesIt) {
-  Pair p;
+  TcpPair p;
   ASSERT_TRUE(p.connect());
   Sender& out = *p.zero->sender(1);
   const std::vector<std::byte> data(256 * 1024, std::byte{1});

@@ -9,7 +9,7 @@
 namespace peal::transport {
 namespace {
 
-constexpr std::size_t kBytes = 256 * 1024;
+constexpr std::size_t kSegmentBytes = 256 * 1024;
 
 /// Two ranks of one process, each with its own mapping of a segment, as processes have.
 struct Two {
@@ -28,7 +28,7 @@ struct Two {
 
   std::shared_ptr<UserSegment> segments[2];
   void share(std::uint64_t id, const std::vector<int>& holders, bool with_one = true) {
-    SharedSegment first = std::move(*SharedSegment::create(UserSegment::kHeadBytes + kBytes, "test"));
+    SharedSegment first = std::move(*SharedSegment::create(UserSegment::kHeadBytes + kSegmentBytes, "test"));
     ASSERT_TRUE(first.allocate(0, first.bytes()));
     SharedSegment second = std::move(*SharedSegment::map(FileDescriptor(::dup(first.descriptor())), first.bytes()));
     segments[0] = std::make_shared<UserSegment>(id, std::move(first), holders);
@@ -42,8 +42,8 @@ struct Two {
 TEST(UserSegments, AShownMessageIsReadWhereItLies) {
   Two two;
   two.share(11, {4, 5, 7});
-  std::memset(two.part(0), 1, kBytes);
-  ASSERT_TRUE(two.zero->can_show(two.part(0), kBytes));
+  std::memset(two.part(0), 1, kSegmentBytes);
+  ASSERT_TRUE(two.zero->can_show(two.part(0), kSegmentBytes));
   ShmSender* to = two.zero->sender(1);
   const Tag tag{{1, 2, 3}};
   ASSERT_TRUE(to->can_show(two.part(0) + 100, 1000));
@@ -68,7 +68,7 @@ TEST(UserSegments, ManyShownAndCopiedMessagesKeepTheirOrder) {
   ShmSender* to = two.zero->sender(1);
   ShmReceiver* from = two.one->receiver(0);
   std::byte* const data = two.part(0);
-  for (std::size_t i = 0; i < kBytes; ++i) data[i] = static_cast<std::byte>(i / 1000);
+  for (std::size_t i = 0; i < kSegmentBytes; ++i) data[i] = static_cast<std::byte>(i / 1000);
   for (int round = 0; round < 300; ++round) {
     const std::size_t at = static_cast<std::size_t>(round) * 800, bytes = round % 3 == 0 ? 8 : 700;
     ASSERT_TRUE(to->is_ready());
@@ -123,8 +123,8 @@ TEST(UserSegments, OnlyWhatBothEndsMapIsShown) {
   EXPECT_FALSE(two.zero->can_show(two.part(0), 1));
   two.share(12, {4, 7});
   ShmSender* to = two.zero->sender(1);
-  ASSERT_TRUE(two.zero->can_show(two.part(0), kBytes));
-  EXPECT_FALSE(to->can_show(two.part(0), kBytes + 1)) << "reaches beyond the segment";
+  ASSERT_TRUE(two.zero->can_show(two.part(0), kSegmentBytes));
+  EXPECT_FALSE(to->can_show(two.part(0), kSegmentBytes + 1)) << "reaches beyond the segment";
   EXPECT_FALSE(to->can_show(own.data(), own.size()));
   EXPECT_FALSE(to->show(own.data(), own.size(), nullptr));
   EXPECT_FALSE(to->show(two.part(0), own.size(), nullptr, own.data())) << "the answer could not be written";
@@ -147,15 +147,15 @@ TEST(UserSegments, TheyStayMappedUntilAllHoldersHaveGivenBack) {
   Two two;
   two.share(11, {4, 7});
   const std::weak_ptr<UserSegment> watched = two.segments[1];
-  std::memset(two.part(0), 9, kBytes);
+  std::memset(two.part(0), 9, kSegmentBytes);
   ShmSender* to = two.zero->sender(1);
-  ASSERT_TRUE(two.zero->can_show(two.part(0), kBytes));
-  ASSERT_TRUE(to->show(two.part(0), kBytes, nullptr));
+  ASSERT_TRUE(two.zero->can_show(two.part(0), kSegmentBytes));
+  ASSERT_TRUE(to->show(two.part(0), kSegmentBytes, nullptr));
   two.known[1]->give_back(*two.segments[1]);
   two.segments[1].reset();
   const Message* message = two.one->receiver(0)->peek();
   ASSERT_NE(message, nullptr);
-  EXPECT_EQ(message->data[kBytes - 1], std::byte{9});
+  EXPECT_EQ(message->data[kSegmentBytes - 1], std::byte{9});
   two.one->receiver(0)->release();
   EXPECT_EQ(two.known[1]->list().size(), 1u);
   two.known[0]->give_back(*two.segments[0]);

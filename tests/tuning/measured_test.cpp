@@ -31,7 +31,7 @@ Environment four_ranks() {
   return std::move(*environment);
 }
 
-Question ask(std::uint64_t bytes) {
+Question measured_question(std::uint64_t bytes) {
   Question q;
   q.call.bytes = {bytes};
   return q;
@@ -101,14 +101,14 @@ TEST(Measured, BetweenSizesTheTimeIsOnALineInLogLog) {
 
 TEST(Measured, WhatWasMeasuredChoosesAndTheModelElsewhere) {
   Environment environment = four_ranks();
-  const auto model = select(environment, ask(1 << 16));
+  const auto model = select(environment, measured_question(1 << 16));
   ASSERT_TRUE(model);
   EXPECT_FALSE(model->chosen().measured_us);
   const std::string other = model->chosen().algorithm->name == "tree" ? "ring" : "tree";
   environment.measured = {
       way(other, Protocol::staged, {{1 << 14, 10, 0}, {1 << 18, 40, 0}}),
       way(std::string(model->chosen().algorithm->name), model->chosen().protocol, {{1 << 14, 20, 0}, {1 << 18, 80, 0}})};
-  const auto measured = select(environment, ask(1 << 16));
+  const auto measured = select(environment, measured_question(1 << 16));
   ASSERT_TRUE(measured);
   EXPECT_EQ(measured->chosen().algorithm->name, other);
   EXPECT_NEAR(measured->chosen().measured_us.value_or(0), 20, 1e-9);
@@ -116,25 +116,25 @@ TEST(Measured, WhatWasMeasuredChoosesAndTheModelElsewhere) {
   EXPECT_THAT(explain_text(environment, *measured), HasSubstr("chosen by measurement: peal tune on a test host, 2026-11-22"));
   EXPECT_THAT(explain_json(environment, *measured), HasSubstr("\"chosen_by\": \"measurement\""));
   // Another collective, another number of ranks, other wires: the model.
-  Question broadcast = ask(1 << 16);
+  Question broadcast = measured_question(1 << 16);
   broadcast.call.collective = Collective::broadcast;
   const auto not_there = select(environment, broadcast);
   ASSERT_TRUE(not_there);
   EXPECT_FALSE(not_there->chosen().measured_us);
   EXPECT_THAT(explain_text(environment, *not_there), HasSubstr("chosen by the cost model: the table of `peal tune` has nothing"));
   for (MeasuredWay& w : environment.measured) w.scope = "tcp-loopback";
-  EXPECT_EQ(select(environment, ask(1 << 16))->chosen().algorithm->name, model->chosen().algorithm->name);
+  EXPECT_EQ(select(environment, measured_question(1 << 16))->chosen().algorithm->name, model->chosen().algorithm->name);
 }
 
 TEST(Measured, AForcedNameAndDeterminismStandAboveTheTable) {
   Environment environment = four_ranks();
   environment.measured = {way("ring", Protocol::staged, {{8, 1, 0}, {1 << 20, 1, 0}}),
                           way("tree", Protocol::staged, {{8, 9, 0}, {1 << 20, 9, 0}})};
-  EXPECT_EQ(select(environment, ask(4096))->chosen().algorithm->name, "ring");
-  Question canonical = ask(4096);
+  EXPECT_EQ(select(environment, measured_question(4096))->chosen().algorithm->name, "ring");
+  Question canonical = measured_question(4096);
   canonical.is_deterministic = true;
   EXPECT_TRUE(select(environment, canonical)->chosen().is_canonical);
-  Question forced = ask(4096);
+  Question forced = measured_question(4096);
   forced.algorithm = "two_shot";
   EXPECT_EQ(select(environment, forced)->chosen().algorithm->name, "two_shot");
 }
@@ -142,7 +142,7 @@ TEST(Measured, AForcedNameAndDeterminismStandAboveTheTable) {
 TEST(Measured, WhatHostsTakeByNameOnlyIsTakenWhereItWasMeasured) {
   Environment environment = four_ranks();
   environment.measured = {way("double_binary_tree", Protocol::staged, {{8, 1, 0}, {1 << 20, 1, 0}})};
-  EXPECT_EQ(select(environment, ask(4096))->chosen().algorithm->name, "double_binary_tree");
+  EXPECT_EQ(select(environment, measured_question(4096))->chosen().algorithm->name, "double_binary_tree");
 }
 
 TEST(Measured, TheTableTravelsWithTheEnvironment) {

@@ -38,7 +38,7 @@ Wiring all_to_all(std::int32_t ranks, double width) {
   return wiring;
 }
 
-void expect_rings(const Rings& rings, std::int32_t ranks) {
+void expect_round_trips(const Rings& rings, std::int32_t ranks) {
   for (std::vector<std::int32_t> ring : rings) {
     ASSERT_EQ(ring.size(), static_cast<std::size_t>(ranks));
     std::sort(ring.begin(), ring.end());
@@ -51,7 +51,7 @@ TEST(FindRings, TakesEveryWireOfAnAllToAllMesh) {
     const Wiring wiring = all_to_all(n, 48);
     const RingSet set = find_rings(wiring, {});
     const Rings& rings = set.rings;
-    expect_rings(rings, n);
+    expect_round_trips(rings, n);
     EXPECT_TRUE(set.shares.empty());
     // No rings that share no edge cover the mesh of 4 or of 6 (Bermond and Faber, 1976): there twice as many take half a wire each.
     EXPECT_EQ(rings.size(), static_cast<std::size_t>(n == 4 || n == 6 ? 2 * (n - 1) : n - 1)) << n;
@@ -62,7 +62,7 @@ TEST(FindRings, TakesEveryWireOfAnAllToAllMesh) {
 TEST(FindRings, TakesAllSixWiresOfACubeMesh) {
   const Environment environment = environment_on("dgx-1-v100", 1, 8);
   const Rings& rings = environment.placement.rings;
-  expect_rings(rings, 8);
+  expect_round_trips(rings, 8);
   EXPECT_EQ(rings.size(), 6u);
   EXPECT_TRUE(environment.placement.shares.empty());
   EXPECT_NEAR(rate_of(environment.wiring, {rings, {}}), 6 * 23.95, 1e-6);
@@ -79,7 +79,7 @@ TEST(FindRings, OneRingTakesAllOfASwitch) {
 }
 
 TEST(FindRings, SubsetsOfAMachineHaveTheirOwn) {
-  for (const int ranks : {2, 3, 4, 5, 6, 7}) expect_rings(environment_on("dgx-1-v100", 1, ranks).placement.rings, ranks);
+  for (const int ranks : {2, 3, 4, 5, 6, 7}) expect_round_trips(environment_on("dgx-1-v100", 1, ranks).placement.rings, ranks);
   EXPECT_TRUE(environment_on("mi300x-8", 1, 2).placement.rings.empty());
   EXPECT_EQ(environment_on("mi300x-8", 1, 5).placement.rings.size(), 4u);
 }
@@ -88,7 +88,7 @@ TEST(RailRings, EachLeavesItsGroupsByAnotherRank) {
   schedule::Placement placement;
   placement.group = {0, 0, 0, 0, 1, 1, 1, 1};
   const Rings rings = rail_rings(placement, 1);
-  expect_rings(rings, 8);
+  expect_round_trips(rings, 8);
   ASSERT_EQ(rings.size(), 4u);
   std::set<std::int32_t> exits, entries;
   for (const auto& ring : rings) {
@@ -112,7 +112,7 @@ TEST(HostRings, ShareNoEdge) {
   for (std::int32_t n = 3; n <= 64; ++n) {
     std::set<std::pair<std::int32_t, std::int32_t>> edges;
     const Rings rings = host_rings({}, n);
-    expect_rings(rings, n);
+    expect_round_trips(rings, n);
     EXPECT_GE(rings.size(), 2u) << n;
     for (const auto& ring : rings)
       for (std::size_t p = 0; p < ring.size(); ++p) edges.insert({ring[p], ring[(p + 1) % ring.size()]});

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <base/index.hpp>
 #include <bit>
 #include <unordered_map>
 #include <unordered_set>
@@ -10,8 +11,6 @@
 namespace peal::sim {
 
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Labels of edges. A rank and its channels see each other by the channel's place in the order in which the program names them: one label
 // for the sender and one for the receiver each, from kFirstChannel on.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <base/index.hpp>
 
 #include "folding.hpp"
 #include "program_shape.hpp"
@@ -6,8 +7,6 @@
 namespace peal::sim {
 
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 class ByMachine final : public Folding {
  public:

@@ -1,6 +1,7 @@
 #include "job_shape.hpp"
 
 #include <algorithm>
+#include <base/index.hpp>
 #include <charconv>
 #include <map>
 #include <numeric>
@@ -17,8 +18,6 @@ using topology::LinkKind;
 using topology::PathClass;
 
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// Of CUDA's compute capability; AMD's and Huawei's by what joins them.
 Result<std::string> generation_of(const Device& gpu, NodeWire wire) {

@@ -1,6 +1,7 @@
 #include "nccl_plan.hpp"
 
 #include <algorithm>
+#include <base/index.hpp>
 #include <base/text.hpp>
 #include <bit>
 #include <charconv>
@@ -17,7 +18,6 @@ constexpr NcclAlgorithm kAlgorithms[] = {NcclAlgorithm::ring,         NcclAlgori
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 std::size_t index(NcclAlgorithm a) { return static_cast<std::size_t>(a); }
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 bool is_gather(Collective c) { return c == Collective::all_gather || c == Collective::reduce_scatter; }
 bool is_rooted(Collective c) { return c == Collective::broadcast || c == Collective::reduce; }
 bool is_nvls(NcclAlgorithm a) { return a == NcclAlgorithm::nvls || a == NcclAlgorithm::nvls_tree; }

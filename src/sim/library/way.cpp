@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <base/index.hpp>
 #include <bit>
 #include <cmath>
 
@@ -10,8 +11,6 @@ namespace peal::sim {
 namespace {
 
 constexpr double kLineBytes = 512 * 8;  // threads of a channel and bytes for each, from which NCCL takes one more (src/enqueue.cc)
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 double value_or(const topology::LibraryConstants& constants, int index, double otherwise) {
   return index < 0 ? otherwise : constants.value(index);

@@ -5,8 +5,6 @@
 
 namespace peal::sim {
 
-using nlohmann::json;
-
 namespace {
 
 constexpr std::size_t kMostValues = 64;
@@ -24,13 +22,13 @@ std::string way_of(const LinkQuestion& q) { return q.is_both_ways ? "from both e
 int credits_of(const LinkModel& model, const LinkQuestion& q) { return q.credits.value_or(static_cast<int>(model.layers.credits)); }
 double metres_of(const LinkModel& model, const LinkQuestion& q) { return q.metres.value_or(model.layers.metres); }
 
-json figures_tree(std::span<const topology::LayerFigure> figures) {
-  json tree = json::array();
+nlohmann::json figures_tree(std::span<const topology::LayerFigure> figures) {
+  nlohmann::json tree = nlohmann::json::array();
   for (const auto& f : figures) tree.push_back({{"layer", f.layer}, {"name", f.key}, {"value", f.value}, {"source", f.source}});
   return tree;
 }
 
-std::string dump(const json& tree) { return tree.dump(2, ' ', false, json::error_handler_t::replace); }
+std::string dump(const nlohmann::json& tree) { return tree.dump(2, ' ', false, nlohmann::json::error_handler_t::replace); }
 
 }  // namespace
 
@@ -78,12 +76,12 @@ std::string link_table(const LinkModel& model, std::span<const LinkRow> rows) {
 }
 
 std::string link_json(const LinkModel& model, std::span<const LinkRow> rows) {
-  json tree = {{"schema", "peal.link/1"},
-               {"link", model.link.name},
-               {"line_GBps", model.link.bandwidth.gigabytes()},
-               {"line_source", model.link.source},
-               {"figures", figures_tree(model.layers.figures)},
-               {"rows", json::array()}};
+  nlohmann::json tree = {{"schema", "peal.link/1"},
+                         {"link", model.link.name},
+                         {"line_GBps", model.link.bandwidth.gigabytes()},
+                         {"line_source", model.link.source},
+                         {"figures", figures_tree(model.layers.figures)},
+                         {"rows", nlohmann::json::array()}};
   for (const LinkRow& row : rows) {
     const LinkQuestion& q = row.question;
     const LinkOutcome& o = row.outcome;
@@ -149,13 +147,9 @@ std::string sharing_table(const LinkModel& coherent, const LinkModel& other, con
 
 std::string sharing_json(const LinkModel& coherent, const LinkModel& other, const topology::SharingFigures& figures,
                          const LineSequence& line, std::span<const SharingRow> rows) {
-  json tree = {{"schema", "peal.link.sharing/1"},
-               {"coherent", coherent.link.name},
-               {"other", other.link.name},
-               {"figures", figures_tree(figures.figures)},
-               {"invalidated_ns", line.invalidated_ns},
-               {"read_ns", line.read_ns},
-               {"rows", json::array()}};
+  nlohmann::json tree = {{"schema", "peal.link.sharing/1"},          {"coherent", coherent.link.name},        {"other", other.link.name},
+                         {"figures", figures_tree(figures.figures)}, {"invalidated_ns", line.invalidated_ns}, {"read_ns", line.read_ns},
+                         {"rows", nlohmann::json::array()}};
   for (const SharingRow& r : rows)
     tree["rows"].push_back({{"bytes", r.bytes}, {"lines_ns", r.lines_ns}, {"copy_ns", r.copy_ns}, {"pages_ns", r.pages_ns}});
   return dump(tree);

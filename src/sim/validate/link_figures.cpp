@@ -134,14 +134,13 @@ std::string link_figures_text(const std::string& file, const std::vector<LinkFig
 }
 
 std::string link_figures_json(const std::string& file, const std::vector<LinkFigure>& figures) {
-  using json = nlohmann::ordered_json;
   const LinkErrors all = errors_of(figures);
-  json tree = {{"schema", "peal.validate.links/1"}, {"file", file}};
+  nlohmann::ordered_json tree = {{"schema", "peal.validate.links/1"}, {"file", file}};
   tree["errors"] = {{"rows", all.rows}, {"median", all.median}, {"p90", all.p90}, {"worst", all.worst}};
-  tree["rows"] = json::array();
+  tree["rows"] = nlohmann::ordered_json::array();
   for (const LinkFigure& f : figures) {
-    json row = {{"case", f.id}, {"line", f.line}, {"link", f.link}, {"direction", f.direction},
-                {"low", f.low}, {"high", f.high}, {"unit", f.unit}};
+    nlohmann::ordered_json row = {{"case", f.id}, {"line", f.line}, {"link", f.link}, {"direction", f.direction},
+                                  {"low", f.low}, {"high", f.high}, {"unit", f.unit}};
     if (f.predicted) {
       row["generation"] = f.generation;
       row["predicted"] = *f.predicted;
@@ -150,7 +149,7 @@ std::string link_figures_json(const std::string& file, const std::vector<LinkFig
     if (!f.why_not.empty()) row[f.predicted ? "set_apart" : "not_predicted"] = f.why_not;
     tree["rows"].push_back(std::move(row));
   }
-  return tree.dump(1, ' ', false, json::error_handler_t::replace);
+  return tree.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 std::string link_figures_csv(const std::vector<LinkFigure>& figures) {

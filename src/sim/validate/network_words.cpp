@@ -53,7 +53,7 @@ constexpr std::string_view kNicWords[] = {"nic",   "nics",       "hca",        "
 constexpr std::string_view kRateUnits[] = {"g", "gb", "gb/s", "gbit", "gbit/s", "gbps", "gbe", "gige"};
 
 template <std::size_t N>
-bool is_one_of(std::string_view word, const std::string_view (&words)[N]) {
+bool is_among(std::string_view word, const std::string_view (&words)[N]) {
   return std::find(std::begin(words), std::end(words), word) != std::end(words);
 }
 
@@ -62,7 +62,7 @@ std::optional<double> rate_of(std::string_view word, std::string_view as_written
   double value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, std::chars_format::fixed);
   const std::string_view unit(end, static_cast<std::size_t>(word.data() + word.size() - end));
-  if (error != std::errc() || !is_one_of(unit, kRateUnits) || value <= 0 || value > 1e5) return std::nullopt;
+  if (error != std::errc() || !is_among(unit, kRateUnits) || value <= 0 || value > 1e5) return std::nullopt;
   return as_written.find("GB/s") == std::string_view::npos ? value : 8 * value;
 }
 
@@ -72,7 +72,7 @@ class Reading {
   bool take(std::string_view as_written) {
     if (as_written.size() > kLongestWord) return false;
     const std::string word = lower_case(as_written);
-    if (pending_ && is_one_of(word, kRateUnits)) return take_rate(*std::exchange(pending_, std::nullopt), as_written);
+    if (pending_ && is_among(word, kRateUnits)) return take_rate(*std::exchange(pending_, std::nullopt), as_written);
     if (const auto count = count_of(word)) {
       pending_ = count;
       return true;
@@ -85,7 +85,7 @@ class Reading {
     }
     if (word == "x" && pending_) return settle();
     if (take_technology(word)) return settle();
-    if (is_one_of(word, kNicWords)) {
+    if (is_among(word, kNicWords)) {
       has_nic_word_ = true;
       return settle();
     }

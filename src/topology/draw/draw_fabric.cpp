@@ -26,23 +26,23 @@
 namespace peal::topology {
 namespace {
 
-constexpr double kRow = 150;
+constexpr double kFabricRow = 150;
 constexpr double kLeft = 190;  // room for the words beside the rows
 constexpr double kSlot = 112;
-constexpr double kBoxHeight = 56;
-constexpr double kMostColumns = 26;
-constexpr int kMostWires = 40;  // between two rows
+constexpr double kSwitchHeight = 56;
+constexpr double kMostSwitchColumns = 26;
+constexpr int kMostFabricWires = 40;  // between two rows
 
-struct Wire {
+struct FabricWire {
   int from = -1;
   int to = -1;
   SvgWire look;
   double x1 = 0, x2 = 0;
 };
 
-class Drawing {
+class FabricDrawing {
  public:
-  explicit Drawing(const Graph& graph)
+  explicit FabricDrawing(const Graph& graph)
       : parts_(graph), switch_box_(static_cast<std::size_t>(graph.device_count()), -1), machine_box_(parts_.names.size(), -1) {}
 
   std::string draw() {
@@ -51,11 +51,11 @@ class Drawing {
       keep_ = keep;
       place_everything();
       collect_wires();
-      if (columns_ <= kMostColumns && most_wires_ <= kMostWires) break;
+      if (columns_ <= kMostSwitchColumns && most_wires_ <= kMostFabricWires) break;
     }
     set_rows();
     SvgPage page;
-    for (const Wire& w : wires_) page.add(w.look, path_of(w));
+    for (const FabricWire& w : wires_) page.add(w.look, path_of(w));
     for (const SvgBox& b : boxes_) page.add(b);
     label_rows(page);
     double bottom = 0;
@@ -138,7 +138,7 @@ class Drawing {
 
   void add_machines(const std::vector<int>& members, double x) {
     const FabricParts::Machine& first = parts_.machines[static_cast<std::size_t>(members.front())];
-    SvgBox box{.x = x, .height = kBoxHeight, .kind = DeviceKind::gpu, .is_folded = members.size() > 1};
+    SvgBox box{.x = x, .height = kSwitchHeight, .kind = DeviceKind::gpu, .is_folded = members.size() > 1};
     std::vector<std::string> names;
     for (int n : members) names.push_back(parts_.names[static_cast<std::size_t>(n)]);
     const std::string folded = fold_names(names);
@@ -177,7 +177,7 @@ class Drawing {
 
   void add_switches(const std::vector<int>& members, double x, int row) {
     const Device& first = parts_.graph.device(members.front());
-    SvgBox box{.x = x, .height = kBoxHeight, .kind = first.kind, .is_folded = members.size() > 1};
+    SvgBox box{.x = x, .height = kSwitchHeight, .kind = first.kind, .is_folded = members.size() > 1};
     const auto short_id = [&](int d) {
       const std::string& id = parts_.graph.device(d).id;
       return id.starts_with("fabric/") ? id.substr(7) : id;
@@ -247,7 +247,7 @@ class Drawing {
       free = x + 0.5;
       columns_ = std::max(columns_, free);
       const Device& first = parts_.graph.device(members.front());
-      SvgBox box{.x = x, .height = kBoxHeight, .kind = first.kind, .is_folded = members.size() > 1};
+      SvgBox box{.x = x, .height = kSwitchHeight, .kind = first.kind, .is_folded = members.size() > 1};
       box.lines = {members.size() > 1 ? fmt::format("{} {}", members.size(), name_of(first.kind)) : first.id, first.name};
       box.title = fmt::format("{} to {}", first.id, parts_.graph.device(members.back()).id);
       for (int d : members) switch_box_[static_cast<std::size_t>(d)] = static_cast<int>(boxes_.size());
@@ -292,7 +292,7 @@ class Drawing {
     }
     std::map<std::pair<int, int>, int> drawn;
     most_wires_ = 0;
-    for (Wire& w : wires_) {
+    for (FabricWire& w : wires_) {
       const auto row = [&](int box) { return rows_[static_cast<std::size_t>(box)]; };
       most_wires_ = std::max(most_wires_, ++drawn[std::minmax(row(w.from), row(w.to))]);
       if (w.look.links == 1) continue;
@@ -302,13 +302,13 @@ class Drawing {
   }
 
   SvgBox& box(int index) { return boxes_[static_cast<std::size_t>(index)]; }
-  bool is_level(const Wire& w) const { return rows_[static_cast<std::size_t>(w.from)] == rows_[static_cast<std::size_t>(w.to)]; }
-  bool hangs(const Wire& w) const { return is_level(w) && rows_[static_cast<std::size_t>(w.from)] <= 0; }
+  bool is_level(const FabricWire& w) const { return rows_[static_cast<std::size_t>(w.from)] == rows_[static_cast<std::size_t>(w.to)]; }
+  bool hangs(const FabricWire& w) const { return is_level(w) && rows_[static_cast<std::size_t>(w.from)] <= 0; }
 
   /// From columns and rows to pixels, the wires' ends spread over the edges of their boxes.
   void set_rows() {
     top_ = SvgPage::content_top(2) + 20;
-    for (const Wire& w : wires_) {
+    for (const FabricWire& w : wires_) {
       if (!is_level(w)) continue;
       if (hangs(w)) hanging_ = 70;
       if (!hangs(w) && rows_[static_cast<std::size_t>(w.from)] == 1 + parts_.top_tier) top_ = SvgPage::content_top(2) + 60;
@@ -319,7 +319,7 @@ class Drawing {
       boxes_[i].width = kSlot - 10;
     }
     std::map<std::pair<int, bool>, std::vector<std::pair<double, double*>>> edges;  // by box, true at its bottom
-    for (Wire& w : wires_) {
+    for (FabricWire& w : wires_) {
       edges[{w.from, is_level(w) ? hangs(w) : true}].emplace_back(box(w.to).x, &w.x1);
       edges[{w.to, is_level(w) ? hangs(w) : false}].emplace_back(box(w.from).x, &w.x2);
     }
@@ -331,10 +331,10 @@ class Drawing {
     }
   }
 
-  double y_of(int row) const { return top_ + kBoxHeight / 2 + kRow * (top_row() - row); }
+  double y_of(int row) const { return top_ + kSwitchHeight / 2 + kFabricRow * (top_row() - row); }
   int top_row() const { return parts_.tier.empty() ? 0 : 1 + parts_.top_tier; }
 
-  std::string path_of(const Wire& w) {
+  std::string path_of(const FabricWire& w) {
     const SvgBox& upper = box(w.from);
     const SvgBox& lower = box(w.to);
     if (!is_level(w)) return svg_line(w.x1, upper.bottom(), w.x2, lower.top());
@@ -411,7 +411,7 @@ class Drawing {
   std::vector<int> machine_box_;
   std::vector<SvgBox> boxes_;
   std::vector<int> rows_;
-  std::vector<Wire> wires_;
+  std::vector<FabricWire> wires_;
   std::map<std::pair<int, int>, std::pair<long, double>> sums_;  // wires and GB/s between rows
   int keep_ = 8;
   int most_wires_ = 0;
@@ -422,6 +422,6 @@ class Drawing {
 
 }  // namespace
 
-std::string draw_fabric_svg(const Graph& graph) { return Drawing(graph).draw(); }
+std::string draw_fabric_svg(const Graph& graph) { return FabricDrawing(graph).draw(); }
 
 }  // namespace peal::topology

@@ -22,7 +22,7 @@ namespace peal::topology {
 namespace {
 
 constexpr double kRow = 108;
-constexpr double kMargin = 24;
+constexpr double kSideMargin = 24;
 constexpr double kBoxHeight = 42;
 constexpr double kMostColumns = 40;
 constexpr std::size_t kMostWires = 150;
@@ -67,7 +67,7 @@ class Drawing {
     for (const SvgBox& b : boxes_) bottom = std::max(bottom, b.bottom());
     for (const Wire& w : wires_)
       if (hangs(w)) bottom = std::max(bottom, box(w.from).bottom() + arc_depth_);
-    return page.finish(graph_.title, summary(), kMargin + std::max(columns_, 1.0) * slot_, std::max(bottom, SvgPage::content_top(2)));
+    return page.finish(graph_.title, summary(), kSideMargin + std::max(columns_, 1.0) * slot_, std::max(bottom, SvgPage::content_top(2)));
   }
 
  private:
@@ -268,7 +268,7 @@ class Drawing {
     for (const SvgBox& b : boxes_) widest = std::max({widest, svg_text_width(b.lines[0], 13, true), svg_text_width(b.lines[1], 10, false)});
     slot_ = std::clamp(widest + 22, 76.0, columns_ > 24 ? 104.0 : 150.0);
     for (SvgBox& b : boxes_) {
-      b.x = kMargin + (b.x + 0.5) * slot_;
+      b.x = kSideMargin + (b.x + 0.5) * slot_;
       b.width = slot_ - 10;
     }
     for (const Wire& w : wires_) {

@@ -10,7 +10,7 @@
 namespace peal::topology {
 namespace {
 
-constexpr int kMostNumber = 1'000'000;  // cores of a NUMA domain, device files
+constexpr int kMostOfHost = 1'000'000;  // cores of a NUMA domain, device files
 
 std::vector<int> gpus_of_first_machine(const Graph& graph) {
   std::vector<int> gpus = graph.devices_of(DeviceKind::gpu);
@@ -49,7 +49,7 @@ std::map<int, Cores> cores_of(const Graph& graph, int node) {
     for (int d : graph.devices_of(DeviceKind::cpu)) {
       if (graph.device(d).node != node) continue;
       const int numa = numa_of_cpu(graph, d, index++);
-      const std::optional<int> cores = whole_number(graph.device(d).attribute("cores"), kMostNumber);
+      const std::optional<int> cores = whole_number(graph.device(d).attribute("cores"), kMostOfHost);
       if (!cores || *cores < 1) return {};
       counts[numa] = *cores;
     }
@@ -124,7 +124,7 @@ Result<std::string> export_slurm_gres(const Graph& graph) {
     const Device& gpu = graph.device(gpus[i]);
     const Files files = files_of(graph, gpus[i]);
     const std::string type = type_of(gpu.name);
-    const std::optional<int> minor = whole_number(gpu.attribute("minor"), kMostNumber);
+    const std::optional<int> minor = whole_number(gpu.attribute("minor"), kMostOfHost);
     std::string file = fmt::format("{}{}", files.path, minor ? *minor : files.first + static_cast<int>(i));
     if (is_path(gpu.attribute("device_file"))) file = std::string(gpu.attribute("device_file"));
     out += fmt::format("Name={}{} File={}", files.name, type.empty() ? "" : " Type=" + type, file);

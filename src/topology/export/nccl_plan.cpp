@@ -15,9 +15,9 @@ bool is_gpu_link(LinkKind kind) {
 
 bool hangs_below_cpus(DeviceKind kind) { return kind == DeviceKind::gpu || kind == DeviceKind::nic || kind == DeviceKind::pcie_switch; }
 
-class Planner {
+class NcclPlanner {
  public:
-  explicit Planner(const Graph& graph) : graph_(graph) {
+  explicit NcclPlanner(const Graph& graph) : graph_(graph) {
     const auto n = static_cast<std::size_t>(graph.device_count());
     tree_.parent.assign(n, -1);
     tree_.up_link.assign(n, -1);
@@ -216,6 +216,6 @@ int NcclPlan::host_of(int node) const {
   return it == machines.end() ? -1 : static_cast<int>(it - machines.begin());
 }
 
-NcclPlan plan_nccl(const Graph& graph) { return Planner(graph).plan(); }
+NcclPlan plan_nccl(const Graph& graph) { return NcclPlanner(graph).plan(); }
 
 }  // namespace peal::topology

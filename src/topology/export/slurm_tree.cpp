@@ -74,9 +74,9 @@ std::string name_of_members(const Graph& graph, const std::vector<int>& members)
   return fmt::format("{}-and-{}-more", names.front(), names.size() - 1);
 }
 
-class Planner {
+class SlurmPlanner {
  public:
-  explicit Planner(const Graph& graph) : graph_(graph), joined_(graph.device_count()), leaves_(leaf_switches_of(graph)) {}
+  explicit SlurmPlanner(const Graph& graph) : graph_(graph), joined_(graph.device_count()), leaves_(leaf_switches_of(graph)) {}
 
   std::vector<SlurmSwitch> plan() {
     make_leaves();
@@ -224,7 +224,7 @@ class Planner {
 
 }  // namespace
 
-std::vector<SlurmSwitch> plan_slurm_tree(const Graph& graph) { return Planner(graph).plan(); }
+std::vector<SlurmSwitch> plan_slurm_tree(const Graph& graph) { return SlurmPlanner(graph).plan(); }
 
 std::vector<SlurmBlock> plan_slurm_blocks(const Graph& graph, const std::vector<SlurmSwitch>& tree) {
   Joined joined(graph.device_count());

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <topology/machine.hpp>
 
+#include "most_figures.hpp"
+
 namespace peal::topology {
 namespace {
 
@@ -14,8 +16,6 @@ namespace fs = std::filesystem;
 constexpr int kMostRadix = 65'536;
 constexpr int kMostNodes = 1'000'000;
 constexpr double kMostRatio = 1000;
-constexpr double kMostGBps = 1e6;
-constexpr double kMostNanoseconds = 1e12;
 constexpr double kDefaultSwitchNs = 200;
 constexpr std::string_view kDefaultSwitchSource = "assumed: 200 ns a switch";
 constexpr std::string_view kNvlinkNetwork = "nvlink-network";

@@ -283,7 +283,7 @@ Status Builder::join_domains(const std::vector<int>& cpus) {
   return {};
 }
 
-std::string text_of(const Cell& cell) {
+std::string cell_text(const Cell& cell) {
   switch (cell.path) {
     case CellClass::direct: return cell.kind == LinkKind::nvlink ? fmt::format("NV{}", cell.wires) : "NVL";
     case CellClass::pix: return "PIX";
@@ -318,7 +318,7 @@ void compare_classes(const ClassTable& table, const Graph& graph, Remarks& remar
   const PathFinder paths(graph);
   for (std::size_t i = 0; i < table.size(); ++i)
     for (std::size_t j = i + 1; j < table.size(); ++j) {
-      const std::string said = text_of(table.cell(i, j));
+      const std::string said = cell_text(table.cell(i, j));
       if (said.empty()) continue;
       const Path& path = paths.path(graph.find(table.device(i).id), graph.find(table.device(j).id));
       const bool is_nvlink = path.path_class == PathClass::nvl && path.wires > 0;

@@ -7,7 +7,6 @@ namespace {
 
 constexpr std::size_t kMostNodes = kMostTextDevices / 2;  // an adapter becomes two devices
 constexpr std::size_t kMostWires = kMostTextLinks;
-constexpr int kMostLanes = 48;
 constexpr int kMostPort = 100'000;
 
 /// Text between the first two quotes at or after `from`; moves `from` behind it.

@@ -21,6 +21,8 @@
 
 namespace peal::topology {
 
+inline constexpr int kMostLanes = 48;
+
 struct IbNode {
   std::string guid;         ///< "S-...", "H-...", "R-..."
   std::string description;  ///< what people named it

@@ -8,12 +8,12 @@
 #include <topology/machine.hpp>
 
 #include <topology/yaml_tree.hpp>
+#include "most_figures.hpp"
 #include "read_wire_figures.hpp"
 
 namespace peal::topology {
 namespace {
 
-constexpr double kMostGBps = 1e6;
 /// What NCCL takes a speed for that it does not know: GT/s of PCIe 3.
 constexpr double kAssumedTransfers = 8;
 

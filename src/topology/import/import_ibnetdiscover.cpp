@@ -15,8 +15,6 @@
 namespace peal::topology {
 namespace {
 
-constexpr int kMostLanes = 48;
-
 bool is_adapter(const IbNode& node) { return node.guid.starts_with("H-"); }
 bool is_aggregation_node(const IbNode& node) { return is_adapter(node) && node.description.find("Aggregation Node") != std::string::npos; }
 
@@ -31,9 +29,9 @@ std::string switch_name(const std::string& description) {
   return name;
 }
 
-class Drawer {
+class IbDrawer {
  public:
-  Drawer(const IbReader& reader, const ImportRates& rates, Graph& graph, Remarks& remarks, std::string source)
+  IbDrawer(const IbReader& reader, const ImportRates& rates, Graph& graph, Remarks& remarks, std::string source)
       : nodes_(reader.nodes()), wires_(reader.wires()), rates_(rates), graph_(graph), remarks_(remarks), source_(std::move(source)) {}
   Status draw();
 
@@ -58,7 +56,7 @@ class Drawer {
   std::unordered_map<int, Bandwidth> port_rate_;  ///< of each NIC, all its ports
 };
 
-WireFigures Drawer::rate_of(const std::string& word, int line) {
+WireFigures IbDrawer::rate_of(const std::string& word, int line) {
   const auto it = known_rates_.find(word);
   if (it != known_rates_.end()) return it->second;
   const auto x = word.find('x');
@@ -76,7 +74,7 @@ WireFigures Drawer::rate_of(const std::string& word, int line) {
   return known_rates_.emplace(word, rate).first->second;
 }
 
-Result<int> Drawer::host_of(const std::string& name) {
+Result<int> IbDrawer::host_of(const std::string& name) {
   if (const auto it = hosts_.find(name); it != hosts_.end()) return it->second;
   Device host;
   host.id = graph_.find(name) < 0 && !name.empty() ? name : free_id(graph_, "host:" + name);
@@ -89,7 +87,7 @@ Result<int> Drawer::host_of(const std::string& name) {
   return index;
 }
 
-Status Drawer::add_adapter(const IbNode& node) {
+Status IbDrawer::add_adapter(const IbNode& node) {
   const std::string& text = node.description.empty() ? node.guid : node.description;
   const auto blank = text.find(' ');
   const std::string name = text.substr(0, blank);
@@ -109,7 +107,7 @@ Status Drawer::add_adapter(const IbNode& node) {
   return {};
 }
 
-Status Drawer::add_node(std::size_t i) {
+Status IbDrawer::add_node(std::size_t i) {
   const IbNode& node = nodes_[i];
   if (is_aggregation_node(node)) {
     device_.push_back(-1);
@@ -132,7 +130,7 @@ Status Drawer::add_node(std::size_t i) {
   return {};
 }
 
-Status Drawer::add_wires() {
+Status IbDrawer::add_wires() {
   using End = std::pair<int, int>;  // node, port
   std::map<End, std::pair<End, int>> joined;
   std::map<std::tuple<int, int, std::string>, int> bundles;
@@ -172,7 +170,7 @@ Status Drawer::add_wires() {
   return {};
 }
 
-Status Drawer::add_host_links() {
+Status IbDrawer::add_host_links() {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (host_[i] < 0) continue;
     const Bandwidth ports = port_rate_[device_[i]];
@@ -187,7 +185,7 @@ Status Drawer::add_host_links() {
   return {};
 }
 
-Status Drawer::draw() {
+Status IbDrawer::draw() {
   int aggregation = 0;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     PEAL_TRY(add_node(i));
@@ -207,7 +205,7 @@ Result<Graph> import_ibnetdiscover(std::string_view text, const std::string& nam
   Remarks remarks(graph, name);
   IbReader reader(remarks);
   reader.read(text);
-  PEAL_TRY(Drawer(reader, *rates, graph, remarks, fmt::format("ibnetdiscover in {}", name)).draw());
+  PEAL_TRY(IbDrawer(reader, *rates, graph, remarks, fmt::format("ibnetdiscover in {}", name)).draw());
   if (graph.device_count() == 0) {
     return fail(ErrorCode::corrupt, "{}:1: no output of ibnetdiscover: blocks such as Switch 41 \"S-...\" with port lines below are needed",
                 name);

@@ -14,14 +14,14 @@
 namespace peal::topology {
 namespace {
 
-std::size_t cell_length(std::string_view text) {
+std::size_t npu_cell_length(std::string_view text) {
   return word_length(text, {"HCCS_SW", "HCCS", "SIO", "SYS", "PHB", "PXB", "PIX", "NA", "X"});
 }
 
 /// xGMI stands for HCCS where the graph has no kind of its own for it.
 LinkKind hccs_kind() { return link_kind_of("hccs").value_or(LinkKind::xgmi); }
 
-Cell cell_of(std::string_view word) {
+Cell npu_cell_of(std::string_view word) {
   if (word == "HCCS" || word == "SIO") return {CellClass::direct, hccs_kind(), 1, false, "hccs"};
   if (word == "HCCS_SW") return {CellClass::direct, hccs_kind(), 1, true, "hccs"};
   if (word == "PIX") return {CellClass::pix};
@@ -44,7 +44,7 @@ Result<Graph> import_npu_topology(std::string_view text, const std::string& name
   Graph graph;
   Remarks remarks(graph, name);
   LineReader lines(text);
-  const Result<Grid> grid = read_only_grid(lines, {cell_length, "X"}, "npu-smi info -t topo", "NPU", name, remarks);
+  const Result<Grid> grid = read_only_grid(lines, {npu_cell_length, "X"}, "npu-smi info -t topo", "NPU", name, remarks);
   if (!grid && text.find("does not support querying topo") != std::string_view::npos) {
     return fail(ErrorCode::unsupported,
                 "{}:1: npu-smi says that this device has no topology to query: describe the machine in our YAML form", name);
@@ -68,7 +68,7 @@ Result<Graph> import_npu_topology(std::string_view text, const std::string& name
   for (std::size_t i = 0; i < table.size(); ++i)
     for (std::size_t j = i + 1; j < table.size(); ++j) {
       const std::string& word = grid->either(i, j);
-      table.set(i, j, cell_of(word));
+      table.set(i, j, npu_cell_of(word));
       if (word == "NA")
         remarks.add(grid->line_of(i), "{} to {} is NA: the tool does not know the way", table.device(i).id, table.device(j).id);
     }

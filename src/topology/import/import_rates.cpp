@@ -6,13 +6,13 @@
 #include <topology/machine.hpp>
 
 #include <topology/yaml_tree.hpp>
+#include "most_figures.hpp"
 #include "read_wire_figures.hpp"
 #include "text_lines.hpp"
 
 namespace peal::topology {
 namespace {
 
-constexpr double kMostGBps = 1e6;
 constexpr int kMostLinksOfGpu = 1000;
 /// The driver prints three digits behind the point.
 constexpr double kDriverDigits = 0.002;

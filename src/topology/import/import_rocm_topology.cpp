@@ -104,7 +104,7 @@ std::string value_of(const std::optional<Grid>& grid, int a, int b) {
   return row < grid->size() && column < grid->size() ? grid->either(row, column) : std::string();
 }
 
-Cell cell_of(const Tables& tables, int a, int b, int line, Remarks& remarks) {
+Cell cell_of_pair(const Tables& tables, int a, int b, int line, Remarks& remarks) {
   const std::string type = value_of(tables.type, a, b);
   const auto weight = whole_number(value_of(tables.weight, a, b), kMostNumber);
   const auto hops = whole_number(value_of(tables.hops, a, b), kMostNumber);
@@ -150,7 +150,7 @@ Result<Graph> import_rocm_topology(std::string_view text, const std::string& nam
   ClassTable table(std::move(devices));
   for (std::size_t i = 0; i < table.size(); ++i)
     for (std::size_t j = i + 1; j < table.size(); ++j)
-      table.set(i, j, cell_of(tables, numbers[i], numbers[j], table.device(i).line, remarks));
+      table.set(i, j, cell_of_pair(tables, numbers[i], numbers[j], table.device(i).line, remarks));
   TableOptions options{source};
   options.is_one_host = true;
   PEAL_TRY(draw_class_table(table, options, graph, remarks));

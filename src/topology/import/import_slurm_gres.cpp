@@ -15,9 +15,9 @@
 namespace peal::topology {
 namespace {
 
-constexpr int kMostWires = 1000;
+constexpr int kMostGresWires = 1000;
 
-struct Gpu {
+struct GresGpu {
   int line = 0;
   std::string type;
   std::string file;
@@ -26,15 +26,15 @@ struct Gpu {
   int order = -1;          ///< place in PCI bus order, -1 unknown
 };
 
-using Nodes = std::map<std::string, std::vector<Gpu>>;  ///< by node name; "" where the file names none
+using Nodes = std::map<std::string, std::vector<GresGpu>>;  ///< by node name; "" where the file names none
 
 std::vector<int> read_links(std::string_view text, int line, Remarks& remarks) {
   std::vector<int> links;
   while (!text.empty() && links.size() < kMostTableDevices) {
     const auto comma = text.find(',');
     const std::string_view word = trim(text.substr(0, comma));
-    const auto wires = word == "-1" ? std::optional<int>(-1) : whole_number(word, kMostWires);
-    if (!wires) remarks.add(line, "'{}' is no number of links: 0 to {}, or -1 for the device itself", short_name(word, 40), kMostWires);
+    const auto wires = word == "-1" ? std::optional<int>(-1) : whole_number(word, kMostGresWires);
+    if (!wires) remarks.add(line, "'{}' is no number of links: 0 to {}, or -1 for the device itself", short_name(word, 40), kMostGresWires);
     links.push_back(wires.value_or(0));
     text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
   }
@@ -57,8 +57,8 @@ std::vector<std::string> files_of(const SlurmLine& line, NameLists& lists, Remar
   return files;
 }
 
-std::vector<Gpu> gpus_of(const SlurmLine& line, NameLists& lists, Remarks& remarks) {
-  std::vector<Gpu> gpus;
+std::vector<GresGpu> gpus_of(const SlurmLine& line, NameLists& lists, Remarks& remarks) {
+  std::vector<GresGpu> gpus;
   const std::vector<std::string> files = files_of(line, lists, remarks);
   std::vector<int> links = read_links(line.value("links"), line.number, remarks);
   if (files.size() > 1 && !links.empty()) {
@@ -68,7 +68,7 @@ std::vector<Gpu> gpus_of(const SlurmLine& line, NameLists& lists, Remarks& remar
   std::string cores(line.has("cores") ? line.value("cores") : line.value("cpus"));
   std::erase_if(cores, [](char c) { return c == '[' || c == ']'; });
   for (const std::string& file : files) {
-    Gpu gpu{line.number, short_name(line.value("type"), 60), short_name(file), short_name(cores), links, -1};
+    GresGpu gpu{line.number, short_name(line.value("type"), 60), short_name(file), short_name(cores), links, -1};
     const auto self = std::find(links.begin(), links.end(), -1);
     if (self != links.end()) gpu.order = static_cast<int>(self - links.begin());
     if (!links.empty() && self == links.end()) remarks.add(line.number, "Links has no -1 for the device itself: left out");
@@ -94,12 +94,12 @@ Nodes read_nodes(std::string_view text, Remarks& remarks) {
       remarks.add(line.number, "{} is no GPU: left out", short_name(line.value("name"), 60));
       continue;
     }
-    const std::vector<Gpu> gpus = gpus_of(line, lists, remarks);
+    const std::vector<GresGpu> gpus = gpus_of(line, lists, remarks);
     if (gpus.empty()) continue;
     std::vector<std::string> names = {""};
     if (line.has("nodename")) names = lists.expand(line.value("nodename"), line.number);
     for (const std::string& name : names) {
-      std::vector<Gpu>& of_node = nodes[name];
+      std::vector<GresGpu>& of_node = nodes[name];
       if (of_node.size() + gpus.size() > kMostTableDevices || total + gpus.size() > kMostTextDevices) {
         remarks.add(line.number, "more than {} GPUs in a node or {} in all: the rest is left out", kMostTableDevices, kMostTextDevices);
         break;
@@ -113,12 +113,12 @@ Nodes read_nodes(std::string_view text, Remarks& remarks) {
 }
 
 /// Wires from `gpu` to the device at `order`.
-int wires_to(const Gpu& gpu, int order) {
+int wires_to(const GresGpu& gpu, int order) {
   if (gpu.order < 0 || order < 0 || static_cast<std::size_t>(order) >= gpu.links.size()) return 0;
   return std::max(gpu.links[static_cast<std::size_t>(order)], 0);
 }
 
-void set_links(const std::vector<Gpu>& gpus, ClassTable& table, Remarks& remarks) {
+void set_links(const std::vector<GresGpu>& gpus, ClassTable& table, Remarks& remarks) {
   for (std::size_t i = 0; i < gpus.size(); ++i)
     for (std::size_t j = i + 1; j < gpus.size(); ++j) {
       if (gpus[i].order >= 0 && gpus[i].order == gpus[j].order)
@@ -135,9 +135,9 @@ void set_links(const std::vector<Gpu>& gpus, ClassTable& table, Remarks& remarks
     }
 }
 
-ClassTable table_of(const std::string& prefix, const std::vector<Gpu>& gpus, const std::string& source, Remarks& remarks) {
+ClassTable table_of(const std::string& prefix, const std::vector<GresGpu>& gpus, const std::string& source, Remarks& remarks) {
   std::vector<TableDevice> devices;
-  for (const Gpu& gpu : gpus) {
+  for (const GresGpu& gpu : gpus) {
     TableDevice device;
     device.id = fmt::format("{}gpu{}", prefix, devices.size());
     device.name = gpu.type;

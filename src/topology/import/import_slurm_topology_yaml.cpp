@@ -1,6 +1,7 @@
 // topology.yaml: a list of named topologies. The one with `cluster_default: true` (else the first that names hosts) is drawn, the others
 // are read and summed up in a warning each, since their switches would mix with those of the first.
 #include <topology/import.hpp>
+#include <topology/yaml_tree.hpp>
 
 #include "slurm_topology.hpp"
 
@@ -18,7 +19,7 @@ struct Named {
 };
 
 /// Text of a key, a list as one text with commas; empty where there is none.
-std::string text_of(const YamlNode& node, std::string_view key) {
+std::string field_text(const YamlNode& node, std::string_view key) {
   std::string text;
   for (const auto& [name, value] : node.fields) {
     if (name != key) continue;
@@ -27,12 +28,6 @@ std::string text_of(const YamlNode& node, std::string_view key) {
       if (item.kind == YamlNode::Kind::scalar) text += (text.empty() ? "" : ",") + item.text;
   }
   return text;
-}
-
-const YamlNode* child_of(const YamlNode& node, std::string_view key) {
-  for (const auto& [name, value] : node.fields)
-    if (name == key) return &value;
-  return nullptr;
 }
 
 /// Items of the list below `key`; warns where there is none.
@@ -53,7 +48,8 @@ void note_unknown(const YamlNode& node, std::initializer_list<std::string_view> 
 void read_tree(const YamlNode& node, SlurmTopology& topology, Remarks& remarks) {
   for (const YamlNode& item : items_of(node, "switches", remarks)) {
     note_unknown(item, {"switch", "children", "nodes", "link_speed"}, remarks);
-    topology.switches.push_back({short_name(text_of(item, "switch")), item.line, text_of(item, "children"), text_of(item, "nodes")});
+    topology.switches.push_back(
+        {short_name(field_text(item, "switch")), item.line, field_text(item, "children"), field_text(item, "nodes")});
   }
 }
 
@@ -61,7 +57,7 @@ void read_groups(const YamlNode& node, std::string_view list, std::string_view k
                  Remarks& remarks) {
   for (const YamlNode& item : items_of(node, list, remarks)) {
     note_unknown(item, {key, "nodes"}, remarks);
-    into.push_back({short_name(text_of(item, key)), item.line, text_of(item, "nodes")});
+    into.push_back({short_name(field_text(item, key)), item.line, field_text(item, "nodes")});
   }
 }
 
@@ -81,18 +77,18 @@ void read_torus(const YamlNode& node, SlurmTopology& topology, Remarks& remarks)
   for (const YamlNode& item : items_of(node, "toruses", remarks)) {
     note_unknown(item, {"name", "dims", "nodes", "placements"}, remarks);
     const YamlNode* dims = child_of(item, "dims");
-    SlurmTopology::Torus torus{short_name(text_of(item, "name")), item.line, 0, 0, 0, text_of(item, "nodes")};
+    SlurmTopology::Torus torus{short_name(field_text(item, "name")), item.line, 0, 0, 0, field_text(item, "nodes")};
     if (dims != nullptr) {
-      torus.x = whole_number(text_of(*dims, "x"), kMostTorusSide).value_or(0);
-      torus.y = whole_number(text_of(*dims, "y"), kMostTorusSide).value_or(0);
-      torus.z = whole_number(text_of(*dims, "z"), kMostTorusSide).value_or(0);
+      torus.x = whole_number(field_text(*dims, "x"), kMostTorusSide).value_or(0);
+      torus.y = whole_number(field_text(*dims, "y"), kMostTorusSide).value_or(0);
+      torus.z = whole_number(field_text(*dims, "z"), kMostTorusSide).value_or(0);
     }
     topology.toruses.push_back(std::move(torus));
   }
 }
 
 Named read_topology(const YamlNode& node, Remarks& remarks) {
-  Named named{short_name(text_of(node, "topology")), node.line, text_of(node, "cluster_default") == "true", {}};
+  Named named{short_name(field_text(node, "topology")), node.line, field_text(node, "cluster_default") == "true", {}};
   for (const auto& [key, value] : node.fields) {
     if (key == "tree") {
       read_tree(value, named.topology, remarks);

@@ -15,13 +15,13 @@
 namespace peal::topology {
 namespace {
 
-std::size_t cell_length(std::string_view text) {
+std::size_t smi_cell_length(std::string_view text) {
   if (text.starts_with("NV") && text.size() > 2 && text[2] >= '1' && text[2] <= '9')
     return text.size() > 3 && text[3] >= '0' && text[3] <= '9' ? 4 : 3;
   return word_length(text, {"NODE", "SYS", "SOC", "PHB", "PXB", "PIX", "N/A", "X"});
 }
 
-Cell cell_of(std::string_view word) {
+Cell smi_cell_of(std::string_view word) {
   if (word.starts_with("NV")) return {CellClass::direct, LinkKind::nvlink, whole_number(word.substr(2), 99).value_or(1), false};
   if (word == "PIX") return {CellClass::pix};
   if (word == "PXB") return {CellClass::pxb};
@@ -92,7 +92,7 @@ Result<Graph> import_smi_matrix(std::string_view text, const std::string& name) 
   Graph graph;
   Remarks remarks(graph, name);
   LineReader lines(text);
-  PEAL_ASSIGN(const Grid grid, read_only_grid(lines, {cell_length, "X"}, "nvidia-smi topo -m", "GPU", name, remarks));
+  PEAL_ASSIGN(const Grid grid, read_only_grid(lines, {smi_cell_length, "X"}, "nvidia-smi topo -m", "GPU", name, remarks));
   const std::string source = fmt::format("nvidia-smi topo -m in {}", name);
   const std::map<std::string, std::string> legend = read_legend(lines);
   std::vector<TableDevice> devices;
@@ -100,7 +100,7 @@ Result<Graph> import_smi_matrix(std::string_view text, const std::string& name) 
   make_unique(devices, remarks);
   ClassTable table(std::move(devices));
   for (std::size_t i = 0; i < table.size(); ++i)
-    for (std::size_t j = i + 1; j < table.size(); ++j) table.set(i, j, cell_of(grid.either(i, j)));
+    for (std::size_t j = i + 1; j < table.size(); ++j) table.set(i, j, smi_cell_of(grid.either(i, j)));
   PEAL_TRY(draw_class_table(table, {source}, graph, remarks));
   const auto gpus = graph.devices_of(DeviceKind::gpu).size();
   graph.title = fmt::format("{} GPUs, {} NICs by nvidia-smi topo -m", gpus, table.size() - gpus);

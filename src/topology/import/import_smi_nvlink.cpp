@@ -17,9 +17,9 @@ namespace peal::topology {
 namespace {
 
 constexpr int kMostGpus = 1024;
-constexpr int kMostLinksOfGpu = 64;
+constexpr int kMostSmiLinks = 64;
 
-struct Gpu {
+struct SmiGpu {
   int number = 0;
   int line = 0;
   std::string name;
@@ -34,12 +34,12 @@ struct Gpu {
 };
 
 /// "GPU 0: NVIDIA H100 PCIe (UUID: ...)".
-std::optional<Gpu> read_gpu(std::string_view text, int line) {
+std::optional<SmiGpu> read_gpu(std::string_view text, int line) {
   if (!text.starts_with("GPU ")) return std::nullopt;
   const auto colon = text.find(':');
   const auto number = whole_number(trim(text.substr(4, colon == std::string_view::npos ? colon : colon - 4)), 65535);
   if (!number || colon == std::string_view::npos) return std::nullopt;
-  Gpu gpu;
+  SmiGpu gpu;
   gpu.number = *number;
   gpu.line = line;
   gpu.name = short_name(trim(text.substr(colon + 1, text.find("(UUID") - colon - 1)));
@@ -47,9 +47,9 @@ std::optional<Gpu> read_gpu(std::string_view text, int line) {
 }
 
 /// "Link 3: 25.781 GB/s", "Link 3: <inactive>", "Link 3: 25 GB/s".
-void read_link(std::string_view text, int line, Gpu& gpu, Remarks& remarks) {
+void read_link(std::string_view text, int line, SmiGpu& gpu, Remarks& remarks) {
   const auto colon = text.find(':');
-  const auto link = whole_number(trim(text.substr(5, colon == std::string_view::npos ? colon : colon - 5)), kMostLinksOfGpu - 1);
+  const auto link = whole_number(trim(text.substr(5, colon == std::string_view::npos ? colon : colon - 5)), kMostSmiLinks - 1);
   if (!link || colon == std::string_view::npos) {
     remarks.add(line, "no link of a GPU: \"Link 3: 25.781 GB/s\" is expected");
     return;
@@ -66,15 +66,15 @@ void read_link(std::string_view text, int line, Gpu& gpu, Remarks& remarks) {
     remarks.add(line, "link {} of GPU {} comes twice: the first counts", *link, gpu.number);
 }
 
-std::vector<Gpu> read_gpus(std::string_view text, Remarks& remarks) {
-  std::vector<Gpu> gpus;
+std::vector<SmiGpu> read_gpus(std::string_view text, Remarks& remarks) {
+  std::vector<SmiGpu> gpus;
   LineReader lines(text);
   bool is_known = false;
   for (TextLine line; lines.next(line);) {
     const std::string_view words = trim(without_comment_mark(line.text));
-    if (std::optional<Gpu> gpu = read_gpu(words, line.number)) {
+    if (std::optional<SmiGpu> gpu = read_gpu(words, line.number)) {
       is_known = true;
-      for (const Gpu& other : gpus) is_known = is_known && other.number != gpu->number;
+      for (const SmiGpu& other : gpus) is_known = is_known && other.number != gpu->number;
       if (!is_known) remarks.add(line.number, "GPU {} comes twice: the first counts", gpu->number);
       if (gpus.size() >= kMostGpus) is_known = false;
       if (is_known) gpus.push_back(std::move(*gpu));
@@ -90,7 +90,7 @@ std::vector<Gpu> read_gpus(std::string_view text, Remarks& remarks) {
 }
 
 /// What the driver reports, as the specification's rate where that is known. Links of one GPU share a rate in all known machines.
-WireFigures rate_of(const Gpu& gpu, const ImportRates& rates, const std::string& source, Remarks& remarks) {
+WireFigures rate_of(const SmiGpu& gpu, const ImportRates& rates, const std::string& source, Remarks& remarks) {
   double reported = 0;
   for (const auto& [link, rate] : gpu.links) {
     if (rate > 0 && reported > 0 && rate != reported)
@@ -105,7 +105,7 @@ WireFigures rate_of(const Gpu& gpu, const ImportRates& rates, const std::string&
   return {rate, rate, source, source};
 }
 
-void note_gaps(const std::vector<Gpu>& gpus, Remarks& remarks) {
+void note_gaps(const std::vector<SmiGpu>& gpus, Remarks& remarks) {
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     const int expected = i == 0 ? 0 : gpus[i - 1].number + 1;
     if (gpus[i].number > expected)
@@ -120,13 +120,13 @@ Result<Graph> import_smi_nvlink(std::string_view text, const std::string& name) 
   PEAL_ASSIGN(const ImportRates* rates, ImportRates::load());
   Graph graph;
   Remarks remarks(graph, name);
-  const std::vector<Gpu> gpus = read_gpus(text, remarks);
+  const std::vector<SmiGpu> gpus = read_gpus(text, remarks);
   if (gpus.empty())
     return fail(ErrorCode::corrupt, "{}:1: no output of nvidia-smi nvlink --status: lines such as \"GPU 0: NVIDIA H100\" are needed", name);
   note_gaps(gpus, remarks);
   const std::string source = fmt::format("nvidia-smi nvlink --status in {}", name);
   std::vector<WireFigures> of_gpu;
-  for (const Gpu& gpu : gpus) {
+  for (const SmiGpu& gpu : gpus) {
     of_gpu.push_back(rate_of(gpu, *rates, source, remarks));
     Device device;
     device.id = fmt::format("gpu{}", gpu.number);
@@ -146,7 +146,7 @@ Result<Graph> import_smi_nvlink(std::string_view text, const std::string& name) 
   const bool is_pair =
       gpus.size() == 2 && gpus[0].number == 0 && gpus[1].number == 1 && gpus[0].active() == gpus[1].active() && gpus[0].active() > 0;
   int active = 0;
-  for (const Gpu& gpu : gpus) active += gpu.active();
+  for (const SmiGpu& gpu : gpus) active += gpu.active();
   if (is_pair) {
     Link link = of_gpu[0].link(0, 1, LinkKind::nvlink, gpus[0].active());
     link.source = fmt::format("{}; assumed: all links of two GPUs join them", link.source);

@@ -10,7 +10,7 @@
 namespace peal::topology {
 namespace {
 
-std::size_t cell_length(std::string_view text) { return word_length(text, {"CNS", "GNS", "TNS", "OK", "NS", "DR", "U", "X"}); }
+std::size_t p2p_cell_length(std::string_view text) { return word_length(text, {"CNS", "GNS", "TNS", "OK", "NS", "DR", "U", "X"}); }
 
 std::string_view meaning_of(std::string_view word) {
   if (word == "CNS") return "the chipset does not support it";
@@ -28,7 +28,7 @@ Result<Graph> import_smi_p2p(std::string_view text, const std::string& name) {
   Graph graph;
   Remarks remarks(graph, name);
   LineReader lines(text);
-  PEAL_ASSIGN(const Grid grid, read_only_grid(lines, {cell_length, "X"}, "nvidia-smi topo -p2p", "GPU", name, remarks));
+  PEAL_ASSIGN(const Grid grid, read_only_grid(lines, {p2p_cell_length, "X"}, "nvidia-smi topo -p2p", "GPU", name, remarks));
   const std::string source = fmt::format("nvidia-smi topo -p2p in {}", name);
   std::map<std::string, std::string> refused;  // pairs by status
   for (std::size_t i = 0; i < grid.size(); ++i) {

@@ -7,18 +7,13 @@
 // Older models list the switches with a `name:` each, and name `capacity_blocks:` in them. The accelerator domain of a host (an NVL72
 // rack) is an attribute of it: which of its GPUs are wired how, the model does not say.
 #include <topology/import.hpp>
+#include <topology/yaml_tree.hpp>
 #include <unordered_map>
 
 #include "network_drawing.hpp"
 
 namespace peal::topology {
 namespace {
-
-const YamlNode* child_of(const YamlNode& node, std::string_view key) {
-  for (const auto& [name, value] : node.fields)
-    if (name == key) return &value;
-  return nullptr;
-}
 
 /// A word, or the words of a list.
 std::vector<const YamlNode*> words_below(const YamlNode& node, std::string_view key) {
@@ -31,9 +26,9 @@ std::vector<const YamlNode*> words_below(const YamlNode& node, std::string_view 
   return words;
 }
 
-class Drawer {
+class TopographDrawer {
  public:
-  Drawer(Graph& graph, Remarks& remarks, const std::string& source, WireFigures rate)
+  TopographDrawer(Graph& graph, Remarks& remarks, const std::string& source, WireFigures rate)
       : graph_(graph), remarks_(remarks), network_(graph, remarks, source), rate_(std::move(rate)) {}
   Status draw(const YamlNode& root);
 
@@ -51,7 +46,7 @@ class Drawer {
   std::unordered_map<std::string, std::string> switch_of_block_;  ///< older models: by name of the capacity block
 };
 
-Status Drawer::add_switch(const std::string& name, const YamlNode& node) {
+Status TopographDrawer::add_switch(const std::string& name, const YamlNode& node) {
   PEAL_ASSIGN(const int here, network_.net_switch(short_name(name)));
   for (const YamlNode* word : words_below(node, "switches")) {
     PEAL_ASSIGN(const int below, network_.net_switch(short_name(word->text)));
@@ -66,7 +61,7 @@ Status Drawer::add_switch(const std::string& name, const YamlNode& node) {
   return {};
 }
 
-std::vector<Attribute> Drawer::attributes_of(const YamlNode& block) const {
+std::vector<Attribute> TopographDrawer::attributes_of(const YamlNode& block) const {
   std::vector<Attribute> found;
   const auto add = [&](const char* key, const std::string& value) { found.push_back({key, short_name(value), network_.source()}); };
   for (std::string_view place : {"annotations", "labels"}) {
@@ -83,7 +78,7 @@ std::vector<Attribute> Drawer::attributes_of(const YamlNode& block) const {
   return found;
 }
 
-Status Drawer::add_block(const YamlNode& block) {
+Status TopographDrawer::add_block(const YamlNode& block) {
   const auto named = words_below(block, "name");
   const auto at = words_below(block, "switch");
   std::string above = at.empty() ? std::string() : short_name(at.front()->text);
@@ -106,7 +101,7 @@ Status Drawer::add_block(const YamlNode& block) {
   return {};
 }
 
-void Drawer::note_empty_switches() {
+void TopographDrawer::note_empty_switches() {
   std::string names;
   int count = 0;
   for (int d : graph_.devices_of(DeviceKind::net_switch)) {
@@ -116,7 +111,7 @@ void Drawer::note_empty_switches() {
   if (count > 0) remarks_.add(0, "{} switches have nothing below them:{}{}", count, names, count > 8 ? " ..." : "");
 }
 
-Status Drawer::draw(const YamlNode& root) {
+Status TopographDrawer::draw(const YamlNode& root) {
   if (const YamlNode* switches = child_of(root, "switches")) {
     for (const auto& [name, node] : switches->fields) PEAL_TRY(add_switch(name, node));
     for (const YamlNode& node : switches->items) {
@@ -141,7 +136,7 @@ Result<Graph> import_topograph_model(std::string_view text, const std::string& n
   Graph graph;
   Remarks remarks(graph, name);
   PEAL_ASSIGN(const YamlNode root, parse_cut_yaml(text, name, remarks));
-  PEAL_TRY(Drawer(graph, remarks, fmt::format("Topograph model in {}", name), rate).draw(root));
+  PEAL_TRY(TopographDrawer(graph, remarks, fmt::format("Topograph model in {}", name), rate).draw(root));
   if (graph.device_count() == 0)
     return fail(ErrorCode::corrupt, "{}:1: no model of Topograph: `switches:` and `blocks:` with `nodes:` are needed", name);
   if (graph.link_count() > 0)

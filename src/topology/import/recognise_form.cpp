@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <topology/import.hpp>
 
+#include "text_lines.hpp"
+
 namespace peal::topology {
 namespace {
 
 constexpr std::size_t kMostLooked = 1u << 20;
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-'; }
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 

@@ -7,9 +7,9 @@ namespace {
 
 constexpr int kMostRingNodes = 16;
 
-class Drawer {
+class SlurmDrawer {
  public:
-  Drawer(Graph& graph, Remarks& remarks, const std::string& source, WireFigures rate)
+  SlurmDrawer(Graph& graph, Remarks& remarks, const std::string& source, WireFigures rate)
       : graph_(graph), remarks_(remarks), network_(graph, remarks, source), rate_(std::move(rate)) {}
   Status draw_tree(const SlurmTopology& topology);
   Status draw_blocks(const SlurmTopology& topology);
@@ -29,7 +29,7 @@ class Drawer {
   std::unordered_map<int, int> parents_;  ///< how many switches name a device
 };
 
-Result<std::vector<int>> Drawer::hosts(const std::string& list, int line) {
+Result<std::vector<int>> SlurmDrawer::hosts(const std::string& list, int line) {
   std::vector<int> found;
   for (const std::string& name : network_.expand(list, line)) {
     PEAL_ASSIGN(const int host, network_.host(name));
@@ -38,7 +38,7 @@ Result<std::vector<int>> Drawer::hosts(const std::string& list, int line) {
   return found;
 }
 
-Status Drawer::draw_tree(const SlurmTopology& topology) {
+Status SlurmDrawer::draw_tree(const SlurmTopology& topology) {
   std::unordered_map<std::string, int> lines;
   for (const SlurmTopology::Switch& one : topology.switches) {
     if (!lines.emplace(one.name, one.line).second) remarks_.add(one.line, "switch {} has a line already: both count", one.name);
@@ -63,7 +63,7 @@ Status Drawer::draw_tree(const SlurmTopology& topology) {
 }
 
 /// Walks down from the switches that nobody names; what is not reached hangs in a circle.
-void Drawer::check_tree(const SlurmTopology& topology) {
+void SlurmDrawer::check_tree(const SlurmTopology& topology) {
   std::vector<int> roots;
   for (int d : graph_.devices_of(DeviceKind::net_switch))
     if (!parents_.contains(d)) roots.push_back(d);
@@ -93,7 +93,7 @@ void Drawer::check_tree(const SlurmTopology& topology) {
   }
 }
 
-void Drawer::check_sizes(const SlurmTopology& topology) {
+void SlurmDrawer::check_sizes(const SlurmTopology& topology) {
   const std::vector<int>& sizes = topology.block_sizes;
   for (std::size_t i = 1; i < sizes.size(); ++i) {
     const int times = sizes[0] > 0 && sizes[i] % sizes[0] == 0 ? sizes[i] / sizes[0] : 0;
@@ -103,7 +103,7 @@ void Drawer::check_sizes(const SlurmTopology& topology) {
   if (sizes.empty()) remarks_.add(0, "there is no BlockSizes: the size of the smallest block would be the planning size");
 }
 
-Status Drawer::draw_blocks(const SlurmTopology& topology) {
+Status SlurmDrawer::draw_blocks(const SlurmTopology& topology) {
   check_sizes(topology);
   std::vector<int> blocks;
   std::unordered_map<int, int> block_of;
@@ -132,7 +132,7 @@ Status Drawer::draw_blocks(const SlurmTopology& topology) {
   return {};
 }
 
-Status Drawer::draw_ring(const SlurmTopology::Group& ring) {
+Status SlurmDrawer::draw_ring(const SlurmTopology::Group& ring) {
   PEAL_ASSIGN(const std::vector<int> members, hosts(ring.nodes, ring.line));
   if (members.size() > kMostRingNodes)
     remarks_.add(ring.line, "ring {} has {} hosts, Slurm takes at most {}", ring.name, members.size(), kMostRingNodes);
@@ -141,7 +141,7 @@ Status Drawer::draw_ring(const SlurmTopology::Group& ring) {
   return {};
 }
 
-Status Drawer::draw_torus(const SlurmTopology::Torus& torus) {
+Status SlurmDrawer::draw_torus(const SlurmTopology::Torus& torus) {
   PEAL_ASSIGN(const std::vector<int> members, hosts(torus.nodes, torus.line));
   const std::uint64_t places =
       static_cast<std::uint64_t>(torus.x) * static_cast<std::uint64_t>(torus.y) * static_cast<std::uint64_t>(torus.z);
@@ -181,7 +181,7 @@ std::string SlurmTopology::summary() const {
 Status draw_slurm_topology(const SlurmTopology& topology, Graph& graph, Remarks& remarks, const std::string& source) {
   PEAL_ASSIGN(const ImportRates* rates, ImportRates::load());
   PEAL_ASSIGN(WireFigures rate, rates->assumed("ethernet"));
-  Drawer drawer(graph, remarks, source, rate);
+  SlurmDrawer drawer(graph, remarks, source, rate);
   if (!topology.switches.empty()) PEAL_TRY(drawer.draw_tree(topology));
   if (!topology.blocks.empty()) PEAL_TRY(drawer.draw_blocks(topology));
   for (const SlurmTopology::Group& ring : topology.rings) PEAL_TRY(drawer.draw_ring(ring));

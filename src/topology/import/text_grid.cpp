@@ -4,13 +4,13 @@
 #include <set>
 
 #include "class_table.hpp"
+#include "text_lines.hpp"
 
 namespace peal::topology {
 namespace {
 
 constexpr std::size_t kMostCellBytes = 16;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 /// "GPU3", "NPU0", "Phy-ID12".

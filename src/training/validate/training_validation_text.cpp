@@ -41,7 +41,7 @@ std::string orders_text(const TrainingValidation& v) {
   return text;
 }
 
-std::string memory_text(const TrainingValidation& v) {
+std::string memory_verdict(const TrainingValidation& v) {
   int near = 0;
   for (const PredictedRun& run : v.runs)
     if (run.why_not.empty() && run.published.peak_gib > 0 && std::abs(run.predicted_gib / run.published.peak_gib - 1) <= 0.05) ++near;
@@ -113,7 +113,7 @@ std::string training_validation_text(const TrainingValidation& v, const Training
   text += errors_text("Error of the step time, percent of the measured one (bias +: predicted too slow)", v.by_source, v.all);
   if (!v.kept_out.empty())
     text += errors_text("The same, each source predicted by constants that were fitted without it", v.kept_out, v.kept_out_all);
-  text += orders_text(v) + memory_text(v) + constants_text(v) + apart_text(v);
+  text += orders_text(v) + memory_verdict(v) + constants_text(v) + apart_text(v);
   const std::vector<std::string> above = violations(v, bounds);
   for (const std::string& one : above) text += "\nOut of bounds: " + one;
   return text + (above.empty() ? "\nAll within bounds\n" : "\n");

@@ -7,6 +7,8 @@
 
 namespace peal {
 
+inline constexpr std::int64_t kNanosecondsOfSecond = 1'000'000'000;
+
 /// CLOCK_MONOTONIC in nanoseconds; about 20 ns a call.
 inline std::int64_t now_ns() noexcept {
   timespec ts;

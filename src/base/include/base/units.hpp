@@ -9,6 +9,9 @@
 
 namespace peal {
 
+inline constexpr double kGigabyte = 1e9;
+inline constexpr double kSecondsOfNanosecond = 1e-9;
+
 struct Bytes {
   std::uint64_t value = 0;
   constexpr auto operator<=>(const Bytes&) const = default;

@@ -28,6 +28,9 @@ struct YamlField {
   YamlNode second;
 };
 
+/// The field of that key, or null.
+const YamlNode* child_of(const YamlNode& node, std::string_view key);
+
 /// Parses one document of at most 4 MiB, 64 levels, 2,000,000 nodes, without aliases and tags.
 Result<YamlNode> parse_yaml(std::string_view text, const std::string& name);
 /// Reads a file of at most `most_mib` MiB.

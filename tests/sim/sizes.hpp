@@ -1,0 +1,10 @@
+// Sizes of messages.
+#pragma once
+
+#include <cstdint>
+
+namespace peal::sim {
+
+inline constexpr std::uint64_t kGibi = std::uint64_t{1} << 30;
+
+}  // namespace peal::sim
