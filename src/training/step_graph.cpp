@@ -10,7 +10,7 @@ namespace peal::training {
 
 namespace {
 
-constexpr std::string_view kTaskKinds[] = {"forward",          "backward",          "backward_input",   "backward_weight",
+constexpr std::string_view kTaskWords[] = {"forward",          "backward",          "backward_input",   "backward_weight",
                                            "optimizer",        "send_forward",      "receive_forward",  "send_backward",
                                            "receive_backward", "gather_parameters", "reduce_gradients", "share_embeddings"};
 
@@ -76,7 +76,7 @@ Result<std::vector<StageOrder>> walk(const Layout& layout) {
 
 std::string_view name_of(TaskKind kind) noexcept {
   const auto number = static_cast<std::size_t>(kind);
-  return number < std::size(kTaskKinds) ? kTaskKinds[number] : std::string_view();
+  return number < std::size(kTaskWords) ? kTaskWords[number] : std::string_view();
 }
 
 bool is_computation(TaskKind kind) noexcept { return kind <= TaskKind::optimizer; }
