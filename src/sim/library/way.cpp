@@ -70,6 +70,11 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
     PEAL_ASSIGN(into, constants.find(name));
     return {};
   };
+  // Of a GPU's generation or a network where it has one of its own, else that of all.
+  const auto own_of = [&](const std::string& name, std::string_view whose) {
+    const std::string own = fmt::format("{}.{}", name, whose);
+    return constants.has(own) ? own : name;
+  };
   const std::string wire(shape.wire == NodeWire::hccs ? "xgmi" : name_of(shape.wire));
   PEAL_TRY(find("launch." + shape.gpu, maker.launch_));
   PEAL_TRY(find("launch.process", maker.launch_more_));
@@ -82,14 +87,10 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   PEAL_TRY(find("ramp.LL128", maker.line_ramp_));
   if (shape.nodes > 1) {
     PEAL_TRY(find("hop.LL128.net.ring", maker.net_line_ring_));
-    const std::string own = "hop.direct.net." + shape.network;
-    PEAL_TRY(find(constants.has(own) ? own : "hop.direct.net", maker.net_direct_));
+    PEAL_TRY(find(own_of("hop.direct.net", shape.network), maker.net_direct_));
   }
   if (shape.per_node > 1) PEAL_TRY(find("share.ring." + shape.link, maker.ring_share_));
-  if (shape.ranks == 2 && shape.wire != NodeWire::pcie) {
-    const std::string own = "share.ring.two." + shape.gpu;
-    PEAL_TRY(find(constants.has(own) ? own : "share.ring.two", maker.ring_of_two_));
-  }
+  if (shape.ranks == 2 && shape.wire != NodeWire::pcie) PEAL_TRY(find(own_of("share.ring.two", shape.gpu), maker.ring_of_two_));
   if (shape.has_multicast) {
     PEAL_TRY(find("hop.NVLS", maker.hop_nvls_));
     PEAL_TRY(find("share.NVLS." + shape.gpu, maker.nvls_share_));
@@ -119,10 +120,9 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   if (shape.is_staged && constants.has(copy)) PEAL_TRY(find(copy, maker.net_copy_));
   // InfiniBand is what the others are later than.
   if (shape.network == "infiniband") return maker;
-  PEAL_TRY(find("net.latency." + shape.network, maker.net_more_));
-  const std::string bulk = fmt::format("net.latency.{}.bulk", shape.network);
-  maker.net_bulk_ = maker.net_more_;
-  if (constants.has(bulk)) PEAL_TRY(find(bulk, maker.net_bulk_));
+  const std::string latency = "net.latency." + shape.network;
+  PEAL_TRY(find(latency, maker.net_more_));
+  PEAL_TRY(find(own_of(latency, "bulk"), maker.net_bulk_));
   return maker;
 }
 
