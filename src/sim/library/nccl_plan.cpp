@@ -182,11 +182,11 @@ bool NcclPlan::is_offered(NcclAlgorithm a, int p, Collective collective) const {
   if (options_.algorithm && !is_same_word(name_of(a), *options_.algorithm)) return false;
   if (options_.protocol && !is_same_word(kNcclProtocols[p], *options_.protocol)) return false;
   if (offered_[at(p)] == 0 || (p == 1 && !shape_.has_line128)) return false;
-  if (a == NcclAlgorithm::tree) return collective == Collective::all_reduce && !(is_rccl_ && p == 2 && shape_.nodes == 1);
+  if (a == NcclAlgorithm::tree) return collective == Collective::all_reduce && !(is_rccl_ && p == 2);
   // NCCL takes it only where NCCL_COLLNET_ENABLE says so: by name.
   if (is_collnet(a)) return p == 2 && options_.algorithm && collective == Collective::all_reduce && shape_.has_network_sums;
   if (a == NcclAlgorithm::pat)
-    return p == 2 && is_gather(collective) && shape_.nodes > 1 && shape_.per_node == 1 && has_pat(options_.version) && !is_rccl_;
+    return p == 2 && is_gather(collective) && shape_.nodes > 1 && shape_.per_node == 1 && has_pat(options_.version);
   if (!is_nvls(a)) return true;
   if (!shape_.has_multicast || options_.is_nvls_off || p != 2 || is_rooted(collective)) return false;
   if (shape_.per_node > most_heads_ && (is_gather(collective) || a == NcclAlgorithm::nvls_tree)) return false;

@@ -62,7 +62,7 @@ class NcclPlan {
   Three net_hop_[2] = {};
   Three ring_share_ = {}, tree_share_ = {}, post_ = {};
   Three line_cap_ = {}, ring_line128_cap_ = {}, tree_line128_cap_ = {}, tree_cap_ = {}, nvls_tree_cap_ = {};
-  bool is_rccl_ = false;
+  bool is_rccl_ = false;               // RCCL's own figures: GPUs of AMD on one node
   std::vector<double> correction_[3];  // of trees
   Three pat_ = {};                     // us before the first hop, share of a network hop, us a rank; share of the rate
   double pat_share_ = 1;

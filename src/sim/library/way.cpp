@@ -35,7 +35,7 @@ Nanoseconds time_of(const LibraryWay& way, const topology::LibraryConstants& con
   const double between = (way.net_hops - way.net_later) * value_or(constants, way.net_hop, 0) + way.net_later * way.net_later_us +
                          way.net_hops * way.net_crossings * value_or(constants, way.net_more, 0);
   const double launch = way.fixed_us + value_or(constants, way.launch, 0) + way.more * value_or(constants, way.launch_more, 0) +
-                        way.posts * value_or(constants, way.post, 0);
+                        way.posts * value_or(constants, way.post, 0) + value_or(constants, way.root, 0);
   const double paid = value_or(constants, way.ramp, 1) * inside + value_or(constants, way.net_ramp, 0) * between;
   const double cut = way.round_bytes > 0 ? std::min(1.0, way.round_bytes / way.bytes) : 1;
   const double pieces = way.is_pipelined ? 2 * std::sqrt(paid * move * cut) : 0;
@@ -51,6 +51,7 @@ std::vector<int> constants_of(const LibraryWay& way, const topology::LibraryCons
   add(way.launch_more, way.more > 0);
   add(way.hop, way.hops > 0);
   add(way.post, way.posts > 0);
+  add(way.root, true);
   add(way.net_hop, way.net_hops > 0);
   add(way.net_more, way.net_hops > 0);
   add(way.net_ramp, way.net_hops > 0);
@@ -164,8 +165,7 @@ void WayMaker::ring(LibraryWay& way, int protocol, Collective collective) const 
   way.hops = part * (steps.all - steps.between);
   way.net_hops = part * steps.between;
   if (is_rooted) {
-    way.post = root_;
-    way.posts = protocol == 0 ? 0 : 1;
+    way.root = protocol == 0 ? -1 : root_;
     return;
   }
   later_hops(way, protocol, collective == Collective::all_reduce ? 2 : 1, ring_later_us_);

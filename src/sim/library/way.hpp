@@ -24,7 +24,7 @@ class WayMaker {
 
   JobShape shape_;
   bool is_one_process_ = false;
-  double calls_ = 20;
+  double calls_ = 1;
   bool sends_in_one_call_ = false;  // all_to_all is a call of the library, and not one a pair
   int launch_ = -1, launch_more_ = -1, hop_direct_ = -1, net_direct_ = -1, root_ = -1, line_ramp_ = -1, net_line_ring_ = -1, hop_nvls_ = -1;
   int hop_[3] = {-1, -1, -1};

@@ -152,6 +152,11 @@ Result<Graph> with_new_nics(const Graph& machine, const NetworkWords& network) {
 
 }  // namespace
 
+bool is_on_infiniband(const Graph& machine) {
+  const std::vector<int> nics = plugged_nics(machine);
+  return std::any_of(nics.begin(), nics.end(), [&](int d) { return machine.device(d).port->kind == LinkKind::infiniband; });
+}
+
 Result<Graph> without_nvlink(const Graph& machine) {
   const auto is_gpu_side = [&](int d) {
     return machine.device(d).kind == DeviceKind::gpu || machine.device(d).kind == DeviceKind::nvswitch;

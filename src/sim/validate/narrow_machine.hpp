@@ -14,4 +14,7 @@ Result<topology::Graph> without_nvlink(const topology::Graph& machine);
 /// NICs.
 Result<topology::Graph> with_network(const topology::Graph& machine, const NetworkWords& network, std::span<const int> gpus);
 
+/// One of the NICs that collectives use is on InfiniBand.
+bool is_on_infiniband(const topology::Graph& machine);
+
 }  // namespace peal::sim

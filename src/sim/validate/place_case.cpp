@@ -82,13 +82,6 @@ std::string network_of(const CaseWords& words, const Cluster& cluster) {
   return said;
 }
 
-bool is_on_infiniband(const Cluster& cluster) {
-  const auto& devices = cluster.machine().devices();
-  return cluster.nodes() > 1 && std::any_of(devices.begin(), devices.end(), [](const auto& d) {
-           return d.kind == topology::DeviceKind::nic && d.rail >= 0 && d.port && d.port->kind == topology::LinkKind::infiniband;
-         });
-}
-
 /// Where a file describes the cluster, a machine column that means nothing is no obstacle.
 Result<CaseWords> words_of_case(const PublishedCase& published, bool has_file) {
   auto words = read_case_words(published);
@@ -106,7 +99,7 @@ Result<PlacedCase> place_case(const PublishedCase& published, const std::string&
   PEAL_ASSIGN(CaseWords words, words_of_case(published, !cluster_file.empty()));
   if (!words.unsupported.empty()) return fail(ErrorCode::unsupported, "{}, which is not predicted", words.unsupported);
   PEAL_ASSIGN(Cluster cluster, cluster_file.empty() ? cluster_of_words(published, words) : topology::read_cluster_file(cluster_file));
-  if (words.may_sum_in_network && is_on_infiniband(cluster))
+  if (words.may_sum_in_network && cluster.nodes() > 1 && is_on_infiniband(cluster.machine()))
     return fail(ErrorCode::unsupported, "NCCL_COLLNET_ENABLE=1 lets InfiniBand's switches sum (SHARP), which is not predicted");
   const int copies = cluster_file.empty() ? copies_of(published, words) : cluster.nodes();
   PEAL_ASSIGN(const int ranks, ranks_of(published, words, copies));

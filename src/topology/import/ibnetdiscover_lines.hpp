@@ -21,6 +21,7 @@
 
 namespace peal::topology {
 
+/// Wires of one port.
 inline constexpr int kMostLanes = 48;
 
 struct IbNode {

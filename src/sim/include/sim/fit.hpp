@@ -16,7 +16,7 @@ struct FitRow {
 };
 
 /// `start` with every fitted constant that a row depends on turned to its best value, and with the machines and cases that it rests on;
-/// what no row depends on is back at its prior, without machines. Loss of a residual r: 2 (sqrt(1 + (r / 0.15)^2) - 1); of a constant: its
+/// what no row depends on is back at its prior, without machines. Loss of a residual r: 2 (sqrt(1 + (r / 0.05)^2) - 1); of a constant: its
 /// distance from the prior in spreads, times a twentieth, squared. Levenberg and Marquardt's method with reweighting; deterministic.
 topology::LibraryConstants fit_constants(std::span<const FitRow> rows, topology::LibraryConstants start);
 

@@ -78,8 +78,9 @@ struct LibraryWay {
   double fixed_us = 0;   ///< what NCCL's plan has for it and nothing was fitted to
   int hop = -1;
   double hops = 0;  ///< inside nodes
-  int post = -1;    ///< what a pair of ranks on two nodes costs a host; what a call to or from a root costs with large pieces
+  int post = -1;    ///< what a pair of ranks on two nodes costs a host
   double posts = 0;
+  int root = -1;  ///< what a call to or from a root costs beyond its hops; -1: nothing
   int net_hop = -1;
   int net_more = -1;         ///< what the network's latency is above InfiniBand's
   double net_crossings = 1;  ///< times that a hop pays it: Simple looks whether the bytes have come

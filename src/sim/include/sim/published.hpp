@@ -46,7 +46,8 @@ Result<std::vector<PublishedCase>> read_published_file(const std::string& path);
 /// Cases of several tables as of one: each stays a run of its own, and labels are unique again.
 void add_cases(std::vector<PublishedCase>& cases, std::vector<PublishedCase> more);
 /// Parses a table with the columns case_id, notes (words of a run, sim/case_words.hpp, that its source has and its row has not) and, where
-/// constants are not to be fitted to a case, not_fitted with the reason. Cases that it does not name stay as they are.
+/// constants are not to be fitted to a case, not_fitted with the reason. Cases that it does not name stay as they are. A missing column or
+/// an empty row is refused with FILE:LINE; words that mean nothing are, when the case is placed.
 Status add_notes_text(std::vector<PublishedCase>& cases, std::string_view text, const std::string& name);
 /// The whole file as text; refuses one that is empty or cannot be read.
 Result<std::string> read_table_file(const std::string& path);

@@ -123,7 +123,8 @@ struct ValidateOptions {
 Result<Validation> validate(std::string file, std::vector<PublishedCase> cases, const ValidateOptions& options);
 
 /// Constants fitted to every row that is judged, with the accuracy that they then have. Weights: a case's rows of one range of sizes count
-/// as one row, 2.25 times from 1 MiB and 16 times from 16 MiB on, where bandwidth decides.
+/// as one row, 2.25 times from 1 MiB and 16 times from 16 MiB on, where bandwidth decides; cases of one machine together as the square root
+/// of their number; cases that say why they are not fitted (PublishedCase::not_fitted) not at all.
 Result<topology::LibraryConstants> fit_to(const std::vector<PublishedCase>& cases, const ValidateOptions& options);
 
 /// Leaves out one machine after another, fits to the others and predicts it; fills in `kept_out` of `validation`. A machine whose cases
