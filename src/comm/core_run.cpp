@@ -87,7 +87,7 @@ Status Core::prepare(const Call& call, Pending& pending) {
 std::uint64_t Core::least_shown(const Pending& pending) {
   const executor::Operands& operands = pending.operands;
   if (pending.group.made != nullptr) {
-    const std::uint64_t held = layout().data_bytes();
+    const std::uint64_t held = layout().held_bytes();
     const auto is_shown = [&](const executor::UserBuffer& each) { return each.bytes > held && routes_->can_show(each.data, each.bytes); };
     return std::any_of(operands.user.begin(), operands.user.end(), is_shown) ? held + 1 : 0;
   }
@@ -101,12 +101,15 @@ std::uint64_t Core::least_referenced(CachedPlan& plan) const {
   return is_wanted && plans_->may_show(plan) ? schedule::kLeastReferencedBytes : 0;
 }
 
-// Where ranks take turns on the cores, slots are better: the sender need not wait for the receiver's turn.
+// Slots are faster (bench/RESULTS.md), so the messages of a group stay in their senders' memory only where that is asked for by name.
+bool Core::wants_references_in_groups() const {
+  return options_.direct_read && options_.wishes.protocol == schedule::name_of(schedule::Protocol::direct_read);
+}
+
 void Core::allow_references(Pending& pending) const {
   executor::Operands& operands = pending.operands;
   operands.least_referenced = 0;
-  const std::string& wish = options_.wishes.protocol;
-  if (!options_.direct_read || shares_cores_ || (!wish.empty() && wish != schedule::name_of(schedule::Protocol::direct_read))) return;
+  if (!wants_references_in_groups()) return;
   const auto& sends = pending.group.sends;
   for (std::size_t i = 0; i < sends.size(); ++i) {
     const std::uint64_t bytes = operands.user[i].bytes;
@@ -307,8 +310,7 @@ Status Core::prepare_group(std::span<const PairTransfer> transfers, Pending& pen
     plan.message_bytes = plans_->message_bytes();
     plan.is_cut_by_transfer = true;
     plan.is_cut_for_sockets = plans_->environment()->is_by_sockets_alone();
-    const tuning::Environment& environment = *plans_->environment();
-    plan.is_cut_for_references = environment.offer(schedule::Protocol::direct_read) != nullptr && !environment.shares_cores();
+    plan.is_cut_for_references = wants_references_in_groups();
     plan.program = schedule::group_program(rank_, size(), group.sends, group.receives);
     pending.plan = group.made.get();
     pending.call.collective = Collective::send_recv;

@@ -420,6 +420,7 @@ const std::byte* Execution::find_held(const std::byte* place) {
   for (Held& each : held_) {
     if (each.place != place) continue;
     each.is_read = true;
+    each.from->peek();  // it was not being taken out before
     return each.data;
   }
   return place;

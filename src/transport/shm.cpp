@@ -124,6 +124,8 @@ ShmSender* ShmTransport::open_sender(int peer, int channel) {
   end->line_mask_ = static_cast<std::uint64_t>(layout_.lines) - 1;
   end->slot_mask_ = static_cast<std::uint32_t>(layout_.slots) - 1;
   end->slot_bytes_ = layout_.slot_bytes;
+  end->place_bytes_ = layout_.place_bytes();
+  end->goes_round_ = layout_.spread > 1;
   // The messages of further channels are few: they lie in slots of the communicator's own.
   if (borrowing_.pool != nullptr && channel == 0) end->area_ = &borrowing_.pool->to(borrowing_.numbers[static_cast<std::size_t>(peer)]);
   end->peer_bell_ = &card(peer).bell;
@@ -142,6 +144,7 @@ ShmReceiver* ShmTransport::open_receiver(int peer, int channel) {
   end->lines_ = reinterpret_cast<ShmLine*>(ring + kLineStride);
   end->line_mask_ = static_cast<std::uint64_t>(layout_.lines) - 1;
   end->slot_bytes_ = layout_.slot_bytes;
+  end->place_bytes_ = layout_.place_bytes();
   end->data_ = segment_.data() + layout_.data_offset(peer, rank_, channel);
   if (borrowing_.pool != nullptr) {
     const int number = borrowing_.numbers[static_cast<std::size_t>(peer)];
@@ -164,7 +167,7 @@ bool ShmSender::find_data() {
   }
   if (*lent != nullptr) {
     data_ = *lent;
-    first_slot_ = kMaxShmSlots;
+    first_place_ = kLentPlaces;
   } else {
     if (is_passing && !has_own_ && is_worth_waiting()) return false;
     if (!allocate_own()) return false;
@@ -189,7 +192,7 @@ bool ShmSender::allocate_own() {
     return false;
   }
   data_ = owner_->segment_.data() + offset;
-  first_slot_ = 0;
+  first_place_ = 0;
 #ifdef MADV_POPULATE_WRITE
   // One call instead of hundreds of page faults in the first transfers; older kernels take the faults.
   if (!has_own_) ::madvise(data_, owner_->layout_.data_bytes(), MADV_POPULATE_WRITE);
@@ -198,9 +201,22 @@ bool ShmSender::allocate_own() {
   return true;
 }
 
+void ShmReceiver::begin_timing() { timed_since_ns_ = now_ns(); }
+
+void ShmReceiver::end_timing() {
+  const auto took = static_cast<std::uint64_t>(now_ns() - timed_since_ns_);
+  timed_since_ns_ = 0;
+  if (took > shm::kSlowestNsPerByte * message_.bytes) return;
+  const auto add = [](std::atomic<std::uint64_t>& sum, std::uint64_t more) {  // nobody else writes it
+    sum.store(sum.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+  };
+  add(credit_line_->drained_ns, took);
+  add(credit_line_->drained_bytes, message_.bytes);
+}
+
 void ShmSender::rest() {
   const ShmSlotPool::Sent sent[] = {{credit_line_, sent_}};
-  if (first_slot_ != 0) area_->give_back(sent);
+  if (first_place_ != 0) area_->give_back(sent);
   data_ = nullptr;
 }
 

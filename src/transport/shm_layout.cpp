@@ -7,6 +7,7 @@ ShmLayout ShmLayout::of(int ranks, int channels, std::size_t control_bytes) {
   layout.ranks = ranks;
   layout.channels = channels;
   layout.control_bytes = control_bytes;
+  if (ranks == 2) layout.spread = 2;
   if (ranks > 2) layout.lines = kFewLines;
   if (ranks > 8) layout.slot_bytes = 64 * 1024;
   if (ranks > 32) layout.slot_bytes = 16 * 1024;
@@ -22,6 +23,8 @@ Status ShmLayout::check() const {
   if (!is_power(slots) || slots > kMaxShmSlots) {
     return fail(ErrorCode::invalid_argument, "{} slots: a power of two up to {} is possible", slots, kMaxShmSlots);
   }
+  if (spread < 1 || spread > static_cast<int>(kPlaces))
+    return fail(ErrorCode::invalid_argument, "{} messages in a slot's area: 1 to {} are possible", spread, kPlaces);
   if (!is_power(lines) || lines < kFewestLines || lines > 65536)
     return fail(ErrorCode::invalid_argument, "{} descriptor lines: a power of two from {} on is possible", lines, kFewestLines);
   if (base % 4096 != 0) return fail(ErrorCode::invalid_argument, "shared memory from byte {} on: it begins with a page", base);

@@ -178,9 +178,9 @@ void ShmSender::help_receiver() {
 bool ShmSender::copy_into_slot(ShmLine& line, std::uint64_t number) {
   if (!has_slot() || (data_ == nullptr && !find_data())) return false;
   Reference& reference = shm::reference_in(line);
-  copy_bytes(data_ + next_slot_ * slot_bytes_, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(reference.address)),
-             reference.bytes);
-  line.slot = static_cast<std::uint16_t>(first_slot_ + next_slot_);
+  copy_bytes(data_ + find_place(reference.bytes) * place_bytes_,
+             reinterpret_cast<const void*>(static_cast<std::uintptr_t>(reference.address)), reference.bytes);
+  line.place = static_cast<std::uint16_t>(first_place_ + place_);
   slot_owner_[next_slot_] = number + 1;
   next_slot_ = (next_slot_ + 1) & slot_mask_;
   reference.state.store(Reference::in_slot, std::memory_order_release);

@@ -34,7 +34,7 @@ std::byte* ShmTransport::acquire_shared() {
     if (slot.is_held || !is_released(slot)) continue;
     slot.is_held = true;
     next_shared_ = (number + 1) % layout_.slots;
-    return shared_data_ + static_cast<std::size_t>(number) * layout_.slot_bytes;
+    return shared_data_ + static_cast<std::size_t>(number) * layout_.area_bytes();
   }
   return nullptr;
 }
@@ -58,7 +58,7 @@ bool ShmSender::send_shared(const std::byte* room, std::size_t bytes, const Tag*
   put_tag(line, tag);
   const std::size_t number = owner_->shared_number(room);
   owner_->shared_slots_[number].readings.push_back({this, sent_ + 1});
-  commit(line, shm::in_shared_slot, bytes, static_cast<std::uint32_t>(number));
+  commit(line, shm::in_shared_slot, bytes, static_cast<std::uint32_t>(number) * kPlaces);
   return true;
 }
 

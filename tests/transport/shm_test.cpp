@@ -77,6 +77,8 @@ TEST(ShmLayout, RefusesWhatCannotBe) {
   EXPECT_TRUE(broken([](ShmLayout& l) { l.base = 100; }));
   EXPECT_TRUE(broken([](ShmLayout& l) { l.slots = 3; }));
   EXPECT_TRUE(broken([](ShmLayout& l) { l.slots = 128; }));
+  EXPECT_TRUE(broken([](ShmLayout& l) { l.spread = 0; }));
+  EXPECT_TRUE(broken([](ShmLayout& l) { l.spread = 65; }));
   EXPECT_TRUE(broken([](ShmLayout& l) { l.lines = 1; }));
   EXPECT_TRUE(broken([](ShmLayout& l) { l.slot_bytes = 1000; }));
 }
@@ -112,6 +114,105 @@ TEST(ShmTransport, MessagesThatFitIntoALineNeedNoDataMemory) {
   p.one->receiver(0)->release();
   ASSERT_TRUE(p.zero->sender(1)->send(data, kInlineBytes + 1, &tag));
   EXPECT_GE(p.one->receiver(0)->peek()->data, base + p.layout.data_offset(0, 1, 0));
+}
+
+// Messages in flight never overlap, whatever their lengths, and come back to a place only after their slot's area has been filled.
+TEST(ShmTransport, MessagesGoRoundInTheAreasOfTheirSlots) {
+  for (const int spread : {2, 3}) {
+    ShmLayout layout = ShmLayout::of(2);
+    layout.spread = spread;
+    Pair p(layout);
+    const std::byte* const begin = p.segment.data() + layout.data_offset(0, 1, 0);
+    std::vector<std::vector<std::pair<std::size_t, std::size_t>>> places(
+        static_cast<std::size_t>(layout.slots));  // of each slot, one by one
+    auto* out = p.zero->sender(1);
+    auto* in = p.one->receiver(0);
+    const std::size_t sizes[] = {16 * 1024, 200, layout.slot_bytes, 40'000, 8 * 1024, 100'000, 12'345};
+    for (std::size_t k = 0; k < 500; ++k) {
+      const std::size_t bytes = sizes[k % std::size(sizes)];
+      std::byte* const room = out->acquire(bytes);
+      ASSERT_NE(room, nullptr);
+      EXPECT_EQ(out->acquire(bytes), room);
+      const auto at = static_cast<std::size_t>(room - begin);
+      const std::size_t slot = k % places.size();
+      EXPECT_GE(at, slot * layout.area_bytes());
+      EXPECT_LE(at + bytes, (slot + 1) * layout.area_bytes());
+      room[0] = room[bytes - 1] = static_cast<std::byte>(k);
+      out->publish(bytes, nullptr);
+      const Message* const m = in->peek();
+      ASSERT_NE(m, nullptr);
+      EXPECT_EQ(m->data - (p.segment.data() + layout.data_offset(0, 1, 0)), room - begin);
+      EXPECT_EQ(m->data[bytes - 1], static_cast<std::byte>(k));
+      in->release();
+      if (bytes >= kLeastPlacedBytes && bytes <= layout.slot_bytes / 2)
+        places[slot].push_back({at, bytes});
+      else
+        EXPECT_EQ(at, slot * layout.area_bytes());
+    }
+    for (const auto& of_slot : places) {
+      for (std::size_t i = 1; i < of_slot.size(); ++i) {
+        const auto [before, length] = of_slot[i - 1];
+        const auto [at, bytes] = of_slot[i];
+        EXPECT_TRUE(at >= before + length ||
+                    (at % layout.area_bytes() == 0 && before + length + bytes + 2 * layout.place_bytes() > layout.area_bytes()))
+            << at << " after " << before;
+      }
+    }
+  }
+}
+
+TEST(ShmTransport, AmongThreeRanksEveryMessageLiesAtTheBeginningOfItsSlot) {
+  const ShmLayout layout = ShmLayout::of(3);
+  Pair p(layout);
+  for (int k = 0; k < 20; ++k) {
+    std::byte* const room = p.zero->sender(1)->acquire(16 * 1024);
+    ASSERT_NE(room, nullptr);
+    EXPECT_EQ(static_cast<std::size_t>(room - p.segment.data()),
+              layout.data_offset(0, 1, 0) + static_cast<std::size_t>(k % layout.slots) * layout.slot_bytes);
+    p.zero->sender(1)->publish(16 * 1024, nullptr);
+    ASSERT_NE(p.one->receiver(0)->peek(), nullptr);
+    p.one->receiver(0)->release();
+  }
+  EXPECT_EQ(p.zero->sender(1)->drained().bytes, 0u);
+}
+
+TEST(ShmTransport, TheSenderLearnsHowLongTheReceiverTookForLongMessages) {
+  Pair p;
+  auto* out = p.zero->sender(1);
+  auto* in = p.one->receiver(0);
+  std::vector<std::byte> data(kLeastPlacedBytes);
+  const auto pass = [&](std::size_t bytes) {
+    for (int k = 0; k < p.layout.slots; ++k) {
+      ASSERT_TRUE(out->send(data.data(), bytes, nullptr));
+      ASSERT_NE(in->peek(), nullptr);
+      in->release();
+    }
+  };
+  pass(kLeastPlacedBytes - 1);
+  EXPECT_EQ(out->drained().bytes, 0u);
+  pass(kLeastPlacedBytes);
+  EXPECT_EQ(out->drained().bytes, kLeastPlacedBytes) << "one of the slots' messages is timed";
+  EXPECT_GT(out->drained().ns, 0u);
+  for (int k = 0; k < p.layout.slots; ++k) {
+    ASSERT_TRUE(out->send(data.data(), kLeastPlacedBytes, nullptr));
+    ASSERT_NE(in->peek(), nullptr);
+    if (k == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    in->release();
+  }
+  EXPECT_EQ(out->drained().bytes, kLeastPlacedBytes) << "who needs so long was not running";
+}
+
+TEST(ShmTransport, TheTimeOfAMessageCountsFromItsLastPeek) {
+  Pair p;
+  auto* out = p.zero->sender(1);
+  auto* in = p.one->receiver(0);
+  const std::vector<std::byte> data(kLeastPlacedBytes);
+  ASSERT_TRUE(out->send(data.data(), data.size(), nullptr));
+  ASSERT_NE(in->peek(), nullptr);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ASSERT_NE(in->peek(), nullptr);
+  in->release();
+  EXPECT_LT(out->drained().ns, 5'000'000u);
 }
 
 TEST(ShmTransport, SequencesGoOnBeyondManyRounds) {

@@ -248,6 +248,7 @@ class Core final : public FaultListener {
   Status prepare_group(std::span<const PairTransfer> transfers, Pending& pending, bool is_known);
   std::uint64_t least_shown(const Pending& pending);
   std::uint64_t least_referenced(CachedPlan& plan) const;
+  bool wants_references_in_groups() const;
   void allow_references(Pending& pending) const;
   Status begin(Pending& pending);
   Status run_prepared(Pending& pending);

@@ -240,10 +240,14 @@ class Execution {
     return bytes >= FillChoice::kLeastBytes && !to.fills_shared_memory();
   }
   void begin_fill(std::uint32_t edge, std::size_t bytes, const transport::Tag* tag) {
-    if (bytes >= FillChoice::kLeastBytes) fills_[edge].begin(tag != nullptr, now_ns());
+    if (bytes < FillChoice::kLeastBytes) return;
+    FillChoice& fill = fills_[edge];
+    if (fill.is_to_be_timed(bytes, tag != nullptr)) fill.begin(now_ns());
   }
   void end_fill(std::uint32_t edge, std::size_t bytes) {
-    if (bytes >= FillChoice::kLeastBytes) fills_[edge].sent(bytes, now_ns());
+    if (bytes < FillChoice::kLeastBytes) return;
+    FillChoice& fill = fills_[edge];
+    if (fill.is_timing() && fill.end(bytes, now_ns())) fill.take_sample(edges_[edge].sender->drained());
   }
   void publish(std::uint32_t edge, std::size_t bytes, const transport::Tag* tag) {
     edges_[edge].sender->publish(bytes, tag);

@@ -39,8 +39,8 @@ inline constexpr std::uint64_t kSocketMessageBytes = 512 * 1024;
 /// Messages through slots of shared memory that go to several ranks are stored once from here on; below, a copy costs less than the longer
 /// way.
 inline constexpr std::uint64_t kLeastSharedBytes = 8 * 1024;
-/// Transfers that are read in the sender's memory where they may be: shorter ones are copied twice in less time than a system call takes,
-/// longer ones too, in several slots (bench/RESULTS.md).
+/// Transfers that are read in the sender's memory where that is asked for: shorter ones are copied twice in much less time than a system
+/// call takes, longer ones too, in several slots (bench/RESULTS.md).
 inline constexpr std::uint64_t kLeastReferencedBytes = 128 * 1024;
 inline constexpr std::uint64_t kMostReferencedBytes = 256 * 1024;
 /// Bytes of one message where `whole` bytes go through slots. What goes through a slot is copied in and then out: in two halves, the

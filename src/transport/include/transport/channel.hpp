@@ -17,6 +17,12 @@ struct Tag {
   bool operator==(const Tag&) const = default;
 };
 
+/// How long a receiver took to take messages out of their slots, each from its last peek() to release(): those that it has timed so far.
+struct Drained {
+  std::uint64_t ns = 0;
+  std::uint64_t bytes = 0;
+};
+
 /// The sending end.
 class Sender {
  public:
@@ -30,7 +36,7 @@ class Sender {
   virtual bool is_ready() = 0;
 
   /// Room for a message of `bytes` (<= message_bytes()), to be filled and published; nullptr while no slot is free.
-  /// Calling it again before publish() returns the same room.
+  /// Calling it again before publish(), with the same `bytes`, returns the same room.
   virtual std::byte* acquire(std::size_t bytes) = 0;
 
   /// Sends what was acquired; visible to the receiver, in order, some time after. `tag` may be null.
@@ -46,6 +52,8 @@ class Sender {
 
   /// True where acquire() gives memory that the receiver itself reads: then it matters how the caller stores into it.
   virtual bool fills_shared_memory() const { return false; }
+  /// Of this channel; zeros where the receiver times nothing.
+  virtual Drained drained() const { return {}; }
 
   /// Pushes out what was published but is still held back (a full socket). True when nothing is held back.
   virtual bool flush() { return true; }

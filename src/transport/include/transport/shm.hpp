@@ -77,7 +77,7 @@ class ShmTransport final : public Transport {
   void rest_now();
   bool find_shared_data();
   std::byte* acquire_shared();
-  std::size_t shared_number(const std::byte* room) const { return static_cast<std::size_t>(room - shared_data_) / layout_.slot_bytes; }
+  std::size_t shared_number(const std::byte* room) const { return static_cast<std::size_t>(room - shared_data_) / layout_.area_bytes(); }
   static bool is_released(SharedSlot& slot);
   void rest_shared();
   bool has_segments() {

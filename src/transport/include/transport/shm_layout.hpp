@@ -3,8 +3,9 @@
 //   [control area of the rooms above][one card per rank][proofs, ranks x ranks bytes][rings][data]
 //
 // A ring belongs to one ordered pair of ranks and one channel: a credit line that its receiver writes, and `lines` descriptor lines
-// that its sender writes, in one page. Its data are `slots` areas of `slot_bytes`. The segment reserves addresses for every pair;
-// memory comes with first use: a ring's page with either end, its data with the first message that does not fit into a line.
+// that its sender writes, in one page. Its data are `slots` areas of `area_bytes()`, in each of which the messages of one slot go round.
+// The segment reserves addresses for every pair; memory comes with first use: a ring's page with either end, its data with the first
+// message that does not fit into a line.
 #pragma once
 
 #include <atomic>
@@ -22,6 +23,14 @@ inline constexpr int kFewLines = 8;
 /// Every plan comes to its end with so many (tests/schedule/builder_test.cpp); who sends many messages one way waits more often.
 inline constexpr int kFewestLines = 2;
 
+/// Where in its slot's area a message may begin: at multiples of a part of it. Where areas are longer than slots, messages that follow one
+/// another in a slot lie side by side.
+inline constexpr std::uint32_t kPlaces = 64;
+/// What the places are called in descriptors that lie in memory that the sender borrows: from here on.
+inline constexpr std::uint32_t kLentPlaces = kMaxShmSlots * kPlaces;
+/// Shorter messages, and those of more than half a slot, lie at the beginning of their slot's area.
+inline constexpr std::size_t kLeastPlacedBytes = 8 * 1024;
+
 /// One message. Sequence k + 1 marks message k of the ring; 0 never occurs. The sender writes it last, with release.
 /// The body holds [tag, 24 bytes, when has_tag][payload, when inlined | where a shown message lies], or at its end a reference.
 struct alignas(kLineStride) ShmLine {
@@ -29,15 +38,17 @@ struct alignas(kLineStride) ShmLine {
   std::uint32_t length;
   std::uint8_t kind;
   std::uint8_t has_tag;
-  std::uint16_t slot;
+  std::uint16_t place;  ///< in the data, in parts of a slot's area; kLentPlaces and more: in what the sender borrows
   std::byte body[kLineStride - 16];
 };
 static_assert(sizeof(ShmLine) == kLineStride);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
-/// Written by the receiver: how many messages it has released.
+/// Written by the receiver: how many messages it has released, and how long it took to take out those that it timed.
 struct alignas(kLineStride) ShmCredit {
   std::atomic<std::uint64_t> released;
+  std::atomic<std::uint64_t> drained_ns;
+  std::atomic<std::uint64_t> drained_bytes;
 };
 
 /// Where a rank sleeps (a futex shared between processes), and how many of its threads do.
@@ -67,6 +78,7 @@ struct ShmLayout {
   std::size_t base = 0;                 ///< where all of it begins in the segment: whole pages
   std::size_t slot_bytes = 256 * 1024;  ///< most bytes of a message; a multiple of 4096
   int slots = 4;                        ///< messages in flight that need a data area; a power of two, at most kMaxShmSlots
+  int spread = 1;                       ///< messages of `slot_bytes` that lie side by side in the area of a slot
   std::size_t control_bytes = 0;        ///< zeroed area at the beginning for the rooms above
   int channels = 1;
   int lines = 16;  ///< messages in flight in all; a power of two, at least kFewestLines
@@ -84,7 +96,12 @@ struct ShmLayout {
   std::size_t ring_offset(int from, int to, int channel) const { return rings() + ring(from, to, channel) * ring_bytes(); }
   std::size_t ring_bytes() const { return kLineStride * (1 + static_cast<std::size_t>(lines)); }
   std::size_t data_offset(int from, int to, int channel) const { return data() + ring(from, to, channel) * data_bytes(); }
-  std::size_t data_bytes() const { return static_cast<std::size_t>(slots) * slot_bytes; }
+  /// Of one slot.
+  std::size_t area_bytes() const { return static_cast<std::size_t>(spread) * slot_bytes; }
+  std::size_t data_bytes() const { return static_cast<std::size_t>(slots) * area_bytes(); }
+  /// What a channel carries before its receiver comes.
+  std::size_t held_bytes() const { return static_cast<std::size_t>(slots) * slot_bytes; }
+  std::size_t place_bytes() const { return area_bytes() / kPlaces; }
   /// What every rank needs at once: control area, cards, proofs.
   std::size_t head_bytes() const { return rings() - base; }
   /// Whole pages.

@@ -25,7 +25,17 @@ inline constexpr std::size_t kInlineBytes = kBodyBytes - kTagBytes;
 inline constexpr std::size_t kInlineBytesUntagged = kBodyBytes;
 
 namespace shm {
-enum Kind : std::uint8_t { in_line = 0, in_slot = 1, by_reference = 2, shown = 3, shown_to_answer = 4, in_shared_slot = 5 };
+enum Kind : std::uint8_t {
+  in_line = 0,
+  in_slot = 1,
+  by_reference = 2,
+  shown = 3,
+  shown_to_answer = 4,
+  in_shared_slot = 5,
+  in_timed_slot = 6
+};
+/// A receiver that needed longer was not running all the time.
+inline constexpr std::uint64_t kSlowestNsPerByte = 4;
 /// A message that lies in its sender's own memory, and how far it has come: it stands in the second of its descriptor's cache lines, where
 /// the one who polls for the sequence does not look. Both ends claim parts of it, copy them, and count them as finished.
 struct Reference {
@@ -90,6 +100,9 @@ class ShmSender final : public Sender {
  public:
   std::size_t message_bytes() const override { return slot_bytes_; }
   bool fills_shared_memory() const override { return true; }
+  Drained drained() const override {
+    return {credit_line_->drained_ns.load(std::memory_order_relaxed), credit_line_->drained_bytes.load(std::memory_order_relaxed)};
+  }
 
   bool is_ready() override {
     if (acquired_ != nullptr) return true;
@@ -107,7 +120,7 @@ class ShmSender final : public Sender {
         return nullptr;
       return acquired_ = staging();
     }
-    return acquired_ = acquire_slot();
+    return acquired_ = acquire_slot(bytes);
   }
 
   void publish(std::size_t bytes, const Tag* tag) override {
@@ -127,7 +140,7 @@ class ShmSender final : public Sender {
       write_inline(data, bytes, tag);
       return true;
     }
-    std::byte* room = acquire_slot();
+    std::byte* room = acquire_slot(bytes);
     if (room == nullptr) return false;
     copy_bytes(room, data, bytes);
     write_slot(bytes, tag);
@@ -181,7 +194,7 @@ class ShmSender final : public Sender {
     return false;
   }
 
-  std::byte* acquire_slot() {
+  std::byte* acquire_slot(std::size_t bytes) {
     if (!has_line() || !has_slot()) {
       refresh_credit();
       if (!has_line() || !has_slot()) {
@@ -192,7 +205,21 @@ class ShmSender final : public Sender {
     if (data_ == nullptr) [[unlikely]] {
       if (!find_data()) return nullptr;
     }
-    return data_ + next_slot_ * slot_bytes_;
+    return data_ + find_place(bytes) * place_bytes_;
+  }
+
+  // Messages go round in their slot's area, so that a place is filled again only when it has left the caches of both cores: a line that the
+  // receiver's core still holds is slow to fill. Those of more than half a slot are long enough for that wherever they lie.
+  std::uint32_t find_place(std::size_t bytes) {
+    std::uint32_t in_area = 0;
+    if (goes_round_ && bytes >= kLeastPlacedBytes && bytes <= slot_bytes_ / 2) {
+      const auto places = static_cast<std::uint32_t>((bytes + place_bytes_ - 1) / place_bytes_);
+      std::uint32_t& next = next_place_[next_slot_];
+      if (next + places > kPlaces) next = 0;
+      in_area = next;
+      next += places;
+    }
+    return place_ = next_slot_ * kPlaces + in_area;
   }
 
   /// Where the payload starts, after the tag if there is one.
@@ -222,15 +249,15 @@ class ShmSender final : public Sender {
     ShmLine& line = lines_[sent_ & line_mask_];
     put_tag(line, tag);
     slot_owner_[next_slot_] = sent_ + 1;
-    const std::uint32_t slot = next_slot_;
+    const bool is_timed = goes_round_ && bytes >= kLeastPlacedBytes && next_slot_ == 0;
     next_slot_ = (next_slot_ + 1) & slot_mask_;
-    commit(line, shm::in_slot, bytes, first_slot_ + slot);
+    commit(line, is_timed ? shm::in_timed_slot : shm::in_slot, bytes, first_place_ + place_);
   }
 
-  void commit(ShmLine& line, shm::Kind kind, std::size_t bytes, std::uint32_t slot) {
+  void commit(ShmLine& line, shm::Kind kind, std::size_t bytes, std::uint32_t place) {
     line.length = static_cast<std::uint32_t>(bytes);
     line.kind = kind;
-    line.slot = static_cast<std::uint16_t>(slot);
+    line.place = static_cast<std::uint16_t>(place);
     line.sequence.store(++sent_, std::memory_order_release);
     shm::wake_sleepers(*peer_bell_);
   }
@@ -259,9 +286,12 @@ class ShmSender final : public Sender {
   std::byte* acquired_ = nullptr;
   std::byte* data_ = nullptr;  // null: none at hand
   std::size_t slot_bytes_ = 0;
-  std::uint32_t first_slot_ = 0;  // what slot 0 of data_ is called in descriptors
+  std::size_t place_bytes_ = 0;
+  std::uint32_t first_place_ = 0;  // what the first place of data_ is called in descriptors
+  std::uint32_t place_ = 0;        // of the message that is being filled
   std::uint32_t next_slot_ = 0;
   std::uint32_t slot_mask_ = 0;
+  bool goes_round_ = false;  // long messages in their slots' areas; and they are timed
   bool has_own_ = false;
   bool is_waited_ = false;            // the last attempt found no room
   bool cannot_write_ = false;         // into the receiver's memory
@@ -275,6 +305,7 @@ class ShmSender final : public Sender {
   int peer_ = -1;
   int channel_ = 0;
   std::unique_ptr<std::byte[]> staging_;         // kInlineBytes, from the first small message that is acquired on
+  std::uint32_t next_place_[kMaxShmSlots] = {};  // of each slot's area
   std::uint64_t slot_owner_[kMaxShmSlots] = {};  // sequence of the message that used the slot last
 };
 
@@ -283,7 +314,11 @@ class ShmReceiver final : public Receiver {
   bool reads_shared_memory() const override { return true; }
 
   const Message* peek() override {
-    if (has_message_) return &message_;
+    if (has_message_) {
+      if (timed_since_ns_ != 0) [[unlikely]]
+        begin_timing();
+      return &message_;
+    }
     ShmLine& line = lines_[taken_ & line_mask_];
     if (line.sequence.load(std::memory_order_acquire) != taken_ + 1) {
       is_waited_ = true;
@@ -294,6 +329,8 @@ class ShmReceiver final : public Receiver {
 
   void release() override {
     has_message_ = false;
+    if (timed_since_ns_ != 0) [[unlikely]]
+      end_timing();
     credit_line_->released.store(++taken_, std::memory_order_release);
     shm::wake_sleepers(*peer_bell_);
   }
@@ -337,10 +374,10 @@ class ShmReceiver final : public Receiver {
     message_.answer = nullptr;
     if (line.kind == shm::in_line) [[likely]] {
       message_.data = line.body + payload;
-    } else if (line.kind == shm::in_slot) {
+    } else if (line.kind == shm::in_slot || line.kind == shm::in_timed_slot) {
       open_slot(line);
     } else if (line.kind == shm::in_shared_slot) {
-      message_.data = shared_data_ + line.slot * slot_bytes_;
+      message_.data = shared_data_ + line.place * place_bytes_;
     } else if (line.kind == shm::shown || line.kind == shm::shown_to_answer) {
       if (!find_shown(line.body + payload, line.kind == shm::shown_to_answer)) return nullptr;
     } else {
@@ -365,8 +402,13 @@ class ShmReceiver final : public Receiver {
   void open_slot(const ShmLine& line) {
     if (!has_proof_) [[unlikely]]
       prove();  // who sends by slots may send references, if its memory can be read
-    message_.data = (line.slot < kMaxShmSlots ? data_ : lent_data_) + line.slot % kMaxShmSlots * slot_bytes_;
+    message_.data = (line.place < kLentPlaces ? data_ : lent_data_) + line.place % kLentPlaces * place_bytes_;
+    if (line.kind == shm::in_timed_slot) begin_timing();
   }
+
+  // Out of the way of what small messages do.
+  void begin_timing();
+  void end_timing();
 
   void prove();
   /// Goes on fetching a reference of at most `most` bytes (a longer one is dropped); true when it is there: opened as any message is.
@@ -386,13 +428,15 @@ class ShmReceiver final : public Receiver {
   ShmBell* peer_bell_ = nullptr;
   int peer_ = -1;
   bool has_message_ = false;
-  bool is_waited_ = false;  // the last peek found nothing
+  bool is_waited_ = false;           // the last peek found nothing
+  std::int64_t timed_since_ns_ = 0;  // the open message's last peek; 0: it is not timed
   Message message_;
   Tag tag_;
   const std::byte* data_ = nullptr;         // the peer's own slots
-  const std::byte* lent_data_ = nullptr;    // and those that it borrows: slot kMaxShmSlots and so on
+  const std::byte* lent_data_ = nullptr;    // and those that it borrows
   const std::byte* shared_data_ = nullptr;  // those that several ranks read
   std::size_t slot_bytes_ = 0;
+  std::size_t place_bytes_ = 0;
   bool has_proof_ = false;             // that the peer's memory can be read, or cannot
   shm::Reference* fetched_ = nullptr;  // being read at the moment
   std::byte* fetched_to_ = nullptr;
