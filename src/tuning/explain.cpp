@@ -151,6 +151,8 @@ std::string explain_text(const Environment& environment, const Selection& select
   if (is_narrow(call.type) && has_reduction(call.collective))
     text += fmt::format("  rounded to {} {}{}\n", name_of(call.type), rounding_of(best, environment, call),
                         has_wide_partials(best, environment, call) ? ": its partial sums travel as f32" : "");
+  if (!selection.preferred_for.empty())
+    text += fmt::format("  taken before ways that are predicted to be a little faster: {}\n", selection.preferred_for);
   if (selection.candidates.size() > 1) text += "\nit beat:\n";
   for (std::size_t i = 1; i < selection.candidates.size(); ++i) {
     const Candidate& c = selection.candidates[i];
@@ -191,6 +193,7 @@ std::string explain_json(const Environment& environment, const Selection& select
                {"measured_us", best.measured_us ? json(*best.measured_us) : json(nullptr)},
                {"chosen_by", best.measured_us ? "measurement" : "model"},
                {"measured_by", environment.measured_by},
+               {"preferred_for", selection.preferred_for},
                {"steps", best.prediction.steps},
                {"canonical", best.is_canonical},
                {"rounding", rounding_of(best, environment, call)},

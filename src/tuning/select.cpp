@@ -181,15 +181,31 @@ std::string summary_of(const std::vector<Exclusion>& excluded) {
 /// predicted times are near the best one's, that is taken which sends the fewest bytes between hosts.
 constexpr double kNearInTime = 1.25;
 constexpr double kFewer = 0.97;
+/// On a host every step still waits for another process, and how long that takes is known less than what copying takes. So of ways whose
+/// predicted times are as good as equal, that with the fewest steps is taken.
+constexpr double kAsGood = 1.05;
 
-void prefer_fewest_crossing(const Environment& environment, std::vector<Candidate>& candidates) {
-  if (!environment.is_by_sockets(1) || candidates.empty() || candidates.front().measured_us || !candidates.front().prediction.is_walked)
-    return;
+/// Puts in front the best of those that take up to `limit` times as long as the fastest, unless times are measured or not exact.
+template <class Better>
+bool prefer(std::vector<Candidate>& candidates, double limit, Better&& is_better) {
+  if (candidates.empty() || candidates.front().measured_us || !candidates.front().prediction.is_walked) return false;
   auto best = candidates.begin();
-  const double limit = best->prediction.time.value * kNearInTime;
-  for (auto other = best + 1; other != candidates.end() && other->prediction.time.value <= limit; ++other)
-    if (other->prediction.is_walked && other->prediction.crossed < kFewer * best->prediction.crossed) best = other;
+  const double longest = best->prediction.time.value * limit;
+  for (auto other = best + 1; other != candidates.end() && other->prediction.time.value <= longest; ++other)
+    if (other->prediction.is_walked && is_better(other->prediction, best->prediction)) best = other;
+  const bool is_slower = best->prediction.time > candidates.front().prediction.time;
   std::rotate(candidates.begin(), best, best + 1);
+  return is_slower;
+}
+
+void prefer_sparing(const Environment& environment, Selection& selection) {
+  if (environment.is_by_sockets(1)) {
+    const auto crosses_less = [](const Prediction& a, const Prediction& b) { return a.crossed < kFewer * b.crossed; };
+    if (prefer(selection.candidates, kNearInTime, crosses_less)) selection.preferred_for = "fewer bytes between hosts";
+  } else if (environment.is_host) {
+    const auto has_fewer_steps = [](const Prediction& a, const Prediction& b) { return a.steps < b.steps; };
+    if (prefer(selection.candidates, kAsGood, has_fewer_steps)) selection.preferred_for = "fewer steps";
+  }
 }
 
 }  // namespace
@@ -228,7 +244,7 @@ Result<Selection> select(const Environment& environment, const Question& questio
     if (a.measured_us.has_value() != b.measured_us.has_value()) return a.measured_us.has_value();
     return a.measured_us ? *a.measured_us < *b.measured_us : a.prediction.time < b.prediction.time;
   });
-  prefer_fewest_crossing(environment, selection.candidates);
+  prefer_sparing(environment, selection);
   return selection;
 }
 

@@ -344,6 +344,28 @@ TEST(Plan, SizesAreThoseOfNcclTests) {
   EXPECT_DOUBLE_EQ(bus_factor(Collective::broadcast, 8), 1);
 }
 
+TEST(Select, OfWaysThatAreAsGoodAsEqualTheOneWithTheFewestStepsIsTaken) {
+  const Seat seat = host(2, 2);
+  int preferred = 0;  // to a faster one that takes more steps
+  for (const Collective collective : {Collective::all_reduce, Collective::reduce, Collective::broadcast, Collective::all_gather})
+    for (std::uint64_t bytes = 1024; bytes <= std::uint64_t{16} << 20; bytes *= 2) {
+      Question q = ask(bytes);
+      q.call.collective = collective;
+      const auto selection = select(seat.environment, q);
+      ASSERT_TRUE(selection) << selection.error().message;
+      const Prediction& chosen = selection->chosen().prediction;
+      auto fastest = chosen.time;
+      for (const Candidate& each : selection->candidates) fastest = std::min(fastest, each.prediction.time);
+      EXPECT_LE(chosen.time.value, 1.05 * fastest.value);
+      preferred += chosen.time > fastest ? 1 : 0;
+      for (const Candidate& each : selection->candidates) {
+        if (each.prediction.time.value > 1.05 * fastest.value) continue;
+        EXPECT_GE(each.prediction.steps, chosen.steps) << name_of(collective) << " of " << bytes << " by " << each.algorithm->name;
+      }
+    }
+  EXPECT_GT(preferred, 0);
+}
+
 TEST(Select, BetweenTwoHostsTheFewestBytesCross) {
   const Environment environment = several_hosts(2, 2);
   const std::pair<Collective, double> fewest[] = {{Collective::all_reduce, 2},

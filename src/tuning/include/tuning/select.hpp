@@ -34,7 +34,9 @@ struct Exclusion {
 
 struct Selection {
   Question question;
-  std::vector<Candidate> candidates;  ///< fastest first, measured ones before the others; the first is chosen; never empty
+  /// Measured ones first, then fastest first; in front the chosen one, which may be as good as equal to the fastest. Never empty.
+  std::vector<Candidate> candidates;
+  std::string_view preferred_for;  ///< why the chosen one is taken before faster ones; empty: it is the fastest
   std::vector<Exclusion> excluded;
   const Candidate& chosen() const { return candidates.front(); }
 };
