@@ -341,12 +341,11 @@ void Execution::pass_on(std::byte* room, std::byte* dst, const std::byte* src, c
   } else if (src == nullptr) {
     reduce::copy(room, incoming, bytes, slot);
     if (dst != nullptr && dst != incoming) reduce::copy(dst, incoming, bytes, operands_->stores);
-  } else if (slot == reduce::Stores::streaming && dst != nullptr) {  // what went past the caches would have to be fetched back
+  } else if (dst != nullptr) {  // copies store faster into what others read than sums do; and past the caches nothing need be fetched back
     combine(dst, src, incoming, count, raw, finish, operands_->combine_cached);
     reduce::copy(room, dst, bytes, slot);
   } else {
     combine(room, src, incoming, count, raw, finish, operands_->combine_cached);
-    if (dst != nullptr) reduce::copy(dst, room, bytes, operands_->stores);
   }
 }
 
