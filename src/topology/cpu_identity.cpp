@@ -1,8 +1,7 @@
-#include "cpu_identity.hpp"
-
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <topology/cpu_identity.hpp>
 #include <topology/machine.hpp>
 
 #include <topology/yaml_tree.hpp>

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <topology/cpu_identity.hpp>
 #include <topology/machine.hpp>
 #include <topology/resources.hpp>
 #include <tuning/ring_report.hpp>
@@ -192,9 +193,7 @@ class Look {
   bool has_amd_host() const {
     const auto& devices = machine_.devices();
     return std::any_of(devices.begin(), devices.end(), [](const Device& d) {
-      constexpr std::string_view kNames[] = {"EPYC", "Rome", "Milan", "Genoa", "Bergamo", "Turin"};
-      return d.kind == DeviceKind::cpu && std::any_of(std::begin(kNames), std::end(kNames),
-                                                      [&](std::string_view name) { return d.name.find(name) != std::string::npos; });
+      return d.kind == DeviceKind::cpu && topology::identify_cpu({d.name}).vendor == "AuthenticAMD";
     });
   }
 

@@ -10,10 +10,10 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <topology/cpu_identity.hpp>
 #include <topology/export.hpp>
 #include <topology/link_catalogue.hpp>
 
-#include "cpu_identity.hpp"
 #include "nccl_plan.hpp"
 
 namespace peal::topology {
