@@ -182,7 +182,8 @@ std::string summary_of(const std::vector<Exclusion>& excluded) {
 constexpr double kNearInTime = 1.25;
 constexpr double kFewer = 0.97;
 /// On a host every step still waits for another process, and how long that takes is known less than what copying takes. So of ways whose
-/// predicted times are as good as equal, that with the fewest steps is taken.
+/// predicted times are as good as equal, that with the fewest steps is taken; and of those one whose sums are made at once, because they
+/// are rounded once, and read where they lie if the buffers are shown.
 constexpr double kAsGood = 1.05;
 
 /// Puts in front the best of those that take up to `limit` times as long as the fastest, unless times are measured or not exact.
@@ -192,7 +193,7 @@ bool prefer(std::vector<Candidate>& candidates, double limit, Better&& is_better
   auto best = candidates.begin();
   const double longest = best->prediction.time.value * limit;
   for (auto other = best + 1; other != candidates.end() && other->prediction.time.value <= longest; ++other)
-    if (other->prediction.is_walked && is_better(other->prediction, best->prediction)) best = other;
+    if (other->prediction.is_walked && is_better(*other, *best)) best = other;
   const bool is_slower = best->prediction.time > candidates.front().prediction.time;
   std::rotate(candidates.begin(), best, best + 1);
   return is_slower;
@@ -200,11 +201,14 @@ bool prefer(std::vector<Candidate>& candidates, double limit, Better&& is_better
 
 void prefer_sparing(const Environment& environment, Selection& selection) {
   if (environment.is_by_sockets(1)) {
-    const auto crosses_less = [](const Prediction& a, const Prediction& b) { return a.crossed < kFewer * b.crossed; };
+    const auto crosses_less = [](const Candidate& a, const Candidate& b) { return a.prediction.crossed < kFewer * b.prediction.crossed; };
     if (prefer(selection.candidates, kNearInTime, crosses_less)) selection.preferred_for = "fewer bytes between hosts";
   } else if (environment.is_host) {
-    const auto has_fewer_steps = [](const Prediction& a, const Prediction& b) { return a.steps < b.steps; };
-    if (prefer(selection.candidates, kAsGood, has_fewer_steps)) selection.preferred_for = "fewer steps";
+    const auto is_plainer = [](const Candidate& a, const Candidate& b) {
+      if (a.prediction.steps != b.prediction.steps) return a.prediction.steps < b.prediction.steps;
+      return a.algorithm->sums_at_once && !b.algorithm->sums_at_once;
+    };
+    if (prefer(selection.candidates, kAsGood, is_plainer)) selection.preferred_for = "fewer steps, or sums made at once";
   }
 }
 
