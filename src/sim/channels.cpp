@@ -61,7 +61,7 @@ void World::credit(Index id) {
   ++c.credited;
   path_.happened(path_.pop(PathRecorder::Line::credits, id), PathRecorder::Why::credit);
   // A sender whose buffer is read in place may not return before that.
-  if (!schedule::traits_of(ranks_[at(c.from)].job->job->plan->protocol).snapshots) finish(c.from);
+  if (!kinds_[c.kind].terms.job->snapshots) finish(c.from);
   wake(c.waiting_sender);
 }
 
@@ -185,6 +185,11 @@ void World::lay_way(Channel& c, double members) {
     add_to_way(c, pattern, true);
   }
   c.wires = static_cast<std::uint32_t>(ways_.size() - c.first_wire);
+  if (c.wires > Channel::kFewWires || has_counts()) return;
+  std::uint32_t few[Channel::kFewWires] = {};
+  std::copy(ways_.end() - static_cast<std::ptrdiff_t>(c.wires), ways_.end(), few);
+  ways_.resize(ways_.size() - c.wires);
+  std::copy(std::begin(few), std::end(few), c.few_wires);
 }
 
 }  // namespace peal::sim

@@ -8,10 +8,7 @@ namespace {
 constexpr double kSameInstant = 1e-12;  // relative; with a floor of a femtosecond
 }
 
-std::uint32_t Engine::add_resource(double capacity, bool is_line) {
-  bytes_over_.push_back(0);
-  return share_.add_constraint(capacity, is_line);
-}
+std::uint32_t Engine::add_resource(double capacity, bool is_line) { return share_.add_constraint(capacity, is_line); }
 
 void Engine::at(double time, Tag tag) { queue_.push_at(std::max(time, now_), {tag, 0, 0, Kind::timer}); }
 
@@ -68,7 +65,7 @@ double Engine::queueing(std::uint32_t flow) const {
 void Engine::finish_flow(const What& what, Listener& listener) {
   FlowState& flow = flows_[what.flow];
   ++flow.version;
-  for (const FairShare::Link& link : share_.links(what.flow)) bytes_over_[link.constraint] += link.count * flow.bytes;
+  for (const FairShare::Link& link : share_.links(what.flow)) share_.carry(link.constraint, link.count * flow.bytes);
   if (flow.bytes > 0) is_changed_ = true;
   const Tag tag = flow.tag;
   if (flow.wants_arrival) queue_.push_after(now_, flow.latency + flow.queueing, {tag, 0, 0, Kind::arrived});
@@ -76,20 +73,24 @@ void Engine::finish_flow(const What& what, Listener& listener) {
   listener.on_flow_left(tag);
 }
 
-/// What events need lies anywhere in memory: the three fetches of a later one go on while the next ones are dealt with.
+/// What events need lies anywhere in memory: the four fetches of a later one go on while the next ones are dealt with.
 void Engine::look_ahead(Listener& listener) const {
-  constexpr std::size_t kAhead[] = {9, 6, 3};
-  for (int distance = 0; distance < 3; ++distance) {
+  constexpr std::size_t kAhead[Listener::kSoon] = {12, 9, 6, 3};
+  std::array<Listener::Soon, Listener::kSoon> all;
+  for (std::size_t distance = 0; distance < all.size(); ++distance) {
     const What* soon = queue_.upcoming(kAhead[distance]);
+    all[distance].is_known = soon != nullptr;
     if (soon == nullptr) continue;
+    all[distance].tag = soon->tag;
+    all[distance].event = soon->kind;
     if (soon->kind == Kind::left && distance == 0) {
-      __builtin_prefetch(&flows_[soon->flow], 1);
+      fetch_line(&flows_[soon->flow]);
       share_.fetch(soon->flow);
     } else if (soon->kind == Kind::left && distance == 1) {
       share_.fetch_links(soon->flow);
     }
-    listener.on_soon(soon->tag, soon->kind, distance);
   }
+  if (all.back().is_known) listener.on_soon(all);
 }
 
 bool Engine::run(Listener& listener, std::uint64_t most_events) {
@@ -123,7 +124,7 @@ bool Engine::run(Listener& listener, std::uint64_t most_events) {
 }
 
 void Engine::delay_all(double delay, std::span<const double> bytes) {
-  for (std::size_t r = 0; r < bytes.size(); ++r) bytes_over_[r] += bytes[r];
+  for (std::uint32_t r = 0; r < bytes.size(); ++r) share_.carry(r, bytes[r]);
   now_ += delay;
   queue_.delay_all(delay);
   for (FlowState& flow : flows_) flow.since += delay;

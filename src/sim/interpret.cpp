@@ -20,6 +20,8 @@ using schedule::Op;
 using schedule::OpKind;
 
 namespace {
+constexpr int kOpsAhead = 3;
+
 bool is_message(OpKind kind) { return schedule::sends(kind) || schedule::receives(kind); }
 }  // namespace
 
@@ -69,48 +71,67 @@ void World::on_flow_arrived(Tag tag) {
 
 void World::fetch_strand(Index index) const {
   const auto* lines = reinterpret_cast<const char*>(&strands_[index]);
-  for (std::size_t at = 0; at < sizeof(Strand); at += 64) __builtin_prefetch(lines + at, 1);
+  for (std::size_t at = 0; at < 128; at += 64) fetch_line(lines + at);
 }
 
 /// Of a strand that is at hand: its op, the one after it, and their channels.
 void World::fetch_op(Index index) const {
   const Strand& s = strands_[index];
-  const RankState& rank = ranks_[at(s.rank)];
-  const std::uint32_t position = s.cursor.position();
-  __builtin_prefetch(rank.program.ops.data() + position);
-  __builtin_prefetch(rank.program.ops.data() + position + 1);
-  __builtin_prefetch(rank.channels.data() + position, 1);
-  if (s.in != kNobody) __builtin_prefetch(&channels_[s.in], 1);
-  if (s.out != kNobody) __builtin_prefetch(&channels_[s.out], 1);
+  const KeptOps::Line* line = ops_.at(s.first_op + s.cursor.position());
+  fetch_line(line);
+  fetch_line(line + 2);
+  if (s.in != kNobody) fetch_line(&channels_[s.in]);
+  if (s.out != kNobody) fetch_line(&channels_[s.out]);
 }
 
-void World::on_soon(Tag tag, Event event, int distance) {
+/// Of a strand whose op comes to its end: the channels of the ops after it, and a while later what they send by.
+void World::fetch_next(Index index, bool is_later) const {
+  const Strand& s = strands_[index];
+  std::uint32_t position = s.cursor.position();
+  for (int i = 0; i < kOpsAhead; ++i) {
+    position = s.cursor.after(position);
+    const KeptOps::Line& next = *ops_.at(s.first_op + position);
+    if (!is_later && next.in != kNobody) fetch_line(&channels_[next.in]);
+    if (next.out == kNobody) continue;
+    if (is_later) return fetch_wires(next.out);
+    return fetch_line(&channels_[next.out]);
+  }
+}
+
+void World::fetch_wires(Index channel) const {
+  for (const std::uint32_t wire : wire_of(channels_[channel])) engine_.fetch(wire);
+}
+
+void World::on_soon(const std::array<Soon, kSoon>& soon) {
+  for (int distance = 0; distance < kSoon; ++distance)
+    if (const Soon& one = soon[at(distance)]; one.is_known) fetch_for(one.tag, one.event, distance);
+}
+
+void World::fetch_for(Tag tag, Event event, int distance) const {
   const auto kind = static_cast<Kind>(tag >> 56);
   const auto low = static_cast<Index>(tag & kIndexMask);
   if (kind == Kind::switched) return;
   if (event == Event::left || kind == Kind::issued || kind == Kind::worked || kind == Kind::sent) {
     if (distance == 0) fetch_strand(low);
-    if (distance == 1) __builtin_prefetch(&ranks_[at(strands_[low].rank)]);
-    if (distance == 2) fetch_op(low);
+    if (distance == 1) fetch_op(low);
+    if (distance >= 2) fetch_next(low, distance == 3);
     return;
   }
   if (kind != Kind::wire && kind != Kind::credit && kind != Kind::arrived) return;
   const Channel& c = channels_[kind == Kind::wire ? static_cast<Index>((tag >> kIndexBits) & kIndexMask) : low];
-  if (distance == 0) return __builtin_prefetch(&c, 1);
+  if (distance == 0) return fetch_line(&c);
   const Index waiting = kind == Kind::credit ? c.waiting_sender : c.waiting_receiver;
   if (waiting == kNobody) return;
-  if (distance == 1) {
-    __builtin_prefetch(&ranks_[at(kind == Kind::credit ? c.from : c.to)]);
-    fetch_strand(waiting);
-  }
+  if (distance == 1) fetch_strand(waiting);
   if (distance == 2) fetch_op(waiting);
+  if (distance == 3 && strands_[waiting].out != kNobody) fetch_wires(strands_[waiting].out);
 }
 
 /// One after another, so that a long chain of ops that take no time does not nest.
 void World::consider(Index index) {
-  to_consider_.push_back(index);
-  if (is_considering_) return;
+  if (is_considering_) return to_consider_.push_back(index);
   is_considering_ = true;
+  take_up(index);
   while (!to_consider_.empty()) {
     const Index next = to_consider_.front();
     to_consider_.pop_front();
@@ -137,13 +158,12 @@ void World::take_up(Index index) {
 
 /// Looks at the op at hand: who its peers are, and by which channels.
 void World::bind(Strand& s) {
-  RankState& rank = ranks_[at(s.rank)];
-  s.bound = s.cursor.current(rank.program);
+  s.cursor.bind(ops_of(s), s.bound);
   s.is_bound = true;
   s.in = s.out = kNobody;
   const Op& op = *s.bound.op;
   if (!is_message(op.kind)) return;
-  OpChannels& known = rank.channels[s.cursor.position()];
+  KeptOps::Line& known = ops_.line(s.first_op + s.cursor.position());
   if (op.peer_step != 0 || (known.in == kNobody && known.out == kNobody)) {
     if (schedule::receives(op.kind)) known.in = channel(number_of(s, s.bound.peer), s.rank, op.channel);
     if (schedule::sends(op.kind))
@@ -158,7 +178,7 @@ void World::advance(Index index) {
   Strand& s = strands_[index];
   const std::int32_t piece = s.cursor.piece();
   s.is_bound = false;
-  s.cursor.advance(ranks_[at(s.rank)].program);
+  s.cursor.advance(ops_of(s));
   if (s.cursor.done()) finish(s.rank);
   if (may_repeat_ && s.cursor.piece() != piece) piece_done(index);
 }
@@ -203,25 +223,29 @@ void World::begin(Index index) {
   const tuning::Plan& plan = plan_of(s);
   if (s.slice == 0) {
     s.began = engine_.now();
-    s.whole = ranks_[at(s.rank)].job->sizes->bytes_of(s.bound);
-    s.slices = is_message(op.kind) ? plan.slices(s.whole) : 1;
+    s.bytes = s.job->sizes->bytes_of(s.bound);
+    s.slices = is_message(op.kind) ? static_cast<std::int32_t>(plan.slices(s.bytes)) : 1;
+    if (s.slices > 1) s.whole = s.bytes;
   }
-  const auto most = static_cast<double>(plan.message_bytes);
-  s.bytes = s.slices == 1 ? s.whole : std::min(most, s.whole - static_cast<double>(s.slice) * most);
+  if (s.slices > 1) {
+    const auto most = static_cast<double>(plan.message_bytes);
+    s.bytes = std::min(most, s.whole - static_cast<double>(s.slice) * most);
+  }
   if (s.out != kNobody) {
     Channel& out = channels_[s.out];
     ++out.sent;
     if (out.log != MessageLog::kNone) message_log_.log(out.log).began.push(engine_.now());
   }
-  double per_op = is_message(op.kind) ? 0 : ranks_[at(s.rank)].job->local.per_op;
+  double per_op = is_message(op.kind) ? 0 : s.job->local.per_op;
   if (s.in != kNobody) per_op = cost_of(channels_[s.in]).per_op;
   if (s.out != kNobody) per_op = std::max(per_op, cost_of(channels_[s.out]).per_op);
-  s.stretch = stretch(s);
-  per_op *= s.stretch;
-  const int peer = s.out != kNobody ? channels_[s.out].to : s.bound.peer >= 0 ? number_of(s, s.bound.peer) : -1;
-  s.step = path_.begin(op.kind, s.rank, peer, engine_.now());
-  if (auto* step = path_.step(s.step)) step->turn = s.turn;
-  per_op += std::exchange(s.turn, 0);
+  if (is_perturbed()) per_op *= s.stretch = stretch(s);
+  if (path_.is_on()) {
+    const int peer = s.out != kNobody ? channels_[s.out].to : s.bound.peer >= 0 ? number_of(s, s.bound.peer) : -1;
+    s.step = path_.begin(op.kind, s.rank, peer, engine_.now());
+    path_.step(s.step)->turn = s.turn;
+  }
+  if (is_host_) per_op += std::exchange(s.turn, 0);
   if (per_op > 0) return engine_.after(per_op, tag(Kind::issued, index));
   issued(index);
 }
@@ -231,7 +255,7 @@ void World::issued(Index index) {
   if (is_dead(s.rank)) return release_core(index);
   const Op& op = *s.bound.op;
   const tuning::Plan& plan = plan_of(s);
-  if (auto* step = path_.step(s.step)) step->issued = engine_.now();
+  if (auto* step = step_of(s)) step->issued = engine_.now();
   if (!is_message(op.kind)) return work_locally(index);
   double work = 0;
   Way side;
@@ -244,13 +268,13 @@ void World::issued(Index index) {
   if (s.out != kNobody && cost_of(channels_[s.out]).is_memory) {
     const Channel& out = channels_[s.out];
     const tuning::MessageCost& cost = cost_of(out);
-    const schedule::SameSends same = plan.is_one_message_an_op() ? s.cursor.same_sends(ranks_[at(s.rank)].program) : schedule::SameSends{};
+    const schedule::SameSends same = plan.is_one_message_an_op() ? s.cursor.same_sends(ops_of(s)) : schedule::SameSends{};
     work += tuning::send_work(cost_to(s, cost), same, plan.sent_of(op, s.bytes), s.has_copied);
     if (s.in == kNobody || !cost_of(channels_[s.in]).is_memory) side = cost.is_written_in_place ? wire_of(out) : write_side(out);
   }
-  if (auto* step = path_.step(s.step)) step->work_alone = work;
+  if (auto* step = step_of(s)) step->work_alone = work;
   if (work <= 0) return worked(index);
-  if (side.empty() || ranks_[at(s.rank)].job->is_measured) return engine_.after(work, tag(Kind::worked, index));
+  if (side.empty() || s.job->is_measured) return engine_.after(work, tag(Kind::worked, index));
   engine_.start({.bytes = s.bytes, .resources = side, .rate_cap = s.bytes / work, .wants_arrival = false, .tag = tag(Kind::pass, index)});
 }
 
@@ -271,13 +295,13 @@ void World::work_locally(Index index) {
     remote = peer;
     remote_bytes += s.bytes;
   }
-  const double work = tuning::local_work(cost_to(s, ranks_[at(s.rank)].job->local), op.kind, op.more_count, s.bytes);
+  const double work = tuning::local_work(cost_to(s, s.job->local), op.kind, op.more_count, s.bytes);
   if (remote < 0 || number_of(s, remote) == s.rank || remote_bytes <= 0)
     return work > 0 ? engine_.after(work, tag(Kind::sent, index)) : slice_done(index);
   const std::int32_t other = number_of(s, remote);
   const Index way = (op.flags & schedule::kRemoteDst) != 0 ? channel(s.rank, other, op.channel) : channel(other, s.rank, op.channel);
   const Channel& c = channels_[way];
-  if (auto* step = path_.step(s.step)) {
+  if (auto* step = step_of(s)) {
     step->worked = engine_.now();
     step->is_on_wire = true;
     step->wire_alone = std::max(work, tuning::time_at(remote_bytes, cost_of(c).wire_rate)) + cost_of(c).hop;
@@ -293,9 +317,9 @@ void World::worked(Index index) {
   if (s.out == kNobody) return slice_done(index);
   Channel& out = channels_[s.out];
   const tuning::MessageCost& cost = cost_of(out);
-  const double hop = cost.hop * s.stretch;
-  path_.push(PathRecorder::Line::messages, s.out, s.step);
-  auto* step = path_.step(s.step);
+  const double hop = cost.hop * stretch_of(s);
+  if (path_.is_on()) path_.push(PathRecorder::Line::messages, s.out, s.step);
+  auto* step = step_of(s);
   if (step != nullptr) step->hop = hop;
   if (cost.is_memory) {
     engine_.after(hop, tag(Kind::arrived, s.out));
@@ -305,12 +329,12 @@ void World::worked(Index index) {
   const double copying = tuning::send_work(cost_to(s, cost), bytes);
   double cap = copying > 0 ? bytes / copying / cost.efficiency : FairShare::kUnbounded;
   // A slow GPU's wires are slow already (slow_outlet); what is left of the stretch is noise.
-  const double noise = is_host_ ? s.stretch : s.stretch / slowness(s.rank);
+  const double noise = is_host_ || !is_perturbed() ? stretch_of(s) : s.stretch / slowness(s.rank);
   if (!is_host_ && noise != 1 && cost.wire_rate > 0) cap = std::min(cap, cost.wire_rate / cost.efficiency / noise);
   if (step != nullptr) {
     step->worked = engine_.now();
     step->is_on_wire = true;
-    step->wire_alone = noise * std::max(copying, tuning::wire_time(cost, kinds_[out.kind].terms.framing->counted(bytes)));
+    step->wire_alone = noise * std::max(copying, tuning::wire_time(cost, framed(out, bytes)));
   }
   engine_.start({.bytes = on_wire(out, bytes),
                  .resources = wire_of(out),
@@ -329,11 +353,11 @@ void World::slice_done(Index index) {
   if (is_dead(s.rank)) return release_core(index);
   s.is_at_work = false;
   s.since = engine_.now();
-  if (auto* step = path_.step(s.step)) step->ended = engine_.now();
-  path_.happened(s.step, PathRecorder::Why::ended);
+  if (auto* step = step_of(s)) step->ended = engine_.now();
+  if (path_.is_on()) path_.happened(s.step, PathRecorder::Why::ended);
   if (s.in != kNobody) {
     ++channels_[s.in].received;
-    path_.push(PathRecorder::Line::credits, s.in, s.step);
+    if (path_.is_on()) path_.push(PathRecorder::Line::credits, s.in, s.step);
     engine_.after(cost_of(channels_[s.in]).hop, tag(Kind::credit, s.in));
   }
   if (++s.slice >= s.slices) op_done(index);

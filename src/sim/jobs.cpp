@@ -59,7 +59,9 @@ void World::add_job(const Job& job) {
   state.offer = &plan.offer;
   state.number = static_cast<std::int32_t>(jobs_.size()) - 1;
   state.first = static_cast<std::int32_t>(ranks_.size());
+  state.ranks = environment.ranks;
   state.is_measured = environment.is_host && environment.constants_of(plan.protocol) != nullptr;
+  state.snapshots = schedule::traits_of(plan.protocol).snapshots;
   state.sizes.emplace(plan, fold_.takes_chunks_as_equal);
   const int own = environment.is_used(0) ? 0 : 1;
   state.local = tuning::message_cost(environment, state.offer->constants[own], plan.protocol, own, {}, environment.level[own].bottleneck);
@@ -76,13 +78,17 @@ void World::add_rank(const JobState& job, std::int32_t rank) {
   if (fold_.folding && fold_.folding->representative(rank) != rank) return;
   ++outcome_.simulated_ranks;
   state.program = schedule::program_for(job.job->plan->schedule, rank);
-  state.channels.resize(state.program.ops.size());
+  const std::uint32_t first_op = ops_.add(state.program.ops);
+  state.program.ops = {};
   state.signals.assign(state.program.event_quota.size(), 0);
   for (std::size_t s = 0; s < state.program.strands(); ++s) {
     Strand strand;
     strand.rank = job.first + rank;
     strand.number = static_cast<std::int32_t>(s);
-    strand.cursor = schedule::StrandCursor(state.program, s, job.job->plan->pieces.count);
+    strand.job = &job;
+    strand.first_op = first_op;
+    strand.cursor = schedule::StrandCursor(ops_of(strand), state.program.strand_begin[s], state.program.strand_begin[s + 1],
+                                           job.job->plan->pieces.count);
     strands_.push_back(strand);
   }
 }

@@ -13,11 +13,10 @@ constexpr std::uint64_t kEventsOfAReport = 4'000'000;
 Status World::check_finished() const {
   for (const Strand& s : strands_) {
     if (s.cursor.done()) continue;
-    const schedule::Program& program = ranks_[at(s.rank)].program;
     return fail(ErrorCode::internal,
                 "{} under {} blocks in the simulator: rank {} stands for ever at op {}, \"{}\"; `peal verify` says why",
                 plan_of(s).schedule.name, schedule::name_of(plan_of(s).protocol), s.rank - ranks_[at(s.rank)].job->first,
-                s.cursor.position(), schedule::to_text(program.ops[s.cursor.position()], program.sources));
+                s.cursor.position(), schedule::to_text(ops_.whole(s.first_op + s.cursor.position()), ranks_[at(s.rank)].program.sources));
   }
   return {};
 }
@@ -133,11 +132,11 @@ void World::tell_who_waits() {
       if (!s.cursor.done() && (first == nullptr || s.since < first->since)) first = &s;
     }
     if (first == nullptr) continue;
-    const schedule::BoundOp bound = first->cursor.current(rank.program);
+    const schedule::BoundOp bound = first->cursor.current(ops_of(*first));
     const bool has_message = schedule::receives(bound.op->kind) && is_message_there(*first, bound);
     const int peer = schedule::is_switched(bound.op->kind) ? missing_member(*first) : waited_for(bound, has_message);
-    outcome_.stuck.push_back(
-        {static_cast<int>(r), first->since, peer < 0 ? -1 : number_of(*first, peer), schedule::to_text(*bound.op, rank.program.sources)});
+    outcome_.stuck.push_back({static_cast<int>(r), first->since, peer < 0 ? -1 : number_of(*first, peer),
+                              schedule::to_text(ops_.whole(first->first_op + first->cursor.position()), rank.program.sources)});
   }
   std::stable_sort(outcome_.stuck.begin(), outcome_.stuck.end(), [](const StuckRank& a, const StuckRank& b) { return a.since < b.since; });
 }

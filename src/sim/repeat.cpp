@@ -5,7 +5,9 @@
 #include "repeat.hpp"
 
 #include <algorithm>
+#include <base/index.hpp>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "world.hpp"
@@ -44,10 +46,20 @@ std::size_t StateHistory::period() const {
 
 void StateHistory::push(StateMark mark) { marks_.push_front(std::move(mark)); }
 
+void StateHistory::clear() {
+  std::move(marks_.begin(), marks_.end(), std::back_inserter(spare_));
+  marks_.clear();
+}
+
 StateMark StateHistory::reuse() {
-  if (marks_.size() <= 2 * kLongestPeriod) return {};
-  StateMark mark = std::move(marks_.back());
-  marks_.pop_back();
+  if (marks_.size() > 2 * kLongestPeriod) {
+    StateMark mark = std::move(marks_.back());
+    marks_.pop_back();
+    return mark;
+  }
+  if (spare_.empty()) return {};
+  StateMark mark = std::move(spare_.back());
+  spare_.pop_back();
   return mark;
 }
 
@@ -70,13 +82,17 @@ StateMark World::mark() {
   StateMark mark = history_.reuse();
   const double now = engine_.now();
   mark.time = now;
-  mark.strands.clear();
-  for (const Strand& s : strands_)
-    mark.strands.push_back({now - s.since, now - s.began, s.cursor.piece(), s.cursor.position(), s.is_at_work, s.cursor.done()});
-  mark.channels.clear();
-  for (const Channel& c : channels_)
-    mark.channels.push_back({static_cast<std::int32_t>(c.sent - c.arrived), static_cast<std::int32_t>(c.arrived - c.received),
-                             static_cast<std::int32_t>(c.received - c.credited), static_cast<std::int32_t>(c.posted - c.announced)});
+  mark.strands.resize(strands_.size());
+  for (std::size_t i = 0; i < strands_.size(); ++i) {
+    const Strand& s = strands_[i];
+    mark.strands[i] = {now - s.since, now - s.began, s.cursor.piece(), s.cursor.position(), s.is_at_work, s.cursor.done()};
+  }
+  mark.channels.resize(channels_.size());
+  for (std::size_t i = 0; i < channels_.size(); ++i) {
+    const Channel& c = channels_[i];
+    mark.channels[i] = {static_cast<std::uint16_t>(c.sent - c.arrived), static_cast<std::uint16_t>(c.arrived - c.received),
+                        static_cast<std::uint16_t>(c.received - c.credited), static_cast<std::uint16_t>(c.posted - c.announced)};
+  }
   return mark;
 }
 
@@ -93,7 +109,7 @@ void World::repeat(const StateMark& now, const StateMark& then) {
   if (most_pieces == 0 || times < kLeastTimes || !signals_keep_up(pieces)) return;
   const double period = now.time - then.time;
   const double delay = period * times;
-  std::vector<double> bytes(engine_.bytes_over().size(), 0);
+  std::vector<double> bytes(engine_.resources(), 0);
   const std::vector<Channel> logged = logged_channels();
   for (std::size_t i = 0; i < strands_.size(); ++i) {
     Strand& s = strands_[i];
@@ -133,10 +149,12 @@ void World::skip_messages(const std::vector<Channel>& before, std::int32_t times
 bool World::signals_keep_up(std::span<const std::int32_t> pieces) const {
   for (const RankState& rank : ranks_) {
     std::vector<std::int32_t> signalled(rank.signals.size(), 0);
+    if (rank.program.strands() == 0 || signalled.empty()) continue;
+    const KeptOps::Line* ops = ops_.at(strands_[rank.first_strand].first_op);
     const auto each = [&](schedule::OpKind kind, auto&& f) {
       for (std::size_t s = 0; s < rank.program.strands(); ++s)
         for (std::uint32_t i = rank.program.strand_begin[s]; i < rank.program.strand_begin[s + 1]; ++i)
-          if (rank.program.ops[i].kind == kind) f(rank.program.ops[i].event, rank.first_strand + s);
+          if (const schedule::Op& op = *ops[i].op; op.kind == kind) f(op.event, rank.first_strand + s);
     };
     each(schedule::OpKind::signal, [&](std::uint16_t event, std::size_t strand) {
       signalled[event] = strands_[strand].cursor.done() ? std::numeric_limits<std::int32_t>::max() : pieces[strand];
@@ -153,9 +171,10 @@ void World::count_pieces(const Strand& s, double pieces, std::vector<double>& by
   RankState& rank = ranks_[static_cast<std::size_t>(s.rank)];
   const auto whole = static_cast<std::int64_t>(pieces);
   const auto messages = static_cast<std::uint32_t>(whole);
-  schedule::StrandCursor walk(rank.program, static_cast<std::size_t>(s.number), 1);
-  for (; !walk.done(); walk.advance(rank.program)) {
-    const schedule::BoundOp bound = walk.current(rank.program);
+  const KeptOps::OfRank ops = ops_of(s);
+  schedule::StrandCursor walk(ops, rank.program.strand_begin[at(s.number)], rank.program.strand_begin[at(s.number) + 1], 1);
+  for (; !walk.done(); walk.advance(ops)) {
+    const schedule::BoundOp bound = walk.current(ops);
     if (bound.op->kind == schedule::OpKind::signal) rank.signals[bound.op->event] += whole;
     if (!schedule::sends(bound.op->kind)) continue;
     const std::int32_t peer = bound.op->kind == schedule::OpKind::send ? bound.peer : bound.peer2;

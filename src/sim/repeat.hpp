@@ -13,15 +13,15 @@ struct StateMark {
     double since = 0;  // its last op ended, nanoseconds
     double began = 0;
     std::int32_t piece = 0;
-    std::uint32_t position = 0;
-    bool is_at_work = false;
-    bool has_ended = false;
+    std::uint32_t position : 30 = 0;
+    bool is_at_work : 1 = false;
+    bool has_ended : 1 = false;
   };
   struct OfChannel {
-    std::int32_t under_way = 0;  // messages sent that have not arrived, arrived that have not been received, ...
-    std::int32_t unread = 0;
-    std::int32_t uncredited = 0;
-    std::int32_t unannounced = 0;
+    std::uint16_t under_way = 0;  // messages sent that have not arrived, arrived that have not been received, ...: no more than its slots
+    std::uint16_t unread = 0;
+    std::uint16_t uncredited = 0;
+    std::uint16_t unannounced = 0;
     bool operator==(const OfChannel&) const = default;
   };
   double time = 0;
@@ -40,12 +40,13 @@ class StateHistory {
   void push(StateMark mark);
   /// `ago` 0: the newest.
   const StateMark& mark(std::size_t ago) const { return marks_[ago]; }
-  void clear() { marks_.clear(); }
+  void clear();
   /// Room of a mark that is no longer needed.
   StateMark reuse();
 
  private:
   std::deque<StateMark> marks_;
+  std::vector<StateMark> spare_;
 };
 
 }  // namespace peal::sim

@@ -76,7 +76,7 @@ void World::start_switched(Index id) {
   const Meeting& meeting = meetings_[id];
   std::vector<Index> strands = meeting.come;
   std::sort(strands.begin(), strands.end(), [&](Index a, Index b) { return strands_[a].rank < strands_[b].rank; });
-  const double whole = strands_[strands.front()].whole;
+  const double whole = strands_[strands.front()].bytes;  // in one slice
   std::vector<std::uint32_t> resources;
   std::vector<double> counts;
   const auto cross = [&](std::span<const std::uint32_t> ids, double bytes) {

@@ -4,6 +4,8 @@
 // peer is counted within its job.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <deque>
 #include <map>
 #include <memory>
@@ -19,6 +21,7 @@
 #include "critical_path.hpp"
 #include "flat_map.hpp"
 #include "fold/folding.hpp"
+#include "kept_ops.hpp"
 #include "message_log.hpp"
 #include "message_sizes.hpp"
 #include "repeat.hpp"
@@ -31,8 +34,10 @@ struct JobState {
   const tuning::Offer* offer = nullptr;
   tuning::MessageCost local;  // of what a rank does alone
   double launch = 0;
-  std::int32_t number = 0;   // of the job
-  std::int32_t first = 0;    // number of its rank 0
+  std::int32_t number = 0;  // of the job
+  std::int32_t first = 0;   // number of its rank 0
+  std::int32_t ranks = 0;
+  bool snapshots = true;     // its protocol's senders may return before their data has been received
   bool is_measured = false;  // its rates are those of this host's own cores, and hold what memory gives
   std::optional<MessageSizes> sizes;
   std::unordered_map<int, std::int32_t> rank_on;  // with works, by device
@@ -53,16 +58,22 @@ struct ChannelKind {
   };
   Terms terms;
   tuning::MessageCost cost;
+  double framed = 0;  // bytes that were last asked for, and what they count as
+  double counted = 0;
 };
 
 /// One cache line: there may be millions. Counts of messages may wrap round, only what lies between two of them is asked for.
 struct Channel {
+  static constexpr std::uint32_t kFewWires = 2;
   std::int32_t from = 0;  // numbers
   std::int32_t to = 0;
   std::uint32_t kind = 0;
-  std::uint32_t wires = 0;     // of its way
-  std::size_t first_wire = 0;  // in ways_
-  std::uint32_t sent = 0;      // messages begun
+  std::uint32_t wires = 0;  // of its way
+  union {
+    std::size_t first_wire = 0;          // in ways_
+    std::uint32_t few_wires[kFewWires];  // where the way is short and has no counts
+  };
+  std::uint32_t sent = 0;  // messages begun
   std::uint32_t arrived = 0;
   std::uint32_t received = 0;
   std::uint32_t credited = 0;   // received, and the sender knows
@@ -91,38 +102,37 @@ struct Meeting {
   std::size_t issued = 0;   // of them
 };
 
-struct Strand {
+/// Two cache lines, and a third of what is rarely asked for.
+struct alignas(64) Strand {
   std::int32_t rank = 0;  // number
   std::int32_t number = 0;
   schedule::StrandCursor cursor;
-  Index in = kNobody;  // channels of the op at hand
+  const JobState* job = nullptr;
+  std::uint32_t first_op = 0;  // of its rank
+  Index in = kNobody;          // channels of the op at hand
   Index out = kNobody;
   bool is_at_work = false;
   bool is_bound = false;    // `bound`, `in` and `out` are those of the op at hand
   bool has_copied = false;  // what a row of sends of the same bytes takes to several ranks
-  Index step = kNobody;     // of this slice, for the critical path
+
   schedule::BoundOp bound;
-  std::int64_t slices = 0;
-  std::int64_t slice = 0;  // 0 and not begun: the op is looked at afresh
-  double whole = 0;        // bytes of the op
-  double bytes = 0;        // of this slice
+  double bytes = 0;  // of this slice
   double began = 0;
-  double since = 0;    // when its last op ended
-  double stretch = 1;  // what this slice takes longer than it should (perturb.cpp)
-  double turn = 0;     // what it waits for its core to come round to it
+  double since = 0;         // when its last op ended
+  std::int32_t slices = 0;  // of the op
+  std::int32_t slice = 0;   // 0 and not begun: the op is looked at afresh
+
+  double whole = 0;      // bytes of an op of several slices
+  double stretch = 1;    // what this slice takes longer than it should (perturb.cpp)
+  double turn = 0;       // what it waits for its core to come round to it
+  Index step = kNobody;  // of this slice, for the critical path
   std::uint64_t draws = 0;
 };
-
-/// Channels of an op whose peers do not move.
-struct OpChannels {
-  Index in = kNobody;
-  Index out = kNobody;
-};
+static_assert(sizeof(Strand) == 192 && offsetof(Strand, bound) == 64 && offsetof(Strand, whole) == 128);
 
 struct RankState {
   const JobState* job = nullptr;
-  std::vector<OpChannels> channels;  // by op
-  schedule::Program program;         // folded: empty but for the first of a class
+  schedule::Program program;  // its ops are kept elsewhere; folded: empty but for the first of a class
   Index first_strand = 0;
   std::vector<std::int64_t> signals;
   std::unordered_map<std::uint64_t, std::int64_t> signals_from;
@@ -180,18 +190,22 @@ class World final : Engine::Listener {
   void on_timer(Tag tag) override;
   void on_flow_left(Tag tag) override;
   void on_flow_arrived(Tag tag) override;
-  void on_soon(Tag tag, Event event, int distance) override;
+  void on_soon(const std::array<Soon, kSoon>& soon) override;
+  void fetch_for(Tag tag, Event event, int distance) const;
   void fetch_strand(Index strand) const;
   void fetch_op(Index strand) const;
+  void fetch_next(Index strand, bool is_later) const;
+  void fetch_wires(Index channel) const;
 
   // jobs.cpp: what runs where
   void add_job(const Job& job);
   void add_rank(const JobState& job, std::int32_t rank);
   void launch(std::int32_t number, double from);
   void number_cores();
-  const tuning::Plan& plan_of(const Strand& s) const { return *ranks_[static_cast<std::size_t>(s.rank)].job->job->plan; }
+  const tuning::Plan& plan_of(const Strand& s) const { return *s.job->job->plan; }
+  KeptOps::OfRank ops_of(const Strand& s) const { return {ops_.at(s.first_op), s.job->ranks}; }
   /// Number of a rank of the same job.
-  std::int32_t number_of(const Strand& s, std::int32_t rank) const { return ranks_[static_cast<std::size_t>(s.rank)].job->first + rank; }
+  std::int32_t number_of(const Strand& s, std::int32_t rank) const { return s.job->first + rank; }
   int device_of(std::int32_t number) const;
 
   // step.cpp: jobs that wait, what is computed beside them
@@ -222,7 +236,10 @@ class World final : Engine::Listener {
   // perturb.cpp: what differs from the machine as described
   double slowness(std::int32_t rank) const;
   double noise(std::uint64_t stream, std::uint64_t draw) const;
+  bool is_perturbed() const { return !slow_.empty() || options_.jitter.share > 0; }
   double stretch(Strand& strand) const;
+  double stretch_of(const Strand& s) const { return is_perturbed() ? s.stretch : 1; }
+  PathRecorder::Step* step_of(const Strand& s) { return path_.is_on() ? path_.step(s.step) : nullptr; }
   double capacity_of(topology::ResourceId id) const;
   void slow_outlet(std::int32_t rank, topology::ResourceId wire);
   double starts_at(std::int32_t rank) const;
@@ -258,7 +275,9 @@ class World final : Engine::Listener {
   std::uint32_t kind_of(const ChannelKind::Terms& terms);
   const tuning::MessageCost& cost_of(const Channel& c) const { return kinds_[c.kind].cost; }
   using Way = std::span<const std::uint32_t>;
-  Way wire_of(const Channel& c) const { return {ways_.data() + c.first_wire, c.wires}; }
+  Way wire_of(const Channel& c) const {
+    return {c.wires <= Channel::kFewWires && !has_counts() ? c.few_wires : ways_.data() + c.first_wire, c.wires};
+  }
   /// Where channels stand for classes, and where ways may lead through one memory twice.
   bool has_counts() const { return fold_.folding != nullptr || options_.is_staged; }
   std::span<const double> counts_of(const Channel& c) const {
@@ -268,7 +287,12 @@ class World final : Engine::Listener {
   Way write_side(const Channel& c) const { return wire_of(c).first((c.wires + 1) / 2); }
   Way read_side(const Channel& c) const { return wire_of(c).last((c.wires + 1) / 2); }
   std::uint32_t engine_resource(topology::ResourceId id);
-  double on_wire(const Channel& c, double bytes) const { return kinds_[c.kind].terms.framing->counted(bytes) / cost_of(c).efficiency; }
+  double framed(const Channel& c, double bytes) {
+    ChannelKind& kind = kinds_[c.kind];
+    if (kind.framed != bytes) kind.counted = kind.terms.framing->counted(kind.framed = bytes);
+    return kind.counted;
+  }
+  double on_wire(const Channel& c, double bytes) { return framed(c, bytes) / cost_of(c).efficiency; }
 
   // lines.cpp, staging.cpp, circle.cpp: lines in front of ports, cores that run TCP, host memory on the way
   void make_lines();
@@ -316,11 +340,12 @@ class World final : Engine::Listener {
   tuning::MessageCost slowed_;
   PathRecorder path_;
   LargeVector<RankState> ranks_;
+  KeptOps ops_;
   LargeVector<Strand> strands_;
   std::vector<Core> cores_;
   LargeVector<Channel> channels_;
   FlatMap channel_of_;
-  std::deque<ChannelKind> kinds_;
+  std::vector<ChannelKind> kinds_;
   FlatMap kind_of_;                  // the last of a hash of its terms
   LargeVector<std::uint32_t> ways_;  // engine resources of the whole way of each channel
   LargeVector<double> way_counts_;   // has_counts(): how many channels of the class cross each, and how often

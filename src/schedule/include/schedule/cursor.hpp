@@ -42,12 +42,17 @@ struct SameSends {
   bool has_others() const { return before + after > 0; }
 };
 
-/// One strand's place in a program. Plain state; copying it is a checkpoint.
+/// One strand's place in a program. Plain state; copying it is a checkpoint. It walks a Program, or whatever else says of it `op(i)`,
+/// `peer(i)`, `peer2(i)` and `ranks`.
 class StrandCursor {
  public:
   StrandCursor() = default;
   StrandCursor(const Program& program, std::size_t strand, std::int32_t pieces)
-      : begin_(program.strand_begin[strand]), end_(program.strand_begin[strand + 1]), at_(begin_), pieces_(pieces) {
+      : StrandCursor(program, program.strand_begin[strand], program.strand_begin[strand + 1], pieces) {}
+  /// The strand is the ops from `begin` to before `end`.
+  template <class Ops>
+  StrandCursor(const Ops& program, std::uint32_t begin, std::uint32_t end, std::int32_t pieces)
+      : begin_(begin), end_(end), at_(begin), pieces_(pieces) {
     if (begin_ == end_)
       piece_ = pieces_;
     else
@@ -57,42 +62,51 @@ class StrandCursor {
   bool done() const { return piece_ >= pieces_; }
 
   /// The op at hand; only when not done.
-  BoundOp current(const Program& program) const {
-    const Op& op = program.ops[at_];
-    BoundOp bound{&op, op.peer, op.peer2, {0, 0}, piece_};
-    if (depth_ > 0) {
-      bound.iteration[0] = iteration_[depth_ - 1];
-      bound.iteration[1] = depth_ > 1 ? iteration_[0] : 0;
-      if (op.peer_step != 0) {
-        bound.peer = wrapped(op.peer, op.peer_step, bound.iteration[0], program.ranks);
-        bound.peer2 = wrapped(op.peer2, op.peer_step, bound.iteration[0], program.ranks);
-      }
-    }
+  template <class Ops>
+  BoundOp current(const Ops& program) const {
+    BoundOp bound;
+    bind(program, bound);
     return bound;
+  }
+  /// The same, where it is to lie.
+  template <class Ops>
+  void bind(const Ops& program, BoundOp& bound) const {
+    const Op& op = program.op(at_);
+    bound.op = &op;
+    bound.peer = program.peer(at_);
+    bound.peer2 = program.peer2(at_);
+    bound.piece = piece_;
+    bound.iteration[0] = depth_ > 0 ? iteration_[depth_ - 1] : 0;
+    bound.iteration[1] = depth_ > 1 ? iteration_[0] : 0;
+    if (depth_ == 0 || op.peer_step == 0) return;
+    bound.peer = wrapped(bound.peer, op.peer_step, bound.iteration[0], program.ranks);
+    bound.peer2 = wrapped(bound.peer2, op.peer_step, bound.iteration[0], program.ranks);
   }
 
   /// Goes on to the next op, through loops and pieces.
-  void advance(const Program& program) {
+  template <class Ops>
+  void advance(const Ops& program) {
     ++at_;
     settle(program);
   }
 
   /// Of the op at hand; none where it is no send.
-  SameSends same_sends(const Program& program) const {
-    const Op& op = program.ops[at_];
+  template <class Ops>
+  SameSends same_sends(const Ops& program) const {
+    const Op& op = program.op(at_);
     SameSends same;
     if (op.kind != OpKind::send || op.src.count == 0 || op.wire != Wire::element) return same;
-    const bool is_alone_in_loop = depth_ > 0 && program.ops[at_ - 1].kind == OpKind::loop && program.ops[at_ + 1].kind == OpKind::end_loop;
+    const bool is_alone_in_loop = depth_ > 0 && program.op(at_ - 1).kind == OpKind::loop && program.op(at_ + 1).kind == OpKind::end_loop;
     if (is_alone_in_loop) {
       if (op.src.step[0] != 0) return same;
       const std::int32_t i = iteration_[depth_ - 1];
-      return {i, program.ops[at_ - 1].operand - 1 - i};
+      return {i, program.op(at_ - 1).operand - 1 - i};
     }
     const auto is_same = [&](const Op& other) {
       return other.kind == OpKind::send && other.src == op.src && other.modulus == op.modulus && other.wire == op.wire;
     };
-    for (std::uint32_t i = at_; i > begin_ && is_same(program.ops[i - 1]); --i) ++same.before;
-    for (std::uint32_t i = at_ + 1; i < end_ && is_same(program.ops[i]); ++i) ++same.after;
+    for (std::uint32_t i = at_; i > begin_ && is_same(program.op(i - 1)); --i) ++same.before;
+    for (std::uint32_t i = at_ + 1; i < end_ && is_same(program.op(i)); ++i) ++same.after;
     return same;
   }
 
@@ -100,6 +114,8 @@ class StrandCursor {
   void skip_pieces(std::int32_t count) { piece_ += count; }
 
   std::uint32_t position() const { return at_; }
+  /// The place after one, in this piece or the next; what loops make of it is not looked at.
+  std::uint32_t after(std::uint32_t position) const { return position + 1 < end_ ? position + 1 : begin_; }
   std::int32_t piece() const { return piece_; }
 
  private:
@@ -109,14 +125,15 @@ class StrandCursor {
     return static_cast<std::int32_t>(at < 0 ? at + ranks : at);
   }
 
-  void settle(const Program& program) {
+  template <class Ops>
+  void settle(const Ops& program) {
     for (;;) {
       if (at_ == end_) {
         if (++piece_ >= pieces_) return;
         at_ = begin_;
         continue;
       }
-      const Op& op = program.ops[at_];
+      const Op& op = program.op(at_);
       if (op.kind == OpKind::loop) {
         if (op.operand <= 0) {
           at_ += op.more + 1;
@@ -126,7 +143,7 @@ class StrandCursor {
         }
       } else if (op.kind == OpKind::end_loop) {
         const std::uint32_t start = at_ - op.more;
-        if (++iteration_[depth_ - 1] < program.ops[start].operand) {
+        if (++iteration_[depth_ - 1] < program.op(start).operand) {
           at_ = start + 1;
         } else {
           --depth_;

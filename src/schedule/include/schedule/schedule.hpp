@@ -64,6 +64,10 @@ struct Program {
   bool keeps_wide_scratch = false;
 
   std::size_t strands() const { return strand_begin.empty() ? 0 : strand_begin.size() - 1; }
+  // What a cursor walks by; whoever keeps ops otherwise has these too.
+  const Op& op(std::uint32_t i) const { return ops[i]; }
+  std::int32_t peer(std::uint32_t i) const { return ops[i].peer; }
+  std::int32_t peer2(std::uint32_t i) const { return ops[i].peer2; }
 };
 
 /// A collective's schedule for n ranks. Cheap to hold: ranks are built on demand, nobody materialises O(n^2) ops.

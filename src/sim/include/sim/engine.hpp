@@ -5,6 +5,7 @@
 // gives the same order, bit for bit. Memory grows with what is under way, not with what has been.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <sim/event_queue.hpp>
@@ -26,9 +27,15 @@ class Engine {
     virtual void on_timer(Tag tag) = 0;
     virtual void on_flow_left(Tag tag) = 0;     ///< the last byte has left: the source and the resources are free
     virtual void on_flow_arrived(Tag tag) = 0;  ///< `latency` after that
-    /// An event that comes soon, told once at each distance, the furthest (0) first: a chance to fetch what it will need.
     enum class Event : std::uint8_t { timer, left, arrived, lets_pass };
-    virtual void on_soon(Tag, Event, int /*distance*/) {}
+    struct Soon {
+      Tag tag;
+      Event event;
+      bool is_known;  ///< false: nothing is known to come at that distance
+    };
+    static constexpr int kSoon = 4;
+    /// Events that come soon, each told once at each distance, the furthest first: chances to fetch what they will need.
+    virtual void on_soon(const std::array<Soon, kSoon>&) {}
   };
 
   struct Flow {
@@ -62,10 +69,13 @@ class Engine {
   /// All that is under way happens so much later. Meanwhile `bytes` have crossed each resource.
   void delay_all(double delay, std::span<const double> bytes);
 
+  /// Has the memory fetched that a flow needs to begin on a resource.
+  void fetch(std::uint32_t resource) const { share_.fetch_constraint(resource); }
+
   std::uint64_t events() const { return events_; }
   /// Bytes that crossed a resource in flows that have left.
-  double bytes_over(std::uint32_t resource) const { return bytes_over_[resource]; }
-  std::span<const double> bytes_over() const { return bytes_over_; }
+  double bytes_over(std::uint32_t resource) const { return share_.carried(resource); }
+  std::size_t resources() const { return share_.constraints(); }
 
  private:
   using Kind = Listener::Event;
@@ -99,7 +109,6 @@ class Engine {
   EventQueue<What> queue_;
   FairShare share_;
   LargeVector<FlowState> flows_;  // index: the solver's variable
-  std::vector<double> bytes_over_;
   QueueLaw queue_law_;
 };
 

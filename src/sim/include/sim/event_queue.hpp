@@ -10,40 +10,50 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <sim/fetch.hpp>
 #include <sim/movable_heap.hpp>
+#include <vector>
 
 namespace peal::sim {
 
 template <class Payload>
 class EventQueue {
  public:
-  struct Event {
-    double time = 0;
-    std::uint64_t order = 0;
-    std::int32_t lane = kNoLane;
-    Payload payload = {};
-  };
-
   bool empty() const { return heap_.empty() && named_.empty(); }
   double time() const { return is_named_first() ? named_.top().time : heap_.front().time; }
-  Payload payload() const { return is_named_first() ? named_payloads_[named_.top().name] : heap_.front().payload; }
+  Payload payload() const {
+    if (is_named_first()) return named_payloads_[named_.top().name];
+    const Head& head = heap_.front();
+    return head.lane != kNoLane ? lanes_[static_cast<std::size_t>(head.lane)].front().payload : alone_[head.place];
+  }
 
   /// At any instant.
-  void push_at(double time, const Payload& payload) { add({time, order_++, kNoLane, payload}); }
+  void push_at(double time, const Payload& payload) {
+    auto place = static_cast<std::uint32_t>(alone_.size());
+    if (free_.empty()) {
+      alone_.push_back(payload);
+    } else {
+      place = free_.back();
+      free_.pop_back();
+      alone_[place] = payload;
+    }
+    add({time, order_++, kNoLane, place});
+  }
 
   /// `delay` (>= 0) after `now`, which is no earlier than at any call before.
   void push_after(double now, double delay, const Payload& payload) {
-    const auto number = static_cast<std::size_t>((std::bit_cast<std::uint64_t>(delay) * 0x9e3779b97f4a7c15U) >> (64 - kLaneBits));
-    Lane& lane = lanes_[number];
-    if (!lane.is_used) {
-      lane.is_used = true;
-      lane.delay = delay;
-    } else if (lane.delay != delay) {
-      return push_at(now + delay, payload);
-    } else {
-      return lane.push({now + delay, order_++, static_cast<std::int32_t>(number), payload});
+    const auto first = static_cast<std::size_t>((std::bit_cast<std::uint64_t>(delay) * 0x9e3779b97f4a7c15U) >> (64 - kLaneBits));
+    // The lane of this delay, else the first that is free.
+    std::size_t free = kLanes;
+    for (std::size_t number = first; number < first + kTries; ++number) {
+      Lane& lane = lanes_[number];
+      if (lane.count > 0 && lane.delay == delay) return lane.push({now + delay, order_++, payload});
+      if (lane.count == 0 && free == kLanes) free = number;
     }
-    add({now + delay, order_++, static_cast<std::int32_t>(number), payload});
+    if (free == kLanes) return push_at(now + delay, payload);
+    lanes_[free].delay = delay;
+    lanes_[free].push({now + delay, order_, payload});
+    add({now + delay, order_++, static_cast<std::int32_t>(free), 0});
   }
 
   /// The event of this name, which is set or moved. Names are small numbers.
@@ -62,11 +72,13 @@ class EventQueue {
     const std::int32_t number = last_lane_ = heap_.front().lane;
     if (number != kNoLane) {
       Lane& lane = lanes_[static_cast<std::size_t>(number)];
+      lane.take();
       if (lane.count > 0) {
-        heap_.front() = lane.take();
+        heap_.front() = {lane.front().time, lane.front().order, number, 0};
         return sift_down();
       }
-      lane.is_used = false;
+    } else {
+      free_.push_back(heap_.front().place);
     }
     heap_.front() = heap_.back();
     heap_.pop_back();
@@ -83,37 +95,55 @@ class EventQueue {
   /// Everything happens so much later.
   void delay_all(double by) {
     named_.delay_all(by);
-    for (Event& event : heap_) event.time += by;
+    for (Head& head : heap_) head.time += by;
     for (Lane& lane : lanes_)
       for (Event& event : lane.ring) event.time += by;
   }
 
  private:
   static constexpr std::int32_t kNoLane = -1;
-  static constexpr int kLaneBits = 6;
+  struct Event {
+    double time = 0;
+    std::uint64_t order = 0;
+    Payload payload = {};
+  };
+  // What comes first of a lane, or alone.
+  struct Head {
+    double time = 0;
+    std::uint64_t order = 0;
+    std::int32_t lane = kNoLane;
+    std::uint32_t place = 0;  // alone: of its payload
+  };
+  static constexpr int kLaneBits = 8;
+  static constexpr std::size_t kSmallRing = 1024;
+  static constexpr std::size_t kAhead = 16;  // further than anybody looks
+  static constexpr std::size_t kTries = 4;   // of lanes that a delay may have
+  static constexpr std::size_t kLanes = (std::size_t{1} << kLaneBits) + kTries;
 
-  // The events behind the head, in a ring of a power of two.
+  // Events in a ring of a power of two, which shrinks again: all of it is gone through, whatever it holds.
   struct Lane {
     double delay = 0;
-    bool is_used = false;  // its head stands in the heap
     LargeVector<Event> ring;
     std::size_t first = 0;
     std::size_t count = 0;
 
     void push(const Event& event) {
-      if (count == ring.size()) grow();
+      if (count == ring.size()) resize(ring.empty() ? 16 : 2 * ring.size());
       ring[(first + count++) & (ring.size() - 1)] = event;
     }
-    Event take() {
-      const Event event = ring[first];
+    const Event& front() const { return ring[first]; }
+    void take() {
       first = (first + 1) & (ring.size() - 1);
       --count;
-      return event;
+      if (8 * count < ring.size() && ring.size() > kSmallRing)
+        resize(ring.size() / 4);
+      else
+        fetch_line(&ring[(first + kAhead) & (ring.size() - 1)]);
     }
-    void grow() {
-      LargeVector<Event> larger(ring.empty() ? 16 : 2 * ring.size());
-      for (std::size_t i = 0; i < count; ++i) larger[i] = ring[(first + i) & (ring.size() - 1)];
-      ring.swap(larger);
+    void resize(std::size_t size) {
+      LargeVector<Event> other(size);
+      for (std::size_t i = 0; i < count; ++i) other[i] = ring[(first + i) & (ring.size() - 1)];
+      ring.swap(other);
       first = 0;
     }
   };
@@ -122,13 +152,13 @@ class EventQueue {
     if (named_.empty()) return false;
     if (heap_.empty()) return true;
     const MovableHeap::Entry& named = named_.top();
-    const Event& other = heap_.front();
+    const Head& other = heap_.front();
     return named.time != other.time ? named.time < other.time : named.order < other.order;
   }
 
-  static bool is_before(const Event& a, const Event& b) { return a.time != b.time ? a.time < b.time : a.order < b.order; }
+  static bool is_before(const Head& a, const Head& b) { return a.time != b.time ? a.time < b.time : a.order < b.order; }
 
-  void add(const Event& event) {
+  void add(const Head& event) {
     heap_.push_back(event);
     std::size_t at = heap_.size() - 1;
     while (at > 0) {
@@ -141,7 +171,7 @@ class EventQueue {
   }
 
   void sift_down() {
-    const Event event = heap_.front();
+    const Head event = heap_.front();
     const std::size_t size = heap_.size();
     std::size_t at = 0;
     for (;;) {
@@ -157,8 +187,10 @@ class EventQueue {
 
   std::uint64_t order_ = 0;
   std::int32_t last_lane_ = kNoLane;
-  LargeVector<Event> heap_;
-  std::array<Lane, std::size_t{1} << kLaneBits> lanes_;
+  LargeVector<Head> heap_;
+  LargeVector<Payload> alone_;  // of those in the heap that stand for no lane
+  std::vector<std::uint32_t> free_;
+  std::array<Lane, kLanes> lanes_;
   MovableHeap named_;
   LargeVector<Payload> named_payloads_;  // by name
 };

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <sim/fetch.hpp>
 #include <sim/filling.hpp>
 #include <sim/large_pages.hpp>
 #include <sim/short_list.hpp>
@@ -68,12 +69,17 @@ class FairShare {
   /// Has the memory that remove_variable() needs fetched; fetch_links() a while after fetch().
   void fetch(Variable variable) const {
     const auto* lines = reinterpret_cast<const char*>(&variables_[variable]);
-    __builtin_prefetch(lines, 1);
-    __builtin_prefetch(lines + 64, 1);
+    fetch_line(lines);
+    fetch_line(lines + 64);
   }
   void fetch_links(Variable variable) const {
-    for (const Link& link : variables_[variable].links) __builtin_prefetch(&constraints_[link.constraint], 1);
+    for (const Link& link : variables_[variable].links) fetch_line(&constraints_[link.constraint]);
   }
+  void fetch_constraint(Constraint constraint) const { fetch_line(&constraints_[constraint]); }
+  /// Something of the owner's, which is asked for where a variable's constraints are: how much has crossed one.
+  void carry(Constraint constraint, double amount) { constraints_[constraint].carried += amount; }
+  double carried(Constraint constraint) const { return constraints_[constraint].carried; }
+  std::size_t constraints() const { return constraints_.size(); }
   bool is_used(Variable variable) const { return variables_[variable].is_used; }
   std::size_t variables_in_use() const { return variables_.size() - free_.size(); }
 
@@ -97,6 +103,7 @@ class FairShare {
   struct alignas(64) ConstraintState {
     double capacity = 0;
     double left = 0;  // of the capacity, by those who use it
+    double carried = 0;
     std::uint32_t visited = 0;
     Filling::Number limit = 0;  // of the last solution of which it is part
     ShortList<Use, 3> users;
