@@ -74,13 +74,13 @@ class FillChoice {
   static constexpr std::uint32_t kTimedOf = 4;  // one of so many shorter messages is timed
   static constexpr int kSlots = 4;              // messages of a call that wait for no receiver
   static constexpr int kUncounted = 3;          // samples until the slots are as they stay
-  static constexpr int kInFlight = 1;       // the same in long calls, and where messages do not go round: who times them lets them go round
-  static constexpr double kFetched = 2;     // filling past the caches and fetching, of filling alone, from a receiver that times nothing
-  static constexpr int kFirstTrial = 2;     // samples that count before the other way is tried
-  static constexpr int kSoonestTrial = 16;  // after the cost has changed
-  static constexpr int kLatestTrial = 256;  // while it has not
-  static constexpr double kPastBetter = 0.95;  // of the cost through the caches: worth a change, which costs something itself
-  static constexpr double kChanged = 1.6;      // the cost is another one
+  static constexpr int kInFlight = 1;           // the same in long calls, and where nothing goes round (and nothing is timed)
+  static constexpr double kFetched = 2;         // filling past the caches and fetching, of filling alone: no receiver timed it
+  static constexpr int kFirstTrial = 2;         // samples that count before the other way is tried
+  static constexpr int kSoonestTrial = 16;      // after the cost has changed
+  static constexpr int kLatestTrial = 256;      // while it has not
+  static constexpr double kPastBetter = 0.95;   // of the cost through the caches: worth a change, which costs something itself
+  static constexpr double kChanged = 1.6;       // the cost is another one
 
   // ns a byte.
   double cost_of(transport::Drained drained) const noexcept {
