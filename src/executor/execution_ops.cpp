@@ -243,7 +243,7 @@ bool Execution::do_send(const BoundOp& bound, const Strand& strand) {
   each_run(op.src, bound, strand, [&](const std::byte* p, std::uint64_t n) {
     if (raw)
       reduce::scale(operands_->type, room, p, n, operands_->premul);
-    else
+    else if (n > 0)  // else there need not be any memory
       copy_bytes(room, p, n * element_);
     room += n * element_;
   });
