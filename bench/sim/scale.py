@@ -25,11 +25,17 @@ CASES = [
     ("tree, slow root", "all_reduce", "tree", "1G", 100_000, ["--straggler", "0=2"]),
     ("tree, slow port", "all_reduce", "tree", "1G", 100_000, ["--slow-link", "n0: nic0 port in=0.5"]),
     ("all-to-all", "all_to_all", "all_pairs", "64M", 100_000, []),
+    ("grid, slow rank", "all_reduce", "grid", "1G", 100_000, ["--straggler", "5=2"]),
+    ("grid, slow port", "all_reduce", "grid", "1G", 100_000, ["--slow-link", "n7: nic3 port in=0.5"]),
+    ("all-to-all by grid, slow rank", "all_to_all", "grid", "64M", 100_000, ["--straggler", "5=2"]),
+    ("all-to-all by grid, slow port", "all_to_all", "grid", "64M", 100_000, ["--slow-link", "n7: nic3 port in=0.5"]),
     ("ring, unfolded", "all_reduce", "ring", "1G", 4_096, ["--unfolded"]),
     ("all-to-all, unfolded", "all_to_all", "all_pairs", "64M", 1_024, ["--unfolded"]),
     ("tree on ECMP", "all_reduce", "tree", "1G", 16_384, ECMP),
     ("ring on ECMP", "all_reduce", "ring", "1G", 4_096, ECMP),
     ("hierarchical on ECMP", "all_reduce", "hierarchical", "1G", 4_096, ECMP),
+    ("grid on ECMP", "all_reduce", "grid", "1G", 16_384, ECMP),
+    ("all-to-all by grid on ECMP", "all_to_all", "grid", "64M", 16_384, ECMP),
     ("all-to-all on ECMP", "all_to_all", "all_pairs", "64M", 1_024, ECMP),
 ]
 OTHERS = {
@@ -67,7 +73,8 @@ def draw(path: pathlib.Path, lines: dict[str, list[tuple[int, float]]]) -> None:
         y = (math.log10(max(seconds, 0.01)) - lows[1]) / (highs[1] - lows[1])
         return left + wide * x, top + high * (1 - y)
 
-    colours = ["#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#5dade2", "#af7ac5", "#7f8c8d", "#34495e", "#95a5a6", "#bdc3c7", "#d35400", "#f1948a"]
+    colours = ["#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#5dade2", "#af7ac5", "#7f8c8d", "#34495e", "#95a5a6", "#bdc3c7", "#d35400", "#f1948a",
+               "#117a65", "#76d7c4", "#7d6608", "#f4d03f", "#145a32", "#b7950b"]
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 400" font-family="sans-serif" font-size="12">',
            '<rect width="800" height="400" fill="white"/>']
     for power in range(2, 6):

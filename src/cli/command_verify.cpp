@@ -68,11 +68,12 @@ Result<int> verify_file(const VerifyWords& words) {
   return answer(words, what, verdict, has_reduction(plan.schedule.request.collective));
 }
 
-// What an algorithm needs of a placement: two or three groups as equal as can be, several rings, switches that compute.
+// What an algorithm needs of a placement: groups as equal as can be, several rings, switches that compute.
 void place_for(std::string_view algorithm, schedule::Request& request) {
   constexpr std::string_view kOfTwo[] = {"hierarchical", "bidirectional_ring", "nvls_tree", "sharp"};
   const bool is_of_two = std::find(std::begin(kOfTwo), std::end(kOfTwo), algorithm) != std::end(kOfTwo);
-  const int groups = algorithm == "leader_chain" ? 3 : is_of_two ? 2 : 1;
+  const int many = request.ranks % 2 == 0 ? request.ranks / 2 : request.ranks;
+  const int groups = algorithm == "leader_chain" ? 3 : algorithm == "grid" ? many : is_of_two ? 2 : 1;
   request.placement.switches = schedule::kSwitchesInside | schedule::kSwitchesBetween;
   for (int r = 0; groups > 1 && r < request.ranks; ++r) request.placement.group.push_back(r * groups / request.ranks);
   if (algorithm == "multi_ring") request.placement.rings = tuning::disjoint_rings(request.ranks);

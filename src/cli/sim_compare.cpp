@@ -19,6 +19,8 @@ struct Variant {
   QuestionWords question;
   sim::Table table;
   std::vector<std::optional<sim::Row>> rows;
+  sim::Overlapping asked;  // with --compute
+  std::vector<std::optional<sim::OverlapRow>> overlaps;
   std::string why_not;  // at the first size that it cannot
 };
 
@@ -121,7 +123,22 @@ Status predict_variant(const SimWords& words, const std::vector<Bytes>& sizes, V
   return {};
 }
 
+Status overlap_variant(const SimWords& words, const std::vector<Bytes>& sizes, Variant& variant) {
+  SimWords own = words;
+  own.question = variant.question;
+  PEAL_ASSIGN(OverlapCase all, overlap_case(own, sizes.back()));
+  variant.table = all.table;
+  variant.asked = all.asked;
+  for (const Bytes& size : sizes) {
+    const Result<sim::OverlapStudy> study = all.study(size);
+    if (!study && variant.why_not.empty()) variant.why_not = study.error().message;
+    variant.overlaps.push_back(study ? std::optional(study->row) : std::nullopt);
+  }
+  return {};
+}
+
 Status simulate_variant(const SimWords& words, const std::vector<Bytes>& sizes, Variant& variant) {
+  if (!words.compute.empty()) return overlap_variant(words, sizes, variant);
   if (variant.question.whose != "peal") return predict_variant(words, sizes, variant);
   PEAL_ASSIGN(const sim::Scene scene, scene_of(variant.question));
   PEAL_ASSIGN(tuning::Question question, question_of(variant.question, scene.environment.ranks));
@@ -139,19 +156,35 @@ Status simulate_variant(const SimWords& words, const std::vector<Bytes>& sizes, 
   return {};
 }
 
+/// What the table says of one size of a variant: a text, and what the fastest is told by. Nothing where it cannot.
+struct Cell {
+  std::string text;
+  double time_us = 0;
+};
+std::optional<Cell> cell_of(const Variant& variant, std::size_t at) {
+  if (!variant.overlaps.empty()) {
+    if (!variant.overlaps[at]) return std::nullopt;
+    const sim::OverlapRow& row = *variant.overlaps[at];
+    return Cell{fmt::format("{:.1f} ({:.0f}%)", row.together_us, 100 * row.hidden()), row.together_us};
+  }
+  if (!variant.rows[at]) return std::nullopt;
+  const sim::Timing& t = *variant.rows[at]->out_of_place;
+  return Cell{fmt::format("{:.2f} ({:.1f})", t.busbw, t.time_us), t.time_us};
+}
+
 /// An error where no variant can do any of it.
-Status check_any(const std::vector<Variant>& variants) {
+Status check_any(const std::vector<Variant>& variants, std::size_t sizes) {
   for (const Variant& v : variants)
-    for (const auto& row : v.rows)
-      if (row) return {};
+    for (std::size_t at = 0; at < sizes; ++at)
+      if (cell_of(v, at)) return {};
   return fail(ErrorCode::unsupported, "{}", variants.front().why_not);
 }
 
-std::string header_of(const std::vector<Variant>& variants, std::size_t width) {
+std::string header_of(const std::vector<Variant>& variants, std::size_t width, std::string_view figures) {
   std::string text = fmt::format("#{:>12}", "size");
   for (const Variant& v : variants) text += fmt::format("  {:>{}}", v.name, width);
   text += fmt::format("\n#{:>12}", "(B)");
-  for (std::size_t i = 0; i < variants.size(); ++i) text += fmt::format("  {:>{}}", "busbw (us)", width);
+  for (std::size_t i = 0; i < variants.size(); ++i) text += fmt::format("  {:>{}}", figures, width);
   return text + "\n";
 }
 
@@ -159,25 +192,26 @@ std::string header_of(const std::vector<Variant>& variants, std::size_t width) {
 std::string row_of(const std::vector<Variant>& variants, std::size_t at, Bytes size, std::size_t width) {
   double best = 0;
   for (const Variant& v : variants)
-    if (v.rows[at] && (best == 0 || v.rows[at]->out_of_place->time_us < best)) best = v.rows[at]->out_of_place->time_us;
+    if (const auto cell = cell_of(v, at); cell && (best == 0 || cell->time_us < best)) best = cell->time_us;
   std::string text = fmt::format(" {:>12}", size.value);
   for (const Variant& v : variants) {
-    if (!v.rows[at]) {
-      text += fmt::format("  {:>{}}", "-", width);
-      continue;
-    }
-    const sim::Timing& t = *v.rows[at]->out_of_place;
-    text += fmt::format("  {:>{}}", fmt::format("{:.2f} ({:.1f}){}", t.busbw, t.time_us, t.time_us <= 1.001 * best ? "*" : " "), width);
+    const auto cell = cell_of(v, at);
+    text += fmt::format("  {:>{}}", cell ? cell->text + (cell->time_us <= 1.001 * best ? "*" : " ") : "-", width);
   }
   return text + "\n";
 }
 
-std::string table_text(const std::vector<Variant>& variants, const std::vector<Bytes>& sizes) {
+std::string table_text(const SimWords& words, const std::vector<Variant>& variants, const std::vector<Bytes>& sizes) {
+  const bool is_overlap = !words.compute.empty();
   std::size_t width = 20;
   for (const Variant& v : variants) width = std::max(width, v.name.size());
-  std::string text = header_of(variants, width);
+  std::string text = header_of(variants, width, is_overlap ? "us (hidden)" : "busbw (us)");
   for (std::size_t i = 0; i < sizes.size(); ++i) text += row_of(variants, i, sizes[i], width);
-  text += "# out of place, bus bandwidth in GB/s, simulated; * the fastest\n";
+  text += is_overlap ? fmt::format(
+                           "# {} of computing and a call after each part, both together, out of place, and the share of the calls that "
+                           "took no time of their own, simulated; * the fastest\n",
+                           words.compute)
+                     : "# out of place, bus bandwidth in GB/s, simulated; * the fastest\n";
   for (const Variant& v : variants) {
     text += fmt::format("# {}: {} ranks{}, {} ({})\n", v.name, v.table.ranks,
                         v.table.groups > 1 ? fmt::format(" x {} groups", v.table.groups) : "", v.table.machine, v.table.wires);
@@ -186,13 +220,22 @@ std::string table_text(const std::vector<Variant>& variants, const std::vector<B
   return text;
 }
 
+/// A variant's own JSON, of the sizes that it can.
+std::string series_json(const Variant& variant) {
+  const auto known = [](const auto& rows) {
+    std::vector<typename std::decay_t<decltype(rows)>::value_type::value_type> found;
+    for (const auto& row : rows)
+      if (row) found.push_back(*row);
+    return found;
+  };
+  if (!variant.overlaps.empty()) return sim::overlap_json(variant.table, variant.asked, known(variant.overlaps));
+  return sim::to_json(variant.table, known(variant.rows));
+}
+
 std::string comparison_json(const std::vector<Variant>& variants) {
   nlohmann::json tree = {{"schema", "peal.sim.compare/1"}, {"series", nlohmann::json::array()}};
   for (const Variant& v : variants) {
-    std::vector<sim::Row> rows;
-    for (const auto& row : v.rows)
-      if (row) rows.push_back(*row);
-    nlohmann::json series = nlohmann::json::parse(sim::to_json(v.table, rows));
+    nlohmann::json series = nlohmann::json::parse(series_json(v));
     series["name"] = v.name;
     tree["series"].push_back(std::move(series));
   }
@@ -225,8 +268,9 @@ Result<int> compare(const SimWords& words) {
     return fail(
         ErrorCode::invalid_argument,
         "--hash-seeds tells how one question spreads; ask it of each by itself, or type --compare \"fabric=...,seed=1;...,seed=2\"");
-  if (!words.compute.empty())
-    return fail(ErrorCode::invalid_argument, "--compare shows times of calls alone; ask for --compute once a machine or algorithm");
+  if (!words.compute.empty() && !words.svg.empty())
+    return fail(ErrorCode::invalid_argument,
+                "--compare with --compute is a table; ask for --svg without one of the two, or for the table's figures with --json");
   PEAL_ASSIGN(const std::vector<Bytes> sizes, sizes_of(words));
   std::vector<Variant> variants(1);
   variants[0].question = words.question;
@@ -234,8 +278,8 @@ Result<int> compare(const SimWords& words) {
     PEAL_ASSIGN(variants, multiply(variants, text));
   }
   for (Variant& variant : variants) PEAL_TRY(simulate_variant(words, sizes, variant));
-  PEAL_TRY(check_any(variants));
-  if (words.json != "-") PEAL_TRY(write_output("-", table_text(variants, sizes)));
+  PEAL_TRY(check_any(variants, sizes.size()));
+  if (words.json != "-") PEAL_TRY(write_output("-", table_text(words, variants, sizes)));
   if (!words.json.empty()) PEAL_TRY(write_output(words.json, comparison_json(variants)));
   if (!words.svg.empty()) PEAL_TRY(write_output(words.svg, plot_of(words, variants)));
   return 0;

@@ -74,30 +74,41 @@ Status draw_overlap(const SimWords& words, const sim::Scene& scene, const sim::O
 
 }  // namespace
 
-Result<int> simulate_overlap(const SimWords& words) {
+Result<OverlapCase> overlap_case(const SimWords& words, Bytes largest) {
   PEAL_TRY(refuse_beside_computing(words));
+  OverlapCase made;
+  PEAL_ASSIGN(made.scene, scene_of(words.question));
+  PEAL_ASSIGN(made.question, question_of(words.question, made.scene.environment.ranks));
+  PEAL_ASSIGN(made.options, interpret_options(words.faults, made.scene));
+  PEAL_TRY(set_network(words.question, made.scene, made.options));
+  made.options.progress = progress_on_stderr();
+  made.question.call.bytes = largest;
+  PEAL_ASSIGN(made.asked, overlapping_of(words, made.scene, made.question.call));
+  made.table = sim::table_of(made.scene, made.question.call.collective);
+  return made;
+}
+
+Result<sim::OverlapStudy> OverlapCase::study(Bytes size, bool keeps_trace) {
+  question.call.bytes = size;
+  options.keeps_trace = keeps_trace;
+  return sim::overlap(scene, question, options, asked);
+}
+
+Result<int> simulate_overlap(const SimWords& words) {
   PEAL_ASSIGN(const std::vector<Bytes> sizes, sizes_of(words));
-  PEAL_ASSIGN(const sim::Scene scene, scene_of(words.question));
-  PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));
-  PEAL_ASSIGN(sim::InterpretOptions options, interpret_options(words.faults, scene));
-  PEAL_TRY(set_network(words.question, scene, options));
-  options.progress = progress_on_stderr();
-  question.call.bytes = sizes.back();
-  PEAL_ASSIGN(const sim::Overlapping asked, overlapping_of(words, scene, question.call));
-  const sim::Table table = sim::table_of(scene, question.call.collective);
+  PEAL_ASSIGN(OverlapCase all, overlap_case(words, sizes.back()));
   const bool is_told = words.json != "-";
   std::vector<sim::OverlapRow> rows;
   for (const Bytes& size : sizes) {
-    question.call.bytes = size;
-    options.keeps_trace = &size == &sizes.back() && (!words.trace.empty() || !words.svg.empty());
-    PEAL_ASSIGN(const sim::OverlapStudy study, sim::overlap(scene, question, options, asked));
-    if (is_told && rows.empty()) PEAL_TRY(write_output("-", sim::overlap_header(table, asked)));
+    const bool is_drawn = &size == &sizes.back() && (!words.trace.empty() || !words.svg.empty());
+    PEAL_ASSIGN(const sim::OverlapStudy study, all.study(size, is_drawn));
+    if (is_told && rows.empty()) PEAL_TRY(write_output("-", sim::overlap_header(all.table, all.asked)));
     rows.push_back(study.row);
     if (is_told) PEAL_TRY(write_output("-", sim::overlap_text(study.row)));
-    if (options.keeps_trace) PEAL_TRY(draw_overlap(words, scene, study));
+    if (is_drawn) PEAL_TRY(draw_overlap(words, all.scene, study));
   }
-  if (is_told) PEAL_TRY(write_output("-", sim::overlap_footer(asked)));
-  if (!words.json.empty()) PEAL_TRY(write_output(words.json, sim::overlap_json(table, asked, rows)));
+  if (is_told) PEAL_TRY(write_output("-", sim::overlap_footer(all.asked)));
+  if (!words.json.empty()) PEAL_TRY(write_output(words.json, sim::overlap_json(all.table, all.asked, rows)));
   return 0;
 }
 

@@ -18,6 +18,7 @@ std::vector<Algorithm> rabenseifner_algorithms();        // build_rabenseifner.c
 std::vector<Algorithm> tree_algorithms();                // build_tree.cpp: k-nomial
 std::vector<Algorithm> double_binary_tree_algorithms();  // build_double_binary_tree.cpp
 std::vector<Algorithm> hierarchical_algorithms();        // build_hierarchical.cpp: hierarchical, leader_chain
+std::vector<Algorithm> grid_algorithms();                // build_grid.cpp: grid; hierarchical all_to_all
 std::vector<Algorithm> nvls_algorithms();                // build_nvls.cpp: what switches inside a group compute
 std::vector<Algorithm> point_to_point_algorithms();      // build_point_to_point.cpp
 

@@ -11,9 +11,10 @@ namespace {
 
 std::vector<Algorithm> all_algorithms() {
   std::vector<Algorithm> all;
-  for (const auto& part : {ring_algorithms(), bidirectional_ring_algorithms(), multi_ring_algorithms(), direct_algorithms(),
-                           recursive_algorithms(), bruck_algorithms(), pat_algorithms(), rabenseifner_algorithms(), tree_algorithms(),
-                           double_binary_tree_algorithms(), hierarchical_algorithms(), nvls_algorithms(), point_to_point_algorithms()})
+  for (const auto& part :
+       {ring_algorithms(), bidirectional_ring_algorithms(), multi_ring_algorithms(), direct_algorithms(), recursive_algorithms(),
+        bruck_algorithms(), pat_algorithms(), rabenseifner_algorithms(), tree_algorithms(), double_binary_tree_algorithms(),
+        hierarchical_algorithms(), grid_algorithms(), nvls_algorithms(), point_to_point_algorithms()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

@@ -224,6 +224,7 @@ void World::begin(Index index) {
   if (s.slice == 0) {
     s.began = engine_.now();
     s.bytes = s.job->sizes->bytes_of(s.bound);
+    if (op.kind == OpKind::copy) pack_at_once(s);
     s.slices = is_message(op.kind) ? static_cast<std::int32_t>(plan.slices(s.bytes)) : 1;
     if (s.slices > 1) s.whole = s.bytes;
   }
@@ -248,6 +249,23 @@ void World::begin(Index index) {
   if (is_host_) per_op += std::exchange(s.turn, 0);
   if (per_op > 0) return engine_.after(per_op, tag(Kind::issued, index));
   issued(index);
+}
+
+/// A device packs blocks that lie apart in one pass.
+void World::pack_at_once(Strand& s) {
+  if (is_host_ || !s.job->sizes->are_equal()) return;
+  const std::int64_t copies = s.cursor.copies_left(ops_of(s));
+  if (copies == 1) return;
+  s.bytes *= static_cast<double>(copies);
+  if (options_.keeps_log) {
+    for (std::int64_t i = 1; i < copies; ++i) {
+      note(s);
+      s.cursor.advance(ops_of(s));
+      s.cursor.bind(ops_of(s), s.bound);
+    }
+    return;
+  }
+  s.cursor.to_last_copy(ops_of(s));
 }
 
 void World::issued(Index index) {

@@ -177,6 +177,15 @@ Status check_memory(std::span<const Job> jobs, const Fold& fold, int ranks, cons
       channels, channels * kBytesOfAChannel / kGigabyte, options.most_bytes / kGigabyte);
 }
 
+/// What could be asked for instead of so many messages.
+std::string_view fewer_messages(const Job& job) {
+  const schedule::Request& request = job.plan->schedule.request;
+  const auto grid = schedule::find_algorithm(request.collective, "grid");
+  const bool has_grid = grid && job.plan->schedule.name != (*grid)->name && (*grid)->supports(request);
+  return has_grid ? "ask for fewer ranks, or for an algorithm of fewer messages (--algorithm grid)"
+                  : "ask for fewer ranks, or another algorithm";
+}
+
 }  // namespace
 
 Result<Outcome> interpret(const Step& step, const topology::Resources& resources, const InterpretOptions& options) {
@@ -195,11 +204,10 @@ Result<Outcome> interpret(const Step& step, const topology::Resources& resources
   // Each message is an event at least.
   if (fold.messages > static_cast<double>(options.most_events)) {
     const bool is_perturbed = !options.perturbation.scaled_resources.empty() || !options.perturbation.slow_ranks.empty();
-    return fail(
-        ErrorCode::unsupported,
-        "{:.1g} messages are too many to simulate one by one, and {} ranks do not fold{}: ask for fewer ranks, or another algorithm",
-        fold.messages, ranks,
-        is_perturbed ? ", because each meets the slow wire or rank at another step" : ", because no two of them do the same");
+    return fail(ErrorCode::unsupported, "{:.1g} messages are too many to simulate one by one, and {} ranks do not fold{}: {}",
+                fold.messages, ranks,
+                is_perturbed ? ", because each meets the slow wire or rank at another step" : ", because no two of them do the same",
+                fewer_messages(jobs.front()));
   }
   PEAL_TRY(check_memory(jobs, fold, ranks, options));
   return World(step, resources, options, std::move(fold)).run();

@@ -224,6 +224,7 @@ class World final : Engine::Listener {
   void ask_for_core(Index strand);
   void take_core(Core& core, Index strand);
   void begin(Index strand);
+  void pack_at_once(Strand& s);
   void issued(Index strand);
   void work_locally(Index strand);
   void worked(Index strand);

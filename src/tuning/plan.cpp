@@ -131,7 +131,12 @@ schedule::Request request_of(const Environment& environment, const Call& call) {
 
 double Plan::bytes_of(schedule::BufferId buffer, std::int32_t first, std::int32_t count, std::int32_t piece, schedule::Wire wire) const {
   std::uint64_t elements = 0;
-  for (std::int32_t i = 0; i < count; ++i) elements += pieces.of(extents.chunk(buffer, first + i), piece).count;
+  if (pieces.count == 1 && count > 1 && varied == nullptr && !extents.layouts.scratch_is_compact) {
+    const schedule::Extent last = extents.chunk(buffer, first + count - 1);  // chunks lie side by side
+    elements = last.offset + last.count - extents.chunk(buffer, first).offset;
+  } else {
+    for (std::int32_t i = 0; i < count; ++i) elements += pieces.of(extents.chunk(buffer, first + i), piece).count;
+  }
   const std::uint64_t size = wire == schedule::Wire::fp32 ? std::max<std::uint64_t>(4, element_bytes) : element_bytes;
   return static_cast<double>(elements * size);
 }
@@ -154,6 +159,13 @@ double Plan::bytes_of(const schedule::BoundOp& bound) const {
 std::int64_t Plan::slices(double bytes) const {
   if (schedule.pieced || message_bytes == kAnySize || bytes <= static_cast<double>(message_bytes)) return 1;
   return static_cast<std::int64_t>(std::ceil(bytes / static_cast<double>(message_bytes)));
+}
+
+bool Plan::has_equal_chunks() const {
+  const auto are_equal = [](const schedule::ExtentTable& table) {
+    return table.chunk(0).count == table.chunk(std::max(1, table.layout().chunks()) - 1).count;
+  };
+  return are_equal(extents.input) && are_equal(extents.output);
 }
 
 Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedule, bool is_pipelined, Protocol protocol,

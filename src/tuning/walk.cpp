@@ -10,7 +10,13 @@
 namespace peal::tuning::walking {
 
 Walk::Walk(const Environment& environment, const Plan& plan, const std::vector<Program>& programs, const WalkExtent& extent)
-    : environment_(environment), plan_(plan), programs_(programs), offer_(plan.offer), turns_(environment), scale_(extent.scale) {
+    : environment_(environment),
+      plan_(plan),
+      programs_(programs),
+      offer_(plan.offer),
+      turns_(environment),
+      scale_(extent.scale),
+      packs_at_once_(plan.has_equal_chunks()) {
   const int own_level = environment.is_used(0) ? 0 : 1;
   local_ = message_cost(environment, constants(own_level), plan.protocol, own_level, {}, environment.level[own_level].bottleneck);
   const auto n = at(environment.ranks);
@@ -92,7 +98,7 @@ void Walk::visit(int index) {
   // Not yet: come back at that instant, behind whoever is due before.
   if (start.at > now_) return queue(index, start.at);
   if (!is_sync && environment_.is_host && !has_turn(index, start)) return;
-  const double whole = plan_.bytes_of(bound) * scale_;
+  const double whole = plan_.bytes_of(bound) * scale_ * static_cast<double>(copies_at_once(s.cursor, program));
   const std::int64_t slices = plan_.slices(whole);
   const double bytes =
       std::min(whole - static_cast<double>(s.slice) * static_cast<double>(plan_.message_bytes), static_cast<double>(plan_.message_bytes));
@@ -115,6 +121,14 @@ void Walk::visit(int index) {
   if (!s.cursor.done()) queue(index, s.ready.at);
   // After the strand itself: its rank keeps the core while it can go on.
   if (!is_sync) call_next(s.rank);
+}
+
+/// A device packs blocks that lie apart in one pass; the strand stands at the last of these copies then.
+std::int64_t Walk::copies_at_once(schedule::StrandCursor& cursor, const Program& program) const {
+  if (environment_.is_host || !packs_at_once_) return 1;
+  const std::int64_t copies = cursor.copies_left(program);
+  if (copies > 1) cursor.to_last_copy(program);
+  return copies;
 }
 
 std::deque<int>::const_iterator Walk::next_in_line(const Core& core) const {

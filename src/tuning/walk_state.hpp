@@ -132,6 +132,7 @@ class Walk {
   bool has_turn(int strand, Stamp& start);
   void hold_core(int rank, const Stamp& until);
   void call_next(int rank);
+  std::int64_t copies_at_once(schedule::StrandCursor& cursor, const Program& program) const;
   std::deque<int>::const_iterator next_in_line(const Core& core) const;
   void signal(int rank, const BoundOp& bound, const Stamp& at);
   void wake(int& parked, double at);
@@ -144,6 +145,7 @@ class Walk {
   const Offer& offer_;
   const CoreTurns turns_;
   double scale_;
+  bool packs_at_once_;  // all its copies are equally long
   MessageCost local_;
   std::vector<Strand> strands_;
   std::vector<Rank> ranks_;

@@ -130,7 +130,7 @@ TEST(PartialSums, AsF32AreRoundedOnceByEveryAlgorithm) {
     for (const int ranks : {2, 3, 4, 5, 8})
       served += check_all(name, "", ranks, TransportChoice::shm, false, ranks == 3 ? counts_of_three : counts);
     // These need groups, which one host has not.
-    if (name != "hierarchical" && name != "leader_chain" && name != "bidirectional_ring") {
+    if (name != "hierarchical" && name != "leader_chain" && name != "grid" && name != "bidirectional_ring") {
       EXPECT_GT(served, 50) << name;
     }
   }

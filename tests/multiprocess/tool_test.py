@@ -174,8 +174,12 @@ class Tool(harness.ToolCase):
         self.assertAlmostEqual(row["exposed_us"], row["calls_us"] / 4 + row["slowed_us"], places=3)
         self.assertIn("compute 3", picture.read_text())
         self.assertIn("holds 24 of 108", self.assert_right(self.peal(*words)).out)
-        for option, word in (("--critical-path",), "leave"), (("--ctas", 500), "108"), (("--compare", "nodes=1,2"), "--compute"):
+        for option, word in (("--critical-path",), "leave"), (("--ctas", 500), "108"), (("--compare", "nodes=1,2", "--svg", picture), "--json"):
             self.assert_refused(self.peal(*words, *option), word, code=2)
+        beside = self.json_of(*words, "--compare", "algorithm=ring,tree")["series"]
+        self.assertEqual([series["name"] for series in beside], ["ring", "tree"])
+        self.assertEqual(beside[0]["rows"][0]["together_us"], self.json_of(*words, "--algorithm", "ring")["rows"][0]["together_us"])
+        self.assertIn("us (hidden)", self.assert_right(self.peal(*words, "--compare", "algorithm=ring,tree")).out)
         self.assert_refused(self.peal("sim", "all_reduce", "--machine", "dgx-a100", "--compute", "8"), "40us", code=2)
         self.assert_refused(self.peal("sim", "all_reduce", "--machine", "dgx-a100", "--ctas", 4), "--compute", code=2)
 

@@ -199,7 +199,7 @@ TEST_P(CostOfEveryAlgorithm, IsWhatItsProgramsDoInOneGroup) {
 
 TEST_P(CostOfEveryAlgorithm, IsWhatItsProgramsDoOnTwoLevels) {
   for (const Algorithm& algorithm : registry()) {
-    const bool is_hierarchical = algorithm.name == "hierarchical" || algorithm.name == "leader_chain";
+    const bool is_hierarchical = algorithm.name == "hierarchical" || algorithm.name == "leader_chain" || algorithm.name == "grid";
     const bool is_chain = algorithm.collective == Collective::broadcast || algorithm.collective == Collective::reduce;
     const bool crosses_as_counted =
         algorithm.name == "bidirectional_ring" || algorithm.name == "multi_ring" || (algorithm.name == "ring" && is_chain);

@@ -109,6 +109,33 @@ TEST(StrandCursor, KnowsWhichSendsTakeTheSameBytes) {
   EXPECT_EQ(same, expected);
 }
 
+TEST(StrandCursor, KnowsHowManyCopiesItsLoopsHoldAlone) {
+  RankBuilder builder;
+  StrandBuilder strand = builder.strand("test");
+  strand.copy(output(0), input(0));
+  strand.loop(3, [&] { strand.loop(2, [&] { strand.copy(scratch(0).by(1, 2), input(0).by(3, 1)); }); });
+  strand.loop(2, [&] {
+    strand.loop(4, [&] { strand.copy(scratch(0).by(1), input(0).by(1)); });
+    strand.send(1, scratch(0, 4));
+  });
+  const Program program = lower(builder.take(), 0, 2, true);
+  StrandCursor cursor(program, 0, 1);
+  EXPECT_EQ(cursor.copies_left(program), 1) << "in no loop";
+  cursor.advance(program);
+  EXPECT_EQ(cursor.copies_left(program), 6);
+  cursor.advance(program);
+  EXPECT_EQ(cursor.copies_left(program), 5);
+  cursor.to_last_copy(program);
+  EXPECT_EQ(cursor.copies_left(program), 1);
+  EXPECT_EQ(cursor.current(program).chunk(program.ops[3].src), 3 * 1 + 1 * 2);
+  cursor.advance(program);
+  EXPECT_EQ(cursor.copies_left(program), 4) << "the loop around holds a send, too";
+  cursor.to_last_copy(program);
+  cursor.advance(program);
+  EXPECT_EQ(cursor.current(program).op->kind, OpKind::send);
+  EXPECT_EQ(cursor.copies_left(program), 1);
+}
+
 TEST(Lowering, LeavesContributionsWhereTheyCameInDirectReductions) {
   for (const auto& [collective, name] : {std::pair{Collective::all_reduce, "one_shot"},
                                          {Collective::all_reduce, "two_shot"},

@@ -192,6 +192,7 @@ Study congested_study(const Scene& scene, Collective collective, std::uint64_t b
   tuning::Question question;
   question.call.collective = collective;
   question.call.bytes = {bytes};
+  if (collective == Collective::all_to_all) question.algorithm = "all_pairs";  // everybody to everybody, whoever else is at the port
   InterpretOptions options;
   options.folds = folds;
   auto congestion = parse_congestion(control, scene.resources->cluster());

@@ -186,7 +186,7 @@ TEST(Fold, TreesInManyPiecesStayRightWithOneSlowWireOrOneSlowRank) {
 TEST(Fold, StaysRightWithOneSlowWireOrOneSlowRank) {
   const Scene scene = fold_scene("dgx-h100", 4, "ideal");
   const auto route = scene.resources->route(scene.device_of_rank[11], scene.device_of_rank[20]);
-  for (const char* algorithm : {"ring", "tree", "hierarchical", "two_shot", "multi_ring"}) {
+  for (const char* algorithm : {"ring", "tree", "hierarchical", "grid", "two_shot", "multi_ring"}) {
     const auto found = schedule::find_algorithm(Collective::all_reduce, algorithm);
     const auto plan = plan_of(scene, **found, 1 << 20);
     if (!plan) continue;

@@ -34,6 +34,18 @@ std::function<void(std::uint64_t, double)> progress_on_stderr();
 
 /// What `--compute` and `--ctas` ask for; `call` is the largest.
 Result<sim::Overlapping> overlapping_of(const SimWords& words, const sim::Scene& scene, const tuning::Call& call);
+/// Calls of several sizes beside computing.
+struct OverlapCase {
+  sim::Scene scene;
+  tuning::Question question;
+  sim::InterpretOptions options;
+  sim::Overlapping asked;
+  sim::Table table;
+
+  Result<sim::OverlapStudy> study(Bytes size, bool keeps_trace = false);
+};
+/// Refuses what cannot be asked beside computing.
+Result<OverlapCase> overlap_case(const SimWords& words, Bytes largest);
 /// `--compute`: calls beside computing.
 Result<int> simulate_overlap(const SimWords& words);
 

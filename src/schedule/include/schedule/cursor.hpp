@@ -96,8 +96,7 @@ class StrandCursor {
     const Op& op = program.op(at_);
     SameSends same;
     if (op.kind != OpKind::send || op.src.count == 0 || op.wire != Wire::element) return same;
-    const bool is_alone_in_loop = depth_ > 0 && program.op(at_ - 1).kind == OpKind::loop && program.op(at_ + 1).kind == OpKind::end_loop;
-    if (is_alone_in_loop) {
+    if (is_alone(program, 1)) {
       if (op.src.step[0] != 0) return same;
       const std::int32_t i = iteration_[depth_ - 1];
       return {i, program.op(at_ - 1).operand - 1 - i};
@@ -108,6 +107,22 @@ class StrandCursor {
     for (std::uint32_t i = at_; i > begin_ && is_same(program.op(i - 1)); --i) ++same.before;
     for (std::uint32_t i = at_ + 1; i < end_ && is_same(program.op(i)); ++i) ++same.after;
     return same;
+  }
+
+  /// Where the op at hand is a copy that stands alone in its loops, how often they still come to it, this time included; else 1.
+  template <class Ops>
+  std::int64_t copies_left(const Ops& program) const {
+    const Op& op = program.op(at_);
+    if (op.kind != OpKind::copy || (op.flags & (kRemoteSrc | kRemoteDst)) != 0 || !is_alone(program, 1)) return 1;
+    const std::int64_t times = program.op(at_ - 1).operand;
+    const std::int64_t left = times - iteration_[depth_ - 1];
+    return is_alone(program, 2) ? left + times * (program.op(at_ - 2).operand - 1 - iteration_[0]) : left;
+  }
+  /// To the last of them.
+  template <class Ops>
+  void to_last_copy(const Ops& program) {
+    iteration_[depth_ - 1] = program.op(at_ - 1).operand - 1;
+    if (is_alone(program, 2)) iteration_[0] = program.op(at_ - 2).operand - 1;
   }
 
   /// To the same place so many pieces later.
@@ -123,6 +138,15 @@ class StrandCursor {
     if (peer < 0) return peer;
     const auto at = (peer + static_cast<std::int64_t>(step) * i) % ranks;
     return static_cast<std::int32_t>(at < 0 ? at + ranks : at);
+  }
+
+  // Nothing but the op at hand stands in the `levels` innermost loops.
+  template <class Ops>
+  bool is_alone(const Ops& program, std::int32_t levels) const {
+    if (depth_ < levels) return false;
+    for (std::uint32_t i = 1; i <= static_cast<std::uint32_t>(levels); ++i)
+      if (program.op(at_ - i).kind != OpKind::loop || program.op(at_ + i).kind != OpKind::end_loop) return false;
+    return true;
   }
 
   template <class Ops>

@@ -64,14 +64,16 @@ struct Plan {
   double sent_of(const schedule::Op& op, double bytes) const {
     return schedule::sent_wire(op) == op.wire ? bytes : bytes * element_bytes / std::max<std::uint32_t>(4, element_bytes);
   }
-  /// Messages that an op of `bytes` is sent in.
   /// Where every op moves one message through a slot, several sends can share its copy and a reduction can read it there.
   bool is_one_message_an_op() const { return schedule.pieced && protocol == schedule::Protocol::staged; }
   /// An op's flags as this plan can use them.
   std::uint8_t flags_of(const schedule::Op& op) const {
     return is_one_message_an_op() ? op.flags : static_cast<std::uint8_t>(op.flags & ~schedule::kHeld);
   }
+  /// Messages that an op of `bytes` is sent in.
   std::int64_t slices(double bytes) const;
+  /// True where all chunks of the input are equally long, and those of the output.
+  bool has_equal_chunks() const;
 };
 
 /// Sizes messages and pieces. The protocol must be one of the environment's offers.
