@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `peal sim` costs over the number of ranks: CPU seconds and peak memory of whole commands, each on one core with a deadline.
 
-    bench/sim/scale.py [--peal build/release/bin/peal] [--only ring,tree] [--most 100000] [--svg bench/sim-scale.svg]
+    bench/sim/scale.py [--peal build/release/bin/peal] [--only "ring;tree, slow root"] [--most 100000] [--svg bench/sim-scale.svg]
 
 Calls are out of place and in place, as `peal sim` has them, so an all-reduce is simulated twice. ASTRA-sim's and SimGrid's figures are those
 that the design gives for ring all-reduce of 1 GiB and all-to-all of 64 MiB a rank (CPU seconds, one core each).
@@ -98,12 +98,12 @@ def draw(path: pathlib.Path, lines: dict[str, list[tuple[int, float]]]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peal", type=pathlib.Path, default=ROOT / "build" / "release" / "bin" / "peal")
-    parser.add_argument("--only", default="", help="names of cases, with commas")
+    parser.add_argument("--only", default="", help="names of cases, with semicolons")
     parser.add_argument("--most", type=int, default=100_000, help="ranks")
     parser.add_argument("--deadline", type=float, default=300, help="seconds for each command")
     parser.add_argument("--svg", type=pathlib.Path)
     wanted = parser.parse_args()
-    only = [name for name in wanted.only.split(",") if name]
+    only = [name for name in wanted.only.split(";") if name]
     print("| call | ranks | CPU s | MiB |\n|---|---|---|---|")
     lines: dict[str, list[tuple[int, float]]] = {}
     for name, collective, algorithm, size, most, words in CASES:

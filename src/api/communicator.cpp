@@ -29,8 +29,8 @@ Communicator join(const bootstrap::Job& job, const Options& options) {
   return Communicator(std::move(impl));
 }
 
-comm::Core& core_of(const std::shared_ptr<Communicator::Impl>& impl) {
-  if (impl == nullptr)
+[[gnu::always_inline]] inline comm::Core& core_of(const std::shared_ptr<Communicator::Impl>& impl) {
+  if (impl == nullptr) [[unlikely]]
     throw Error(ErrorCode::invalid_argument,
                 "this communicator is empty: it was moved from, never made, or split off with a negative color");
   return *impl->core;
@@ -176,7 +176,7 @@ void Communicator::scatter(const void* send, void* receive, std::size_t count, D
 void Communicator::all_to_all(const void* send, void* receive, std::size_t count, DataType type) {
   require(core_of(impl_).run(collective(Collective::all_to_all, send, receive, count, type)));
 }
-void Communicator::barrier() { require(core_of(impl_).run(collective(Collective::barrier, nullptr, nullptr, 0, DataType::u8))); }
+void Communicator::barrier() { require(core_of(impl_).barrier()); }
 
 void Communicator::all_gather_v(const void* send, void* receive, std::span<const std::uint64_t> counts,
                                 std::span<const std::uint64_t> displacements, DataType type) {

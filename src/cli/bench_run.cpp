@@ -129,6 +129,7 @@ Status Bench::open() {
 }
 
 Status Bench::operate(bool in_place) {
+  if (options_.collective == Collective::barrier) return core_->barrier();
   if (options_.collective != Collective::send_recv) return core_->run(buffers_.call(in_place));
   const int n = core_->size();
   const std::vector<comm::PairTransfer> ring = {
@@ -150,8 +151,7 @@ Status Bench::count_wrong(bool in_place, BenchHalf& half) {
 }
 
 Status Bench::align() {
-  comm::Call barrier{Collective::barrier};
-  PEAL_TRY(plain_.run(barrier));
+  PEAL_TRY(plain_.barrier());
   return aligner_.meet(plain_);
 }
 

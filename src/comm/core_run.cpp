@@ -13,6 +13,7 @@ namespace peal::comm {
 namespace {
 
 constexpr int kPollsALock = 64;
+constexpr std::uint32_t kShortPolls = 400;        // some microseconds, after which waiting is not what a call's own cost shows in
 constexpr std::uint64_t kLeastShownBytes = 4096;  // below, a copy costs less than the longer way through the program
 
 executor::Shape shape_of(const Call& call, int rank) {
@@ -118,16 +119,18 @@ void Core::allow_references(Pending& pending) const {
   }
 }
 
-Status Core::begin(Pending& pending) {
-  if (board_.is_set()) return fault();
+// A call that has begun as a short one goes on, and learns of a fault while it waits.
+Status Core::begin(Pending& pending, const executor::ShortCall* begun) {
+  if (begun == nullptr && board_.is_set()) return fault();
   CachedPlan& cached = *pending.plan;
   if (pending.group.made == nullptr) plans_->bind(cached, pending.shape);
   if (cached.binding->scratch_bytes() > scratch_.bytes()) PEAL_TRY(scratch_.grow(cached.binding->scratch_bytes()));
   pending.operands.scratch = scratch_.data();
   pending.operands.least_shown = world_->user_segments()->version() == 0 ? 0 : least_shown(pending);
   pending.operands.answers = pending.operands.least_shown > 0 && pending.group.made == nullptr && plans_->may_answer(cached);
-  board_.enter(rank_, pending.tag);
+  if (begun == nullptr) board_.enter(rank_, pending.tag);
   execution_->start(*cached.plan, *cached.binding, pending.operands, pending.call, pending.tag);
+  if (begun != nullptr) execution_->go_on(*begun);
   return {};
 }
 
@@ -150,8 +153,8 @@ Status Core::drive_to_end() {
   }
 }
 
-Status Core::run_prepared(Pending& pending) {
-  PEAL_TRY(begin(pending));
+Status Core::run_prepared(Pending& pending, const executor::ShortCall* begun) {
+  PEAL_TRY(begin(pending, begun));
   last_plan_ = pending.plan->plan.get();
   Status status = drive_to_end();
   if (status)
@@ -162,29 +165,62 @@ Status Core::run_prepared(Pending& pending) {
   return status;
 }
 
+// A call as the one before it of its kind: what that worked out holds. Messages may lie elsewhere once ranks share memory for them.
+Status Core::run_again(Prepared& known) {
+  Pending& pending = known.pending;
+  pending.call.sequence = ++sequence_;
+  executor::renumber(pending.tag, sequence_);
+  executor::ShortCall* const again = known.again.get();
+  if (again == nullptr || world_->user_segments()->version() != 0 || board_.is_set()) [[unlikely]]
+    return run_at_length(known, nullptr);
+  if (!again->run(pending.operands, pending.tag, std::min(wait_policy_.spins, kShortPolls), board_, rank_)) [[unlikely]]
+    return run_at_length(known, again);
+  last_plan_ = pending.plan->plan.get();
+  if (pool_ != nullptr && pool_->is_shared()) routes_->rest();
+  board_.leave(rank_);
+  return {};
+}
+
+[[gnu::noinline]] Status Core::run_at_length(Prepared& known, const executor::ShortCall* begun) {
+  Status status = run_prepared(known.pending, begun);
+  if (status && !known.is_tried) {
+    known.again = execution_->shorten();
+    known.is_tried = true;
+  }
+  return status;
+}
+
+Status Core::barrier() {
+  Prepared* const known = prepared_[static_cast<std::size_t>(Collective::barrier)].get();
+  if (!is_queued_ && known != nullptr && known->again != nullptr && !known->is_internal) [[likely]]
+    return run_again(*known);
+  Call call;
+  call.collective = Collective::barrier;
+  return run(call);
+}
+
 Status Core::run(const Call& call) {
   if (!is_queued_) {
     std::unique_ptr<Prepared>& place = prepared_[static_cast<std::size_t>(call.collective)];
     if (place == nullptr) [[unlikely]]
       place = std::make_unique<Prepared>();
     Prepared& known = *place;
-    const bool in_place = varies(call.collective) ? false : is_in_place(call, rank_, size());
     Pending& pending = known.pending;
-    if (known.matches(call, in_place)) {
+    if (known.matches(call) && (known.has_buffers_of(call) || is_in_place(call, rank_, size()) == known.in_place)) {
       pending.operands.input = static_cast<const std::byte*>(call.send);
       pending.operands.output = static_cast<std::byte*>(call.receive);
       pending.operands.premul = call.premul;
-      pending.call.sequence = ++sequence_;
-      executor::renumber(pending.tag, sequence_);
-    } else {
-      known.is_valid = false;
-      PEAL_TRY(prepare(call, pending));
-      known.is_valid = !varies(call.collective);
-      known.in_place = in_place;
-      known.is_internal = call.is_internal;
-      known.op = call.op;
-      known.root = call.root;
+      return run_again(known);
     }
+    known.is_valid = false;
+    known.again = nullptr;
+    known.is_tried = false;
+    PEAL_TRY(prepare(call, pending));
+    known.is_valid = !varies(call.collective);
+    known.in_place = known.is_valid && is_in_place(call, rank_, size());
+    known.is_internal = call.is_internal;
+    known.op = call.op;
+    known.root = call.root;
     return run_prepared(pending);
   }
   PEAL_ASSIGN(const auto work, start(call));

@@ -66,15 +66,6 @@ FaultRecord FaultBoard::first() const {
   return header_->fault;
 }
 
-void FaultBoard::enter(int rank, const transport::Tag& tag) {
-  Line& line = lines_[rank];
-  const std::uint64_t calls = line.calls.load(std::memory_order_relaxed) + 1;
-  line.begun.store(calls, std::memory_order_relaxed);
-  for (int i = 0; i < 3; ++i) line.words[i].store(tag.words[i], std::memory_order_release);
-  line.calls.store(calls, std::memory_order_release);
-  line.inside.store(kInside, std::memory_order_release);
-}
-
 CallState FaultBoard::state_of(int rank) const {
   const Line& line = lines_[rank];
   CallState state;

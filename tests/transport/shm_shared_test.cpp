@@ -9,7 +9,7 @@ namespace peal::transport {
 namespace {
 
 constexpr int kRanks = 3;
-constexpr std::size_t kBytes = 10'000;
+constexpr std::size_t kSharedBytes = 10'000;
 
 struct Job {
   std::shared_ptr<SharedSegment> memory =
@@ -33,11 +33,11 @@ struct Group {
   // Rank 0's room, filled, or null.
   std::byte* fill(char with) {
     std::byte* room = to(1)->acquire_shared();
-    if (room != nullptr) std::memset(room, with, kBytes);
+    if (room != nullptr) std::memset(room, with, kSharedBytes);
     return room;
   }
   bool send_to_both(std::byte* room) {
-    const bool went = to(1)->send_shared(room, kBytes, nullptr) && to(2)->send_shared(room, kBytes, nullptr);
+    const bool went = to(1)->send_shared(room, kSharedBytes, nullptr) && to(2)->send_shared(room, kSharedBytes, nullptr);
     to(1)->end_shared(room);
     return went;
   }
@@ -46,9 +46,9 @@ struct Group {
     ShmReceiver* from = ranks[rank]->receiver(0);
     const Message* message = from->peek();
     if (message == nullptr) return 0;
-    EXPECT_EQ(message->bytes, kBytes);
+    EXPECT_EQ(message->bytes, kSharedBytes);
     const auto with = static_cast<char>(message->data[0]);
-    EXPECT_EQ(message->data[kBytes - 1], message->data[0]);
+    EXPECT_EQ(message->data[kSharedBytes - 1], message->data[0]);
     from->release();
     return with;
   }
@@ -69,9 +69,9 @@ TEST(ShmSharedSlots, OneCopyReachesSeveralRanks) {
 TEST(ShmSharedSlots, OrderIsKeptAmongMessagesOfAllKinds) {
   const Job job;
   Group group(job);
-  const std::vector<std::byte> own(kBytes, std::byte{'o'});
+  const std::vector<std::byte> own(kSharedBytes, std::byte{'o'});
   for (const char with : {'a', 'b', 'c'}) {
-    ASSERT_TRUE(group.to(2)->send(own.data(), kBytes, nullptr));
+    ASSERT_TRUE(group.to(2)->send(own.data(), kSharedBytes, nullptr));
     ASSERT_TRUE(group.send_to_both(group.fill(with)));
     EXPECT_EQ(group.receive(1), with);
     EXPECT_EQ(group.receive(2), 'o');
@@ -97,17 +97,17 @@ TEST(ShmSharedSlots, ARoomIsKeptUntilItsSenderHasSentItToAll) {
   const Job job;
   Group group(job);
   std::byte* held = group.fill('a');
-  ASSERT_TRUE(group.to(1)->send_shared(held, kBytes, nullptr));
+  ASSERT_TRUE(group.to(1)->send_shared(held, kSharedBytes, nullptr));
   EXPECT_EQ(group.receive(1), 'a');
   for (int i = 0; i < 2 * group.layout.slots; ++i) {
     std::byte* room = group.fill('b');
     ASSERT_NE(room, nullptr);
     EXPECT_NE(room, held);
-    ASSERT_TRUE(group.to(1)->send_shared(room, kBytes, nullptr));
+    ASSERT_TRUE(group.to(1)->send_shared(room, kSharedBytes, nullptr));
     group.to(1)->end_shared(room);
     EXPECT_EQ(group.receive(1), 'b');
   }
-  ASSERT_TRUE(group.to(2)->send_shared(held, kBytes, nullptr));
+  ASSERT_TRUE(group.to(2)->send_shared(held, kSharedBytes, nullptr));
   group.to(1)->end_shared(held);
   EXPECT_EQ(group.receive(2), 'a');
 }

@@ -361,8 +361,9 @@ TEST(Select, OfWaysThatAreAsGoodAsEqualTheOneWithTheFewestStepsIsTaken) {
       for (const Candidate& each : selection->candidates) {
         if (each.prediction.time.value > 1.05 * fastest.value) continue;
         EXPECT_GE(each.prediction.steps, chosen.steps) << name_of(collective) << " of " << bytes << " by " << each.algorithm->name;
-        if (each.prediction.steps == chosen.steps && each.algorithm->sums_at_once)
+        if (each.prediction.steps == chosen.steps && each.algorithm->sums_at_once) {
           EXPECT_TRUE(selection->chosen().algorithm->sums_at_once) << name_of(collective) << " of " << bytes;
+        }
       }
     }
   EXPECT_GT(preferred, 0);

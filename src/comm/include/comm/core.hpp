@@ -99,6 +99,7 @@ class Core final : public FaultListener {
 
   /// Blocking.
   Status run(const Call& call);
+  Status barrier();
   /// Asynchronous; calls start in the order in which they were given.
   Result<std::shared_ptr<WorkState>> start(const Call& call);
   /// All transfers of a group at once.
@@ -180,10 +181,17 @@ class Core final : public FaultListener {
     bool is_valid = false;
     bool in_place = false;
     bool is_internal = false;
-    bool matches(const Call& next, bool next_in_place) const {
+    std::unique_ptr<executor::ShortCall> again;  // null: not known, or not to be had
+    bool is_tried = false;                       // that it is not to be had
+    /// The same buffers lie to each other as they did.
+    bool has_buffers_of(const Call& next) const {
+      return next.send == static_cast<const void*>(pending.operands.input) &&
+             next.receive == static_cast<const void*>(pending.operands.output);
+    }
+    /// But for whether they lie in place.
+    bool matches(const Call& next) const {
       return is_valid && next.count == pending.shape.count && next.type == pending.operands.type && next.op == op && next.root == root &&
-             next_in_place == in_place && next.is_internal == is_internal &&
-             (next.count == 0 || (next.send != nullptr && next.receive != nullptr));
+             next.is_internal == is_internal && (next.count == 0 || (next.send != nullptr && next.receive != nullptr));
     }
     ReduceOp op = ReduceOp::sum;
     int root = -1;
@@ -250,8 +258,10 @@ class Core final : public FaultListener {
   std::uint64_t least_referenced(CachedPlan& plan) const;
   bool wants_references_in_groups() const;
   void allow_references(Pending& pending) const;
-  Status begin(Pending& pending);
-  Status run_prepared(Pending& pending);
+  Status begin(Pending& pending, const executor::ShortCall* begun = nullptr);
+  Status run_prepared(Pending& pending, const executor::ShortCall* begun = nullptr);
+  Status run_again(Prepared& known);
+  Status run_at_length(Prepared& known, const executor::ShortCall* begun);
   std::shared_ptr<WorkState> enqueue(Pending pending);
   Status drive_to_end();
   bool drive_queue();

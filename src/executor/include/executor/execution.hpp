@@ -7,6 +7,7 @@
 #include <executor/call_signature.hpp>
 #include <executor/fill_choice.hpp>
 #include <executor/plan.hpp>
+#include <executor/short_call.hpp>
 #include <reduce/combine.hpp>
 #include <schedule/cursor.hpp>
 #include <transport/channel.hpp>
@@ -60,6 +61,12 @@ class Execution {
   /// Begins a call. Everything named must stay as it is until the call is done or failed. `tag` is to_tag(call).
   /// Point-to-point calls (collective send_recv) take their sequence numbers per edge.
   void start(const Plan& plan, const Binding& binding, const Operands& operands, const CallSignature& call, const transport::Tag& tag);
+
+  /// The call that was just done, as it may be made again while plan, shape and kernels are the same; null where it is none of few short
+  /// messages in shared memory.
+  std::unique_ptr<ShortCall> shorten();
+  /// After start(): goes on where `begun` stands, which is of this plan and shape.
+  void go_on(const ShortCall& begun);
 
   /// Advances every strand as far as possible. True when anything moved.
   bool progress();

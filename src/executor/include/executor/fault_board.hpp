@@ -47,7 +47,14 @@ class FaultBoard {
   FaultRecord first() const;
 
   /// `tag` is to_tag() of the call that the rank enters.
-  void enter(int rank, const transport::Tag& tag);
+  void enter(int rank, const transport::Tag& tag) {
+    Line& line = lines_[rank];
+    const std::uint64_t calls = line.calls.load(std::memory_order_relaxed) + 1;
+    line.begun.store(calls, std::memory_order_relaxed);
+    for (int i = 0; i < 3; ++i) line.words[i].store(tag.words[i], std::memory_order_release);
+    line.calls.store(calls, std::memory_order_release);
+    line.inside.store(kInside, std::memory_order_release);
+  }
   void leave(int rank) { lines_[rank].inside.store(kOutside, std::memory_order_release); }
   /// The rank destroys its communicator in order: its end is no fault any more.
   void depart(int rank) { lines_[rank].inside.store(kDeparted, std::memory_order_release); }

@@ -133,13 +133,16 @@ class ShmSender final : public Sender {
     }
   }
 
+  /// send() of at most kInlineBytes.
+  bool send_inline(const std::byte* data, std::size_t bytes, const Tag* tag) {
+    if (!wait_line()) [[unlikely]]
+      return false;
+    write_inline(data, bytes, tag);
+    return true;
+  }
+
   bool send(const std::byte* data, std::size_t bytes, const Tag* tag) override {
-    if (bytes <= kInlineBytes || (tag == nullptr && bytes <= kInlineBytesUntagged)) {
-      if (!wait_line()) [[unlikely]]
-        return false;
-      write_inline(data, bytes, tag);
-      return true;
-    }
+    if (bytes <= kInlineBytes || (tag == nullptr && bytes <= kInlineBytesUntagged)) return send_inline(data, bytes, tag);
     std::byte* room = acquire_slot(bytes);
     if (room == nullptr) return false;
     copy_bytes(room, data, bytes);
@@ -331,6 +334,19 @@ class ShmReceiver final : public Receiver {
     has_message_ = false;
     if (timed_since_ns_ != 0) [[unlikely]]
       end_timing();
+    release_inline();
+  }
+
+  /// The payload of the next message where it is there, travels in its descriptor and is of this length and with this tag (null: none).
+  /// Null: it is not there, or peek() has more to say of it. It stays until release_inline().
+  const std::byte* find_inline(std::size_t bytes, const Tag* tag) const {
+    const ShmLine& line = lines_[taken_ & line_mask_];
+    if (line.sequence.load(std::memory_order_acquire) != taken_ + 1 || has_message_) return nullptr;
+    if (line.kind != shm::in_line || line.length != bytes || (line.has_tag != 0) != (tag != nullptr)) return nullptr;
+    if (tag == nullptr) return line.body;
+    return std::memcmp(line.body, tag, kTagBytes) == 0 ? line.body + kTagBytes : nullptr;
+  }
+  void release_inline() {
     credit_line_->released.store(++taken_, std::memory_order_release);
     shm::wake_sleepers(*peer_bell_);
   }
