@@ -5,6 +5,7 @@
     bench/compare/compare.py --quick              every collective at 8 B, 64 KiB and 1 MiB, three pairs: three minutes
     bench/compare/compare.py --collectives all_reduce --sizes 8,64K,16M --pairs 5 --svg ratios.svg
     bench/compare/compare.py --transport tcp --ranks 4
+    bench/compare/compare.py --show one.json,two.json --svg ratios.svg      what --json wrote, as one table
 
 Every repeat runs each library once over all sizes, in turn, so that what the machine does meanwhile meets all of them alike. Beside every
 point stands a flag exchange between two cores, before and after it: under 50 ns they are siblings (one core), under 120 near, else far.
@@ -222,6 +223,24 @@ def is_won(ratios):
     return statistics.median(ratios) <= 1.0 and bound is not None and bound <= 1.05
 
 
+def print_matrix(raw):
+    """A line a collective, a column a size: the median ratio in the placement with the most pairs and then in the others, pairs in brackets."""
+    sizes = sorted({abs(size) for row in raw for size in row["peal"] if size != 0})
+    print("\n| | " + " | ".join(name_of(size) for size in sizes) + " |\n|---|" + "---|" * len(sizes))
+    for collective in PEER_NAMES:
+        found = pairs_of([row for row in raw if row["collective"] == collective])
+        for sign, suffix in ((1, ""), (-1, " in place")):
+            columns = [sign * size for size in sizes] if 0 not in found else [0]
+            if not any(size in found for size in columns):
+                continue
+            cells = [" / ".join(("**%.2f**" if (m := statistics.median(ratios)) > 1 else "%.2f") % m + f" {where} ({len(ratios)})"
+                                for where, (_, _, _, ratios) in sorted(found.get(size, {}).items(), key=lambda item: -len(item[1][3])))
+                     for size in columns]
+            print(f"| {collective}{suffix} | " + " | ".join(cells) + " |")
+            if 0 in found:
+                break
+
+
 def print_summary(raw):
     """Of every cell, in the placement that has the most pairs."""
     cells = {}
@@ -284,6 +303,17 @@ def print_table(collective, raw):
                   f"{statistics.median(ratios):.2f} | {ratios[0]:.2f} - {ratios[-1]:.2f} | {'-' if bound is None else f'{bound:.2f}'} | {len(ratios)} | {best} |", flush=True)
 
 
+def show(arguments):
+    raw = []
+    for path in arguments.show.split(","):
+        with open(path) as file:
+            raw += [as_read(row) for row in json.load(file)]
+    print_matrix(raw)
+    print_summary(raw)
+    if arguments.svg:
+        plot(raw, arguments.svg)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--collectives", default=",".join(PEER_NAMES))
@@ -297,8 +327,11 @@ def main():
     parser.add_argument("--seconds", type=float, default=0, help="begin no repeat after so many seconds a collective; 0: until there are enough pairs")
     parser.add_argument("--json", help="write every figure to this file")
     parser.add_argument("--svg", help="draw the ratios into this file")
+    parser.add_argument("--show", help="measure nothing: print, and draw, what earlier runs wrote with --json; comma separated")
     parser.add_argument("--add-to", help="go on from the figures that an earlier run on this machine wrote with --json")
     arguments = parser.parse_args()
+    if arguments.show:
+        return show(arguments)
     arguments.pairs = arguments.pairs or (3 if arguments.quick else 9)
     arguments.sizes = [size_of(s) for s in (arguments.sizes or ("8,64K,1M" if arguments.quick else "8,1K,64K,1M,16M,256M")).split(",")]
     known = PEERS if arguments.transport == "shm" else TCP_PEERS

@@ -173,7 +173,7 @@ Status Core::run_again(Prepared& known) {
   executor::ShortCall* const again = known.again.get();
   if (again == nullptr || world_->user_segments()->version() != 0 || board_.is_set()) [[unlikely]]
     return run_at_length(known, nullptr);
-  if (!again->run(pending.operands, pending.tag, std::min(wait_policy_.spins, kShortPolls), board_, rank_)) [[unlikely]]
+  if (!again->run(pending.operands, pending.tag, wait_policy_.short_polls, board_, rank_)) [[unlikely]]
     return run_at_length(known, again);
   last_plan_ = pending.plan->plan.get();
   if (pool_ != nullptr && pool_->is_shared()) routes_->rest();

@@ -12,19 +12,21 @@ namespace peal::executor {
 /// Settings of one communicator's waits, and what they have learnt. Several threads may wait under it.
 struct WaitPolicy {
   std::uint32_t spins = 4000;                     ///< polls before the first yield
+  std::uint32_t short_polls = 400;                ///< looks of a call of few short messages, before it waits as any call does
   std::uint32_t yields = 20000;                   ///< yields before the first sleep
   std::int64_t sleep_us = 500;                    ///< longest sleep; bounds the harm of a missed wake
   std::int64_t crowd_ns = 200'000;                ///< who waits longer than this for kYieldsALook yields is in a crowd
   std::int64_t crowded_for_ns = 200'000'000;      ///< and believes so for this long
   std::atomic<std::int64_t> crowded_until_ns{0};  ///< others compete for our cores until then: do not yield, sleep
-  /// Before the first wait. Where ranks share cores, who yields lets the rank run that it waits for, and yields take as long as the
-  /// others' work: only somebody who holds the core for a whole tick (4 ms) is a stranger, and sleeping costs ten times the yields: it is
-  /// not believed for long, because a rank that starts or prints holds the core as well, and who sleeps makes the others wait. A poll of
-  /// sockets is a system call, during which a rank, or a thread of the kernel that has the data, waits for this core. A yield beside it
-  /// costs no more.
+  /// Before the first wait. Where ranks share cores, every look more is one that whoever has to come next waits for: who yields lets the rank
+  /// run that it waits for. Yields take as long as the others' work: only somebody who holds the core for a whole tick (4 ms) is a stranger,
+  /// and sleeping costs ten times the yields: it is not believed for long, because a rank that starts or prints holds the core as well, and
+  /// who sleeps makes the others wait. A poll of sockets is a system call, during which a rank, or a thread of the kernel that has the data,
+  /// waits for this core. A yield beside it costs no more.
   void fit(bool shares_cores, bool polls_sockets) {
     if (!shares_cores && !polls_sockets) return;
-    spins = polls_sockets ? 2 : 10;
+    spins = 2;
+    short_polls = 1;
     crowd_ns = 3'500'000;
     crowded_for_ns = 2'000'000;
   }
