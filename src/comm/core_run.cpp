@@ -13,7 +13,6 @@ namespace peal::comm {
 namespace {
 
 constexpr int kPollsALock = 64;
-constexpr std::uint32_t kShortPolls = 400;        // some microseconds, after which waiting is not what a call's own cost shows in
 constexpr std::uint64_t kLeastShownBytes = 4096;  // below, a copy costs less than the longer way through the program
 
 executor::Shape shape_of(const Call& call, int rank) {
@@ -92,6 +91,8 @@ std::uint64_t Core::least_shown(const Pending& pending) {
     const auto is_shown = [&](const executor::UserBuffer& each) { return each.bytes > held && routes_->can_show(each.data, each.bytes); };
     return std::any_of(operands.user.begin(), operands.user.end(), is_shown) ? held + 1 : 0;
   }
+  const executor::FlatProgram& flat = pending.plan->binding->flat();
+  if (flat.is_flat() && flat.most_bytes < kLeastShownBytes) return 0;
   if (!routes_->can_show(operands.input, 1) && !routes_->can_show(operands.output, 1)) return 0;
   return plans_->may_show(*pending.plan) ? kLeastShownBytes : 0;
 }
@@ -126,7 +127,10 @@ Status Core::begin(Pending& pending, const executor::ShortCall* begun) {
   if (pending.group.made == nullptr) plans_->bind(cached, pending.shape);
   if (cached.binding->scratch_bytes() > scratch_.bytes()) PEAL_TRY(scratch_.grow(cached.binding->scratch_bytes()));
   pending.operands.scratch = scratch_.data();
-  pending.operands.least_shown = world_->user_segments()->version() == 0 ? 0 : least_shown(pending);
+  if (begun != nullptr)
+    pending.operands.least_shown = begun->shows() ? kLeastShownBytes : 0;
+  else
+    pending.operands.least_shown = world_->user_segments()->version() == 0 ? 0 : least_shown(pending);
   pending.operands.answers = pending.operands.least_shown > 0 && pending.group.made == nullptr && plans_->may_answer(cached);
   if (begun == nullptr) board_.enter(rank_, pending.tag);
   execution_->start(*cached.plan, *cached.binding, pending.operands, pending.call, pending.tag);
@@ -165,14 +169,29 @@ Status Core::run_prepared(Pending& pending, const executor::ShortCall* begun) {
   return status;
 }
 
+// Once ranks share memory: what holds for the buffers at hand. Null: what was worked out was for others.
+executor::ShortCall* Core::fit_to_buffers(Prepared& known, std::uint64_t version) {
+  executor::ShortCall& again = *known.again;
+  const executor::Operands& operands = known.pending.operands;
+  const auto are_private = [&] { return !routes_->can_show(operands.input, 1) && !routes_->can_show(operands.output, 1); };
+  if (again.shows() ? again.place(operands, version) : again.most_bytes() < kLeastShownBytes || are_private()) return &again;
+  known.again = nullptr;
+  known.is_tried = false;
+  return nullptr;
+}
+
 // A call as the one before it of its kind: what that worked out holds. Messages may lie elsewhere once ranks share memory for them.
 Status Core::run_again(Prepared& known) {
   Pending& pending = known.pending;
   pending.call.sequence = ++sequence_;
   executor::renumber(pending.tag, sequence_);
-  executor::ShortCall* const again = known.again.get();
-  if (again == nullptr || world_->user_segments()->version() != 0 || board_.is_set()) [[unlikely]]
+  executor::ShortCall* again = known.again.get();
+  if (again == nullptr || board_.is_set()) [[unlikely]]
     return run_at_length(known, nullptr);
+  if (const std::uint64_t version = world_->user_segments()->version(); version != 0) [[unlikely]] {
+    again = fit_to_buffers(known, version);
+    if (again == nullptr) return run_at_length(known, nullptr);
+  }
   if (!again->run(pending.operands, pending.tag, wait_policy_.short_polls, board_, rank_)) [[unlikely]]
     return run_at_length(known, again);
   last_plan_ = pending.plan->plan.get();

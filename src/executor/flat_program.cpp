@@ -49,7 +49,8 @@ bool has_src(OpKind kind) {
 
 class Unroller {
  public:
-  explicit Unroller(const Plan& plan) : plan_(plan) {
+  Unroller(const Plan& plan, std::int32_t pieces) : plan_(plan) {
+    frame_.pieces = pieces;
     const schedule::Layouts& layouts = plan.layouts;
     varied_ = layouts.input.partition == schedule::Partition::varied || layouts.output.partition == schedule::Partition::varied;
     outputs_ = static_cast<std::uint32_t>(layouts.input.chunks());
@@ -62,7 +63,7 @@ class Unroller {
     std::vector<std::uint32_t> begin;
     for (std::size_t s = 0; s < program.strands(); ++s) {
       begin.push_back(static_cast<std::uint32_t>(frame_.ops.size()));
-      for (schedule::StrandCursor cursor(program, s, 1); !cursor.done(); cursor.advance(program))
+      for (schedule::StrandCursor cursor(program, s, frame_.pieces); !cursor.done(); cursor.advance(program))
         if (!add(cursor)) return false;
     }
     begin.push_back(static_cast<std::uint32_t>(frame_.ops.size()));
@@ -74,7 +75,7 @@ class Unroller {
  private:
   // Which chunks an operand takes; false when they may not be one run of memory.
   bool add_ref(const schedule::Ref& ref, const schedule::BoundOp& bound, std::uint8_t& buffer, FlatChunks& chunks) const {
-    const bool is_contiguous = (ref.buffer != schedule::kScratch || !plan_.layouts.scratch_is_compact) && !varied_;
+    const bool is_contiguous = (ref.buffer != schedule::kScratch || !plan_.layouts.scratch_is_compact) && !varied_ && frame_.pieces == 1;
     if (ref.buffer > std::numeric_limits<std::uint8_t>::max() || (ref.count > 1 && !is_contiguous)) return false;
     buffer = static_cast<std::uint8_t>(ref.buffer);
     chunks = {ref.count == 0 ? 0 : bound.chunk(ref), ref.count};
@@ -100,6 +101,7 @@ bool Unroller::add(const schedule::StrandCursor& cursor) {
   FlatRefs refs;
   refs.has_dst = has_dst(op.kind);
   refs.has_src = has_src(op.kind);
+  refs.piece = bound.piece;
   if (!plan_.pieced && (schedule::sends(op.kind) || schedule::receives(op.kind))) refs.most_bytes = plan_.longest_message();
   flat.kind = op.kind;
   flat.flags = op.flags;
@@ -123,7 +125,7 @@ bool Unroller::add(const schedule::StrandCursor& cursor) {
   find_extents(refs, flat);
   frame_.ops.push_back(flat);
   frame_.refs.push_back(refs);
-  frame_.origins.push_back({cursor.position(), {bound.iteration[0], bound.iteration[1]}});
+  frame_.origins.push_back({cursor.position(), {bound.iteration[0], bound.iteration[1]}, bound.piece});
   return frame_.ops.size() <= FlatProgram::kMostOps;
 }
 
@@ -150,7 +152,7 @@ void Unroller::find_extents(FlatRefs& refs, const FlatOp& op) const {
   const auto is_plain = [](std::uint8_t buffer, FlatChunks chunks) {
     return chunks.count == 0 || (chunks.count == 1 && (buffer == schedule::kInput || buffer == schedule::kOutput));
   };
-  refs.is_plain = op.kind != OpKind::reduce && is_plain(op.dst_buffer, refs.dst) && is_plain(op.src_buffer, refs.src);
+  refs.is_plain = frame_.pieces == 1 && op.kind != OpKind::reduce && is_plain(op.dst_buffer, refs.dst) && is_plain(op.src_buffer, refs.src);
   if (!refs.is_plain) return;
   refs.dst_at = table_index(op.dst_buffer, refs.dst);
   refs.src_at = table_index(op.src_buffer, refs.src);
@@ -160,16 +162,20 @@ void Unroller::find_extents(FlatRefs& refs, const FlatOp& op) const {
 
 }  // namespace
 
-std::shared_ptr<const FlatFrame> unroll(const Plan& plan, bool are_pairs) {
-  Unroller unroller(plan);
-  if (!unroller.walk() || !mark_tagged(unroller.frame(), are_pairs)) return std::make_shared<const FlatFrame>();
+std::shared_ptr<const FlatFrame> unroll(const Plan& plan, bool are_pairs, std::int32_t pieces) {
+  Unroller unroller(plan, pieces);
+  if (!unroller.walk() || !mark_tagged(unroller.frame(), are_pairs)) {
+    FlatFrame none;
+    none.pieces = pieces;
+    return std::make_shared<const FlatFrame>(none);
+  }
   return std::make_shared<const FlatFrame>(unroller.frame());  // a copy, without the room that growing leaves
 }
 
 // In bytes from the base of the buffer, and in elements.
-schedule::Extent Binding::place_of(std::uint8_t buffer, FlatChunks chunks) const {
+schedule::Extent Binding::place_of(std::uint8_t buffer, FlatChunks chunks, std::int32_t piece) const {
   if (chunks.count == 0) return {};
-  const schedule::Extent begin = chunk(buffer, chunks.first);
+  const schedule::Extent begin = pieces_.of(chunk(buffer, chunks.first), piece);
   const schedule::Extent last = chunks.count == 1 ? begin : chunk(buffer, chunks.first + chunks.count - 1);
   return {begin.offset * element_bytes_, last.offset + last.count - begin.offset};
 }
@@ -184,8 +190,8 @@ schedule::Extent Binding::place_of(std::uint8_t buffer, FlatChunks chunks) const
 }
 
 bool Binding::place_general(FlatOp& op, const FlatRefs& refs) {
-  const schedule::Extent src = place_of(op.src_buffer, refs.src);
-  const schedule::Extent dst = place_of(op.dst_buffer, refs.dst);
+  const schedule::Extent src = place_of(op.src_buffer, refs.src, refs.piece);
+  const schedule::Extent dst = place_of(op.dst_buffer, refs.dst, refs.piece);
   op.src = src.offset;
   op.dst = dst.offset;
   op.count = refs.has_dst ? dst.count : src.count;
@@ -193,7 +199,7 @@ bool Binding::place_general(FlatOp& op, const FlatRefs& refs) {
   if (op.bytes > refs.most_bytes || (refs.has_dst && refs.has_src && src.count != dst.count)) return false;
   for (std::uint32_t i = op.more; i < op.more + op.more_count; ++i) {
     FlatSource& source = flat_.sources[i];
-    const schedule::Extent place = place_of(source.buffer, source.chunks);
+    const schedule::Extent place = place_of(source.buffer, source.chunks, refs.piece);
     if (place.count != op.count) return false;
     source.offset = place.offset;
   }
@@ -203,10 +209,13 @@ bool Binding::place_general(FlatOp& op, const FlatRefs& refs) {
 // False when an op of this shape is more than one message, or takes operands of different lengths.
 bool Binding::place() {
   const std::size_t ops = flat_.ops.size();
+  std::uint64_t most = 0;
   for (std::size_t i = 0; i < ops; ++i) {
     const FlatRefs& refs = flat_.frame->refs[i];
     if (refs.is_plain ? !place_plain(flat_.ops[i], refs) : !place_general(flat_.ops[i], refs)) return false;
+    most = std::max(most, flat_.ops[i].bytes);
   }
+  flat_.most_bytes = most;
   return true;
 }
 
@@ -221,8 +230,9 @@ void Binding::adopt(std::shared_ptr<const FlatFrame> frame) {
 
 void Binding::flatten(const Plan& plan) {
   flat_.is_placed = false;
-  if (pieces_.count != 1 || plan.wide_partials) return;
-  if (flat_.frame == nullptr) adopt(plan.frame != nullptr ? plan.frame : unroll(plan, false));
+  if (pieces_.count > FlatProgram::kMostPieces || plan.wide_partials) return;
+  if (flat_.frame == nullptr || flat_.frame->pieces != pieces_.count)
+    adopt(plan.frame != nullptr && plan.frame->pieces == pieces_.count ? plan.frame : unroll(plan, false, pieces_.count));
   flat_.is_placed = !flat_.begin.empty() && place();
 }
 

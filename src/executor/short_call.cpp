@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <executor/execution.hpp>
 #include <executor/short_call.hpp>
 #include <executor/waiting.hpp>
@@ -8,33 +9,54 @@ using schedule::OpKind;
 
 namespace {
 
-constexpr std::uint16_t kMostEvents = 32;
+/// A bit for every signal: of one, or of the one that a wait needs. 0: it needs none, or one of several strands gives it.
+std::uint32_t event_bit(const FlatProgram& flat, std::size_t at) {
+  static_assert(ShortCall::kMostOps <= 32);
+  const FlatOp& op = flat.ops[at];
+  if (op.kind == OpKind::signal) return std::uint32_t{1} << at;
+  std::int32_t signals = 0;
+  std::uint32_t bit = 0;
+  std::size_t strand = 0;
+  for (std::size_t s = 0; s + 1 < flat.begin.size(); ++s) {
+    for (std::uint32_t i = flat.begin[s]; i < flat.begin[s + 1]; ++i) {
+      if (flat.ops[i].kind != OpKind::signal || flat.ops[i].event != op.event) continue;
+      if (signals > 0 && strand != s) return 0;
+      strand = s;
+      if (++signals == op.threshold) bit = std::uint32_t{1} << i;
+    }
+  }
+  return bit;
+}
 
 }  // namespace
 
 std::unique_ptr<ShortCall> Execution::shorten() {
-  if (flat_ == nullptr || !done_ || failed_ || log_ != nullptr || operands_->scaled || operands_->averaged) return nullptr;
-  if (call_.collective == Collective::send_recv || flat_->ops.size() > ShortCall::kMostOps) return nullptr;
-  const std::size_t strands = flat_->begin.size() - 1;
+  if (!done_ || failed_ || log_ != nullptr || operands_->scaled || operands_->averaged) return nullptr;
+  if (flat_ == nullptr && (!shows_ || refers_ || operands_->stores != reduce::Stores::cached)) return nullptr;
+  if (!binding_->flat().is_flat()) return nullptr;
+  const FlatProgram& flat = binding_->flat();
+  if (call_.collective == Collective::send_recv || flat.ops.size() > ShortCall::kMostOps) return nullptr;
+  const std::size_t strands = flat.begin.size() - 1;
   if (strands > ShortCall::kMostOps) return nullptr;
   auto made = std::make_unique<ShortCall>();
   for (std::size_t s = 0; s < strands; ++s) {
-    const ShortCall::Step* const begin = made->steps_.data() + flat_->begin[s];
-    made->strands_[s] = {begin, made->steps_.data() + flat_->begin[s + 1], begin};
+    const ShortCall::Step* const begin = made->steps_.data() + flat.begin[s];
+    made->strands_[s] = {begin, made->steps_.data() + flat.begin[s + 1], begin};
   }
   made->strand_count_ = strands;
-  for (std::size_t i = 0; i < flat_->ops.size(); ++i) {
-    const FlatOp& op = flat_->ops[i];
+  const std::uint64_t too_long = shows_ ? schedule::kSlotMessageBytes + 1 : FillChoice::kLeastBytes;
+  for (std::size_t i = 0; i < flat.ops.size(); ++i) {
+    const FlatOp& op = flat.ops[i];
     const bool sends = op.kind == OpKind::send;
     const bool takes = op.kind == OpKind::recv || op.kind == OpKind::recv_reduce;
     const bool is_local = op.kind == OpKind::signal || op.kind == OpKind::wait;
     if (!sends && !takes && !is_local && op.kind != OpKind::copy) return nullptr;
-    if (is_local && (op.event >= kMostEvents || op.threshold > 1)) return nullptr;
-    if (op.bytes >= FillChoice::kLeastBytes || op.dst_buffer > schedule::kOutput || op.src_buffer > schedule::kOutput) return nullptr;
+    if (op.bytes >= too_long || op.dst_buffer > schedule::kOutput || op.src_buffer > schedule::kOutput) return nullptr;
     if ((op.flags & schedule::kHeld) != 0) return nullptr;
     ShortCall::Step& step = made->steps_[i];
     step.kind = op.kind;
-    step.event = is_local ? std::uint32_t{1} << op.event : 0;
+    step.event = is_local ? event_bit(flat, i) : 0;
+    if (is_local && step.event == 0) return nullptr;
     step.is_tagged = (op.flags & (sends ? kTaggedSent : kTaggedReceived)) != 0;
     step.is_inline = op.bytes <= transport::kInlineBytes;
     step.is_last_sum = (op.flags & schedule::kFinish) != 0;
@@ -47,9 +69,43 @@ std::unique_ptr<ShortCall> Execution::shorten() {
     step.to = sends ? dynamic_cast<transport::ShmSender*>(sender(op.to)) : nullptr;
     step.from = takes ? dynamic_cast<transport::ShmReceiver*>(receiver(op.from)) : nullptr;
     if ((sends && step.to == nullptr) || (takes && step.from == nullptr)) return nullptr;
+    if (sends) made->most_bytes_ = std::max(made->most_bytes_, op.bytes);
   }
-  made->find_exchange();
-  return made;
+  if (!shows_) {
+    made->find_exchange();
+    return made;
+  }
+  show_in(*made);
+  return made->place(*operands_, 0) ? std::move(made) : nullptr;
+}
+
+void Execution::show_in(ShortCall& made) const {
+  made.shown_ = std::make_unique<ShortCall::Shown>();
+  const FlatProgram& flat = binding_->flat();
+  for (std::size_t s = 0; s < made.strand_count_; ++s) {
+    schedule::StrandCursor cursor(plan_->program, s, binding_->pieces().count);
+    for (std::uint32_t i = flat.begin[s]; i < flat.begin[s + 1]; ++i, cursor.advance(plan_->program)) {
+      const BoundOp bound = cursor.current(plan_->program);
+      const schedule::Op& op = *bound.op;
+      ShortCall::ShownStep& shown = made.shown_->steps[i];
+      shown.may_answer = op.kind == OpKind::recv_reduce && may_answer(op);
+      shown.is_shown = op.kind == OpKind::send && made.steps_[i].bytes >= operands_->least_shown;
+      if (!shown.is_shown) continue;
+      if (operands_->answers && op.dst.count == 1 && op.dst.buffer <= schedule::kOutput) {
+        const schedule::Extent wanted = binding_->pieces().of(binding_->chunk(op.dst.buffer, bound.chunk(op.dst)), bound.piece);
+        shown.has_answer = wanted.count * element_ == made.steps_[i].bytes;
+        shown.answer_buffer = static_cast<std::uint8_t>(op.dst.buffer);
+        shown.answer = wanted.offset * element_;
+      }
+      for (std::size_t sum = 0; sum < flat.ops.size(); ++sum) {
+        const ShortCall::Step& step = made.steps_[sum];
+        const bool is_of_peer = step.kind == OpKind::recv_reduce && peer_of(flat.ops[sum].from) == bound.peer;
+        if (is_of_peer && step.dst_buffer == made.steps_[i].src_buffer && step.dst == made.steps_[i].src &&
+            step.bytes == made.steps_[i].bytes)
+          shown.sum = &made.shown_->steps[sum];
+      }
+    }
+  }
 }
 
 // What is signalled is waited for by this rank alone, and what tells comes before what hears.
@@ -72,11 +128,43 @@ void ShortCall::find_exchange() {
 void Execution::go_on(const ShortCall& begun) {
   for (std::size_t s = 0; s < begun.strand_count_; ++s) {
     const ShortCall::Strand& strand = begun.strands_[s];
+    if (flat_ == nullptr) {
+      for (const ShortCall::Step* step = strand.begin; step != strand.at; ++step) skip(begun, *step, s);
+      continue;
+    }
     flat_at_[s] += static_cast<std::uint32_t>(strand.at - strand.begin);
     if (strand.begin != strand.end && strand.at == strand.end) --open_strands_;
     for (const ShortCall::Step* step = strand.begin; step != strand.at; ++step)
       if (step->kind == OpKind::signal) ++signals_[flat_->ops[static_cast<std::size_t>(step - begun.steps_.data())].event];
   }
+}
+
+// One op that has been done: everything but what it does.
+void Execution::skip(const ShortCall& begun, const ShortCall::Step& step, std::size_t index) {
+  Strand& strand = strands_[index];
+  const BoundOp bound = strand.cursor.current(plan_->program);
+  if (step.kind == OpKind::signal) ++signals_[bound.op->event];
+  if (step.to != nullptr) {
+    const std::uint32_t to = edge_index(bound.peer, bound.op->channel, ranks_);
+    sender(to);
+    note_sent(edges_[to], strand);
+  }
+  if (step.from != nullptr) {
+    const std::uint32_t from = edge_index(bound.peer, bound.op->channel, ranks_);
+    receiver(from);
+    edges_[from].received_in = call_id_;
+    if (std::byte* const answered = begun.shown_of(step).answered)
+      answers_.push_back({bound.peer, ShortCall::target_of(step, *operands_), answered, step.bytes});
+  }
+  finish_op(index, strand, bound);
+}
+
+inline const std::byte* ShortCall::source_of(const Step& step, const Operands& operands) {
+  return (step.src_buffer == schedule::kOutput ? operands.output : operands.input) + step.src;
+}
+
+inline std::byte* ShortCall::target_of(const Step& step, const Operands& operands) {
+  return (step.dst_buffer == schedule::kOutput ? operands.output : const_cast<std::byte*>(operands.input)) + step.dst;
 }
 
 [[gnu::always_inline]] inline bool ShortCall::take(const Step& step, const Operands& operands, const transport::Tag* tag) {
@@ -90,11 +178,11 @@ void Execution::go_on(const ShortCall& begun) {
     if (tag != nullptr && *message->tag != *tag) return false;
     data = message->data;
   }
-  std::byte* const dst = (step.dst_buffer == schedule::kOutput ? operands.output : const_cast<std::byte*>(operands.input)) + step.dst;
+  std::byte* const dst = target_of(step, operands);
   if (step.kind == OpKind::recv) {
     transport::shm::copy_message(dst, data, step.bytes);
   } else if (step.count > 0) {
-    const std::byte* const own = (step.src_buffer == schedule::kOutput ? operands.output : operands.input) + step.src;
+    const std::byte* const own = source_of(step, operands);
     (step.is_last_sum ? operands.combine_last : operands.combine_cached)(dst, own, data, step.count);
   }
   if (step.is_inline)
@@ -104,14 +192,18 @@ void Execution::go_on(const ShortCall& begun) {
   return true;
 }
 
-[[gnu::always_inline]] inline bool ShortCall::perform(const Step& step, const Operands& operands, const transport::Tag& call) {
-  const transport::Tag* const tag = step.is_tagged ? &call : nullptr;
-  if (step.kind != OpKind::send && step.kind != OpKind::copy) return take(step, operands, tag);
-  const std::byte* const src = (step.src_buffer == schedule::kOutput ? operands.output : operands.input) + step.src;
+[[gnu::always_inline]] inline bool ShortCall::give(const Step& step, const Operands& operands, const transport::Tag* tag) {
+  const std::byte* const src = source_of(step, operands);
   if (step.kind == OpKind::send) return step.is_inline ? step.to->send_inline(src, step.bytes, tag) : step.to->send(src, step.bytes, tag);
-  std::byte* const dst = (step.dst_buffer == schedule::kOutput ? operands.output : const_cast<std::byte*>(operands.input)) + step.dst;
+  std::byte* const dst = target_of(step, operands);
   if (dst != src) transport::shm::copy_message(dst, src, step.bytes);
   return true;
+}
+
+[[gnu::always_inline]] inline bool ShortCall::perform(const Step& step, const Operands& operands, const transport::Tag& call) {
+  const transport::Tag* const tag = step.is_tagged ? &call : nullptr;
+  const bool gives = step.kind == OpKind::send || step.kind == OpKind::copy;
+  return gives ? give(step, operands, tag) : take(step, operands, tag);
 }
 
 void ShortCall::start() {
@@ -121,8 +213,7 @@ void ShortCall::start() {
 
 [[gnu::always_inline]] inline bool ShortCall::tell(const Operands& operands, const transport::Tag& tag) {
   const Step& told = *told_;
-  const std::byte* const src = (told.src_buffer == schedule::kOutput ? operands.output : operands.input) + told.src;
-  if (told.to->send_inline(src, told.bytes, told.is_tagged ? &tag : nullptr)) [[likely]]
+  if (told.to->send_inline(source_of(told, operands), told.bytes, told.is_tagged ? &tag : nullptr)) [[likely]]
     return true;
   start();
   return false;
@@ -169,7 +260,105 @@ bool ShortCall::go_round(const Operands& operands, const transport::Tag& tag, st
   return false;
 }
 
+bool ShortCall::place(const Operands& operands, std::uint64_t version) {
+  Shown& shown = *shown_;
+  if (shown.version == version && shown.input == operands.input && shown.output == operands.output) return true;
+  shown.version = 0;
+  for (std::size_t i = 0; i < kMostOps; ++i) {
+    ShownStep& at = shown.steps[i];
+    if (!at.is_shown) continue;
+    transport::ShmSender& to = *steps_[i].to;
+    const std::size_t bytes = steps_[i].bytes;
+    const std::byte* const src = source_of(steps_[i], operands);
+    if (!to.can_show(src, bytes) || !to.locate(src, bytes, at.places.message)) return false;
+    const std::byte* const wanted = (at.answer_buffer == schedule::kOutput ? operands.output : operands.input) + at.answer;
+    at.is_answer_wanted = at.has_answer && to.locate(wanted, bytes, at.places.answer);
+  }
+  shown.version = version;
+  shown.input = operands.input;
+  shown.output = operands.output;
+  return true;
+}
+
+// A sum that the peer has already is shown to it there.
+inline bool ShortCall::show(const Step& step, ShownStep& shown, const transport::Tag* tag) {
+  if (shown.sum != nullptr && shown.sum->answered != nullptr) return step.to->show(shown.sum->answered, step.bytes, tag);
+  return step.to->show_located(shown.places, shown.is_answer_wanted, tag);
+}
+
+inline bool ShortCall::take_shown(const Step& step, ShownStep& shown, const Operands& operands, const transport::Tag* tag) {
+  const transport::Message* const message = step.from->peek();
+  if (message == nullptr || message->bytes != step.bytes || (message->tag != nullptr) != (tag != nullptr)) return false;
+  if (tag != nullptr && *message->tag != *tag) return false;
+  std::byte* const dst = target_of(step, operands);
+  if (step.kind == OpKind::recv) {
+    if (dst != message->data) transport::shm::copy_message(dst, message->data, step.bytes);
+  } else if (message->answer != nullptr && shown.may_answer) {
+    operands.combine_twice(dst, message->answer, source_of(step, operands), message->data, step.count);
+    shown.answered = message->answer;
+  } else if (step.count > 0) {
+    (step.is_last_sum ? operands.combine_last : operands.combine_cached)(dst, source_of(step, operands), message->data, step.count);
+  }
+  step.from->release();
+  return true;
+}
+
+inline bool ShortCall::perform_shown(const Step& step, const Operands& operands, const transport::Tag& call) {
+  ShownStep& shown = shown_of(step);
+  const transport::Tag* const tag = step.is_tagged ? &call : nullptr;
+  if (shown.is_shown) return show(step, shown, tag);
+  return step.from != nullptr ? take_shown(step, shown, operands, tag) : give(step, operands, tag);
+}
+
+bool ShortCall::is_drained() const {
+  bool is_read = true;
+  for (const Step& step : steps_)
+    if (step.to != nullptr && !step.to->is_drained()) is_read = false;
+  return is_read;
+}
+
+// As advance(), but after an op that takes long the others' turns come: peers wait for what they say.
+bool ShortCall::advance_shown(const Operands& operands, const transport::Tag& tag) {
+  for (bool moved = true; moved;) {
+    moved = false;
+    bool is_done = true;
+    for (std::size_t s = 0; s < strand_count_; ++s) {
+      const Step*& at = strands_[s].at;
+      while (at != strands_[s].end) {
+        if (at->kind == OpKind::wait) {
+          if ((signalled_ & at->event) == 0) break;
+        } else if (at->kind == OpKind::signal) {
+          signalled_ |= at->event;
+        } else if (!perform_shown(*at, operands, tag)) {
+          break;
+        }
+        moved = true;
+        const bool is_long = at->from != nullptr;
+        ++at;
+        if (is_long) break;
+      }
+      is_done = is_done && at == strands_[s].end;
+    }
+    if (is_done) return is_drained();
+  }
+  return false;
+}
+
+bool ShortCall::run_shown(const Operands& operands, const transport::Tag& tag, std::uint32_t polls, FaultBoard& board, int rank) {
+  start();
+  for (ShownStep& each : shown_->steps) each.answered = nullptr;
+  bool is_done = advance_shown(operands, tag);
+  board.enter(rank, tag);
+  for (; !is_done && polls > 0; --polls) {
+    pause_cpu();
+    is_done = advance_shown(operands, tag);
+  }
+  return is_done;
+}
+
 bool ShortCall::run(const Operands& operands, const transport::Tag& tag, std::uint32_t polls, FaultBoard& board, int rank) {
+  if (shown_ != nullptr) [[unlikely]]
+    return run_shown(operands, tag, polls, board, rank);
   if (told_ != nullptr) {
     const bool is_told = tell(operands, tag);
     board.enter(rank, tag);

@@ -49,16 +49,22 @@ std::byte* ShmTransport::find_shown(const shm::Place& place, int peer) {
 
 bool ShmSender::can_show(const std::byte* data, std::size_t bytes) { return owner_->can_show(data, bytes); }
 
+bool ShmSender::locate(const std::byte* data, std::size_t bytes, shm::Place& place) const {
+  const UserSegment* segment = owner_->find_segment(data, bytes);
+  if (segment != nullptr) place = {segment->id(), static_cast<std::uint64_t>(data - segment->data()), bytes};
+  return segment != nullptr;
+}
+
 bool ShmSender::show(const std::byte* data, std::size_t bytes, const Tag* tag, std::byte* answer) {
-  const auto place_of = [&](const std::byte* at, shm::Place& place) {
-    const UserSegment* segment = owner_->find_segment(at, bytes);
-    if (segment != nullptr) place = {segment->id(), static_cast<std::uint64_t>(at - segment->data()), bytes};
-    return segment != nullptr;
-  };
   shm::PlaceToAnswer places{};
-  if (!place_of(data, places.message) || (answer != nullptr && !place_of(answer, places.answer)) || !wait_line()) return false;
+  if (!locate(data, bytes, places.message) || (answer != nullptr && !locate(answer, bytes, places.answer))) return false;
+  return show_located(places, answer != nullptr, tag);
+}
+
+bool ShmSender::show_located(const shm::PlaceToAnswer& places, bool has_answer, const Tag* tag) {
+  if (!wait_line()) return false;
   ShmLine& line = lines_[sent_ & line_mask_];
-  if (answer != nullptr)
+  if (has_answer)
     write_unsent(line, places, shm::shown_to_answer, tag);
   else
     write_unsent(line, places.message, shm::shown, tag);

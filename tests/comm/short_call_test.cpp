@@ -2,6 +2,7 @@
 #include <atomic>
 #include <base/names.hpp>
 #include <chrono>
+#include <comm/shared_buffer.hpp>
 
 #include "core_ranks.hpp"
 
@@ -77,6 +78,73 @@ TEST(ShortCall, GivesTheSameBytesHoweverOftenItIsMade) {
       return {};
     });
   }
+}
+
+// Sums and copies of 8 B to 512 KiB out of and in place, in memory that ranks share, in their own, and in one of each: messages in lines
+// and in slots, shown ones whole and in pieces, and the same ones answered.
+TEST(ShortCall, GivesTheSameBytesFromMemoryThatRanksShare) {
+  const int rounds = kIsSanitized ? 12 : 60;
+  constexpr std::size_t kMost = 64 * 1024;
+  for (const int ranks : {2, 3}) {
+    on_cores(ranks, core_options(TransportChoice::shm), [&](Core& core) -> Status {
+      const int n = core.size();
+      const int me = core.rank();
+      PEAL_ASSIGN(auto memory, SharedBuffer::create(core, 2 * kMost * sizeof(std::int64_t)));
+      std::vector<std::int64_t> own(2 * kMost);
+      for (const std::size_t count : {std::size_t{1}, std::size_t{700}, std::size_t{8 * 1024}, std::size_t{32 * 1024}, kMost}) {
+        if (kIsSanitized && count == kMost) continue;
+        for (int round = 0; round < rounds; ++round) {
+          come_late(round, me);
+          auto* const shared = reinterpret_cast<std::int64_t*>(memory->data());
+          const int where = round / 8 % 4;
+          std::int64_t* const send = where < 2 ? shared : own.data();
+          std::int64_t* const receive = (where % 2 == 0 ? shared : own.data()) + kMost;
+          const bool in_place = round % 3 == 2;
+          if (round == rounds / 2) {
+            PEAL_ASSIGN(memory, SharedBuffer::create(core, 2 * kMost * sizeof(std::int64_t)));
+            continue;
+          }
+          for (std::size_t i = 0; i < count; ++i) send[i] = given(round, me, i);
+          Call call;
+          call.collective = round % 16 < 12 ? Collective::all_reduce : Collective::broadcast;
+          call.root = 0;
+          call.send = send;
+          call.receive = in_place ? send : receive;
+          call.count = count;
+          call.type = DataType::i64;
+          PEAL_TRY(core.run(call));
+          const auto* const got = static_cast<const std::int64_t*>(call.receive);
+          std::size_t wrong = 0;
+          for (std::size_t i = 0; i < count; ++i) {
+            std::int64_t sum = 0;
+            for (int r = 0; r < n; ++r) sum += given(round, r, i);
+            wrong += got[i] != (call.collective == Collective::all_reduce ? sum : given(round, 0, i)) ? 1 : 0;
+          }
+          EXPECT_EQ(wrong, 0u) << count << " elements, round " << round << ", rank " << me << " of " << n;
+        }
+      }
+      return {};
+    });
+  }
+}
+
+// What a rank finds that makes another call than it did again and again, of shown messages.
+TEST(ShortCall, ACallThatIsAnotherRanksOtherCallIsAMismatchWhereMessagesAreShown) {
+  on_cores(2, core_options(TransportChoice::shm), [&](Core& core) -> Status {
+    constexpr std::size_t kCount = 16 * 1024;
+    PEAL_ASSIGN(const auto memory, SharedBuffer::create(core, kCount * sizeof(std::int64_t)));
+    Call call;
+    call.collective = Collective::all_reduce;
+    call.send = call.receive = memory->data();
+    call.count = kCount;
+    call.type = DataType::i64;
+    for (int round = 0; round < 5; ++round) PEAL_TRY(core.run(call));
+    if (core.rank() == 1) call.op = ReduceOp::max;
+    const Status status = core.run(call);
+    EXPECT_FALSE(status);
+    EXPECT_EQ(status ? ErrorCode::internal : status.error().code, ErrorCode::mismatch) << what_of(status);
+    return {};
+  });
 }
 
 // Nobody leaves before everybody has come.

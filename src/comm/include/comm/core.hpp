@@ -260,6 +260,7 @@ class Core final : public FaultListener {
   void allow_references(Pending& pending) const;
   Status begin(Pending& pending, const executor::ShortCall* begun = nullptr);
   Status run_prepared(Pending& pending, const executor::ShortCall* begun = nullptr);
+  executor::ShortCall* fit_to_buffers(Prepared& known, std::uint64_t version);
   Status run_again(Prepared& known);
   Status run_at_length(Prepared& known, const executor::ShortCall* begun);
   std::shared_ptr<WorkState> enqueue(Pending pending);

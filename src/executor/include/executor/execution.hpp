@@ -142,6 +142,8 @@ class Execution {
   int channel_of(std::uint32_t edge) const { return static_cast<int>(edge / static_cast<std::uint32_t>(ranks_)); }
 
   void open_channels(std::size_t edges);
+  void show_in(ShortCall& made) const;
+  void skip(const ShortCall& begun, const ShortCall::Step& step, std::size_t index);
   void start_flat();
   bool flush_flat();
   bool progress_flat();

@@ -1,6 +1,7 @@
-// A short program with everything looked up: loops unrolled, chunks turned into byte offsets, the first message of every edge known.
-// Unrolled once a plan by walking the cursor, so the order of ops is the cursor's, for all communicators that share the plan; placed in
-// memory once a shape; what is left for the call is to try the op at hand of each strand.
+// A short program with everything looked up: loops and pieces unrolled, chunks turned into byte offsets, the first message of every edge
+// known. Unrolled by walking the cursor, so the order of ops is the cursor's: once a plan for all communicators that share it, and for
+// those that make calls in a few pieces once for that number; placed in memory once a shape; what is left for the call is to try the op at
+// hand of each strand.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +63,7 @@ struct FlatRefs {
   std::uint32_t src_at = 0;     ///< plain
   std::uint32_t length_at = 0;  ///< plain: the extent that says how many elements the op moves
   std::uint32_t same_at = 0;    ///< plain: the extent that must be as long
+  std::int32_t piece = 0;       ///< that it moves of each chunk
   std::uint64_t most_bytes = ~std::uint64_t{0};
 };
 
@@ -76,6 +78,7 @@ struct FlatSource {
 struct FlatOrigin {
   std::uint32_t op = 0;  ///< place in the program
   std::int32_t iteration[2] = {0, 0};
+  std::int32_t piece = 0;
 };
 
 /// What is the same for every shape of a plan.
@@ -86,14 +89,16 @@ struct FlatFrame {
   std::vector<FlatOrigin> origins;        ///< of each op
   std::vector<std::uint32_t> begin;       ///< strands + 1; empty: this program cannot be unrolled
   std::vector<std::uint32_t> first_sent;  ///< the edges that are sent on, each once
+  std::int32_t pieces = 1;
 };
 
 struct Plan;
 /// Unrolls a plan's program. `are_pairs`: every message carries a tag of its own (point to point). Some microseconds.
-std::shared_ptr<const FlatFrame> unroll(const Plan& plan, bool are_pairs);
+std::shared_ptr<const FlatFrame> unroll(const Plan& plan, bool are_pairs, std::int32_t pieces = 1);
 
 struct FlatProgram {
   static constexpr std::size_t kMostOps = 64;
+  static constexpr std::int32_t kMostPieces = 4;
   std::shared_ptr<const FlatFrame> frame;  ///< null: nobody has asked for it
   std::vector<FlatOp> ops;                 ///< the frame's, placed for the shape at hand
   std::vector<FlatSource> sources;
@@ -101,7 +106,8 @@ struct FlatProgram {
   std::span<const FlatOrigin> origins;
   std::span<const std::uint32_t> begin;
   std::span<const std::uint32_t> first_sent;
-  bool is_placed = false;  ///< for the shape at hand
+  bool is_placed = false;        ///< for the shape at hand
+  std::uint64_t most_bytes = 0;  ///< of one op, when placed
   bool is_flat() const { return is_placed; }
 };
 

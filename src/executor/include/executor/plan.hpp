@@ -118,7 +118,7 @@ class Binding {
   bool place();
   bool place_plain(FlatOp& op, const FlatRefs& refs) const;
   bool place_general(FlatOp& op, const FlatRefs& refs);
-  schedule::Extent place_of(std::uint8_t buffer, FlatChunks chunks) const;
+  schedule::Extent place_of(std::uint8_t buffer, FlatChunks chunks, std::int32_t piece) const;
 
   FlatProgram flat_;
   std::vector<std::uint64_t> varied_shape_;  // its counts and displacements, one behind the other

@@ -164,6 +164,10 @@ class ShmSender final : public Sender {
 
   bool can_show(const std::byte* data, std::size_t bytes) override;
   bool show(const std::byte* data, std::size_t bytes, const Tag* tag, std::byte* answer = nullptr) override;
+  /// What show() has to find out, as long as the segments are as they are: where these bytes lie. False: not where the receiver finds them.
+  bool locate(const std::byte* data, std::size_t bytes, shm::Place& place) const;
+  /// show() of what locate() has found.
+  bool show_located(const shm::PlaceToAnswer& places, bool has_answer, const Tag* tag);
 
   bool is_drained() override {
     if (credit_ >= last_unsent_) return true;
