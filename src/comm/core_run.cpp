@@ -82,6 +82,11 @@ Status Core::prepare(const Call& call, Pending& pending) {
   return {};
 }
 
+// Neither lies in memory that ranks share.
+bool Core::are_private(const executor::Operands& operands) {
+  return !routes_->can_show(operands.input, 1) && !routes_->can_show(operands.output, 1);
+}
+
 // What stays in the sender's memory ties its call to those who read it. A message of a group may be meant to be on its way when the
 // receiver is not there yet, so there only those stay that could not be held in slots either.
 std::uint64_t Core::least_shown(const Pending& pending) {
@@ -93,7 +98,7 @@ std::uint64_t Core::least_shown(const Pending& pending) {
   }
   const executor::FlatProgram& flat = pending.plan->binding->flat();
   if (flat.is_flat() && flat.most_bytes < kLeastShownBytes) return 0;
-  if (!routes_->can_show(operands.input, 1) && !routes_->can_show(operands.output, 1)) return 0;
+  if (are_private(operands)) return 0;
   return plans_->may_show(*pending.plan) ? kLeastShownBytes : 0;
 }
 
@@ -173,8 +178,7 @@ Status Core::run_prepared(Pending& pending, const executor::ShortCall* begun) {
 executor::ShortCall* Core::fit_to_buffers(Prepared& known, std::uint64_t version) {
   executor::ShortCall& again = *known.again;
   const executor::Operands& operands = known.pending.operands;
-  const auto are_private = [&] { return !routes_->can_show(operands.input, 1) && !routes_->can_show(operands.output, 1); };
-  if (again.shows() ? again.place(operands, version) : again.most_bytes() < kLeastShownBytes || are_private()) return &again;
+  if (again.shows() ? again.place(operands, version) : again.most_bytes() < kLeastShownBytes || are_private(operands)) return &again;
   known.again = nullptr;
   known.is_tried = false;
   return nullptr;

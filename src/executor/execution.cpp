@@ -70,8 +70,7 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
   if (!plan.program.event_quota.empty()) signals_.assign(plan.program.event_quota.size(), 0);
   const std::size_t strands = plan.program.strands();
   open_strands_ = 0;
-  // In pieces the strands take turns, op by op.
-  flat_ = !shows_ && !refers_ && binding.flat().is_flat() && binding.pieces().count == 1 ? &binding.flat() : nullptr;
+  flat_ = !shows_ && !refers_ && binding.flat().is_flat() ? &binding.flat() : nullptr;
   done_ = false;
   failed_ = false;
   if (flat_ != nullptr) {

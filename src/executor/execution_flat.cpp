@@ -47,7 +47,7 @@ bool Execution::advance_flat() {
     if (log_ != nullptr) [[unlikely]] {
       for (std::uint32_t i = before; i < at; ++i) {
         const FlatOrigin& origin = flat_->origins[i];
-        log_->push_back({static_cast<std::uint32_t>(s), origin.op, {origin.iteration[0], origin.iteration[1]}, origin.piece});
+        log_->push_back({static_cast<std::uint32_t>(s), origin.op, {origin.iteration[0], origin.iteration[1]}, 0});
       }
     }
     moved = moved || at != before;

@@ -49,8 +49,7 @@ bool has_src(OpKind kind) {
 
 class Unroller {
  public:
-  Unroller(const Plan& plan, std::int32_t pieces) : plan_(plan) {
-    frame_.pieces = pieces;
+  Unroller(const Plan& plan, std::int32_t pieces) : plan_(plan), pieces_(pieces) {
     const schedule::Layouts& layouts = plan.layouts;
     varied_ = layouts.input.partition == schedule::Partition::varied || layouts.output.partition == schedule::Partition::varied;
     outputs_ = static_cast<std::uint32_t>(layouts.input.chunks());
@@ -63,7 +62,7 @@ class Unroller {
     std::vector<std::uint32_t> begin;
     for (std::size_t s = 0; s < program.strands(); ++s) {
       begin.push_back(static_cast<std::uint32_t>(frame_.ops.size()));
-      for (schedule::StrandCursor cursor(program, s, frame_.pieces); !cursor.done(); cursor.advance(program))
+      for (schedule::StrandCursor cursor(program, s, pieces_); !cursor.done(); cursor.advance(program))
         if (!add(cursor)) return false;
     }
     begin.push_back(static_cast<std::uint32_t>(frame_.ops.size()));
@@ -75,7 +74,7 @@ class Unroller {
  private:
   // Which chunks an operand takes; false when they may not be one run of memory.
   bool add_ref(const schedule::Ref& ref, const schedule::BoundOp& bound, std::uint8_t& buffer, FlatChunks& chunks) const {
-    const bool is_contiguous = (ref.buffer != schedule::kScratch || !plan_.layouts.scratch_is_compact) && !varied_ && frame_.pieces == 1;
+    const bool is_contiguous = (ref.buffer != schedule::kScratch || !plan_.layouts.scratch_is_compact) && !varied_ && pieces_ == 1;
     if (ref.buffer > std::numeric_limits<std::uint8_t>::max() || (ref.count > 1 && !is_contiguous)) return false;
     buffer = static_cast<std::uint8_t>(ref.buffer);
     chunks = {ref.count == 0 ? 0 : bound.chunk(ref), ref.count};
@@ -88,6 +87,7 @@ class Unroller {
   void find_extents(FlatRefs& refs, const FlatOp& op) const;
 
   const Plan& plan_;
+  std::int32_t pieces_;
   bool varied_ = false;
   std::uint32_t outputs_ = 0;  // where the extents of output begin in the binding's table
   std::uint32_t nothing_ = 0;  // the one without elements
@@ -125,7 +125,7 @@ bool Unroller::add(const schedule::StrandCursor& cursor) {
   find_extents(refs, flat);
   frame_.ops.push_back(flat);
   frame_.refs.push_back(refs);
-  frame_.origins.push_back({cursor.position(), {bound.iteration[0], bound.iteration[1]}, bound.piece});
+  frame_.origins.push_back({cursor.position(), {bound.iteration[0], bound.iteration[1]}});
   return frame_.ops.size() <= FlatProgram::kMostOps;
 }
 
@@ -152,7 +152,7 @@ void Unroller::find_extents(FlatRefs& refs, const FlatOp& op) const {
   const auto is_plain = [](std::uint8_t buffer, FlatChunks chunks) {
     return chunks.count == 0 || (chunks.count == 1 && (buffer == schedule::kInput || buffer == schedule::kOutput));
   };
-  refs.is_plain = frame_.pieces == 1 && op.kind != OpKind::reduce && is_plain(op.dst_buffer, refs.dst) && is_plain(op.src_buffer, refs.src);
+  refs.is_plain = pieces_ == 1 && op.kind != OpKind::reduce && is_plain(op.dst_buffer, refs.dst) && is_plain(op.src_buffer, refs.src);
   if (!refs.is_plain) return;
   refs.dst_at = table_index(op.dst_buffer, refs.dst);
   refs.src_at = table_index(op.src_buffer, refs.src);
@@ -164,11 +164,7 @@ void Unroller::find_extents(FlatRefs& refs, const FlatOp& op) const {
 
 std::shared_ptr<const FlatFrame> unroll(const Plan& plan, bool are_pairs, std::int32_t pieces) {
   Unroller unroller(plan, pieces);
-  if (!unroller.walk() || !mark_tagged(unroller.frame(), are_pairs)) {
-    FlatFrame none;
-    none.pieces = pieces;
-    return std::make_shared<const FlatFrame>(none);
-  }
+  if (!unroller.walk() || !mark_tagged(unroller.frame(), are_pairs)) return std::make_shared<const FlatFrame>();
   return std::make_shared<const FlatFrame>(unroller.frame());  // a copy, without the room that growing leaves
 }
 
@@ -189,7 +185,7 @@ schedule::Extent Binding::place_of(std::uint8_t buffer, FlatChunks chunks, std::
   return op.bytes <= refs.most_bytes && table[refs.same_at].count == op.count;
 }
 
-bool Binding::place_general(FlatOp& op, const FlatRefs& refs) {
+bool Binding::place_general(FlatOp& op, const FlatRefs& refs, std::span<FlatSource> sources) const {
   const schedule::Extent src = place_of(op.src_buffer, refs.src, refs.piece);
   const schedule::Extent dst = place_of(op.dst_buffer, refs.dst, refs.piece);
   op.src = src.offset;
@@ -197,8 +193,7 @@ bool Binding::place_general(FlatOp& op, const FlatRefs& refs) {
   op.count = refs.has_dst ? dst.count : src.count;
   op.bytes = op.count * element_bytes_;
   if (op.bytes > refs.most_bytes || (refs.has_dst && refs.has_src && src.count != dst.count)) return false;
-  for (std::uint32_t i = op.more; i < op.more + op.more_count; ++i) {
-    FlatSource& source = flat_.sources[i];
+  for (FlatSource& source : sources.subspan(op.more, op.more_count)) {
     const schedule::Extent place = place_of(source.buffer, source.chunks, refs.piece);
     if (place.count != op.count) return false;
     source.offset = place.offset;
@@ -207,33 +202,42 @@ bool Binding::place_general(FlatOp& op, const FlatRefs& refs) {
 }
 
 // False when an op of this shape is more than one message, or takes operands of different lengths.
-bool Binding::place() {
-  const std::size_t ops = flat_.ops.size();
+bool Binding::place(FlatProgram& flat) const {
+  const std::size_t ops = flat.ops.size();
   std::uint64_t most = 0;
   for (std::size_t i = 0; i < ops; ++i) {
-    const FlatRefs& refs = flat_.frame->refs[i];
-    if (refs.is_plain ? !place_plain(flat_.ops[i], refs) : !place_general(flat_.ops[i], refs)) return false;
-    most = std::max(most, flat_.ops[i].bytes);
+    FlatOp& op = flat.ops[i];
+    const FlatRefs& refs = flat.frame->refs[i];
+    if (refs.is_plain ? !place_plain(op, refs) : !place_general(op, refs, flat.sources)) return false;
+    most = std::max(most, op.bytes);
   }
-  flat_.most_bytes = most;
+  flat.most_bytes = most;
   return true;
 }
 
-void Binding::adopt(std::shared_ptr<const FlatFrame> frame) {
-  flat_.ops = frame->ops;
-  flat_.sources = frame->sources;
-  flat_.origins = frame->origins;
-  flat_.begin = frame->begin;
-  flat_.first_sent = frame->first_sent;
-  flat_.frame = std::move(frame);
+void FlatProgram::adopt(std::shared_ptr<const FlatFrame> unrolled) {
+  ops = unrolled->ops;
+  sources = unrolled->sources;
+  origins = unrolled->origins;
+  begin = unrolled->begin;
+  first_sent = unrolled->first_sent;
+  frame = std::move(unrolled);
 }
 
 void Binding::flatten(const Plan& plan) {
   flat_.is_placed = false;
-  if (pieces_.count > FlatProgram::kMostPieces || plan.wide_partials) return;
-  if (flat_.frame == nullptr || flat_.frame->pieces != pieces_.count)
-    adopt(plan.frame != nullptr && plan.frame->pieces == pieces_.count ? plan.frame : unroll(plan, false, pieces_.count));
-  flat_.is_placed = !flat_.begin.empty() && place();
+  if (pieces_.count != 1 || plan.wide_partials) return;
+  if (flat_.frame == nullptr) flat_.adopt(plan.frame != nullptr ? plan.frame : unroll(plan, false));
+  flat_.is_placed = !flat_.begin.empty() && place(flat_);
+}
+
+FlatProgram Binding::flat_in_pieces(const Plan& plan) const {
+  if (pieces_.count == 1) return flat_;
+  FlatProgram flat;
+  if (plan.wide_partials) return flat;
+  flat.adopt(unroll(plan, false, pieces_.count));
+  flat.is_placed = !flat.begin.empty() && place(flat);
+  return flat;
 }
 
 }  // namespace peal::executor

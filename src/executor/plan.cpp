@@ -93,7 +93,7 @@ void Binding::bind_user(const Plan& plan, std::span<const UserBuffer> buffers) {
   std::uint64_t longest = 0;
   for (const UserBuffer& each : buffers) longest = std::max(longest, each.bytes);
   // What a user buffer holds is known to the operands: nothing has to be placed.
-  if (flat_.frame == nullptr) adopt(unroll(plan, true));
+  if (flat_.frame == nullptr) flat_.adopt(unroll(plan, true));
   flat_.is_placed = !flat_.begin.empty() && longest <= plan.longest_message();
 }
 

@@ -2,6 +2,7 @@
 #include <executor/execution.hpp>
 #include <executor/short_call.hpp>
 #include <executor/waiting.hpp>
+#include <span>
 
 namespace peal::executor {
 
@@ -33,8 +34,8 @@ std::uint32_t event_bit(const FlatProgram& flat, std::size_t at) {
 std::unique_ptr<ShortCall> Execution::shorten() {
   if (!done_ || failed_ || log_ != nullptr || operands_->scaled || operands_->averaged) return nullptr;
   if (flat_ == nullptr && (!shows_ || refers_ || operands_->stores != reduce::Stores::cached)) return nullptr;
-  if (!binding_->flat().is_flat()) return nullptr;
-  const FlatProgram& flat = binding_->flat();
+  const FlatProgram flat = binding_->flat_in_pieces(*plan_);
+  if (!flat.is_flat()) return nullptr;
   if (call_.collective == Collective::send_recv || flat.ops.size() > ShortCall::kMostOps) return nullptr;
   const std::size_t strands = flat.begin.size() - 1;
   if (strands > ShortCall::kMostOps) return nullptr;
@@ -69,41 +70,43 @@ std::unique_ptr<ShortCall> Execution::shorten() {
     step.to = sends ? dynamic_cast<transport::ShmSender*>(sender(op.to)) : nullptr;
     step.from = takes ? dynamic_cast<transport::ShmReceiver*>(receiver(op.from)) : nullptr;
     if ((sends && step.to == nullptr) || (takes && step.from == nullptr)) return nullptr;
-    if (sends) made->most_bytes_ = std::max(made->most_bytes_, op.bytes);
   }
+  made->most_bytes_ = flat.most_bytes;
   if (!shows_) {
     made->find_exchange();
     return made;
   }
-  show_in(*made);
+  add_shown_steps(*made, flat);
   return made->place(*operands_, 0) ? std::move(made) : nullptr;
 }
 
-void Execution::show_in(ShortCall& made) const {
+void Execution::add_shown_steps(ShortCall& made, const FlatProgram& flat) const {
   made.shown_ = std::make_unique<ShortCall::Shown>();
-  const FlatProgram& flat = binding_->flat();
+  const auto steps = std::span(made.steps_).first(flat.ops.size());
+  // What was summed up for the peer at the place from where it is sent back.
+  const auto sum_of = [&](const ShortCall::Step& sent, int peer) -> ShortCall::ShownStep* {
+    const auto is_it = [&](const ShortCall::Step& step) {
+      return step.kind == OpKind::recv_reduce && peer_of(flat.ops[static_cast<std::size_t>(&step - steps.data())].from) == peer &&
+             step.dst_buffer == sent.src_buffer && step.dst == sent.src && step.bytes == sent.bytes;
+    };
+    const auto found = std::find_if(steps.begin(), steps.end(), is_it);
+    return found == steps.end() ? nullptr : &made.shown_of(*found);
+  };
   for (std::size_t s = 0; s < made.strand_count_; ++s) {
     schedule::StrandCursor cursor(plan_->program, s, binding_->pieces().count);
-    for (std::uint32_t i = flat.begin[s]; i < flat.begin[s + 1]; ++i, cursor.advance(plan_->program)) {
+    for (const ShortCall::Step* step = made.strands_[s].begin; step != made.strands_[s].end; ++step, cursor.advance(plan_->program)) {
       const BoundOp bound = cursor.current(plan_->program);
       const schedule::Op& op = *bound.op;
-      ShortCall::ShownStep& shown = made.shown_->steps[i];
+      ShortCall::ShownStep& shown = made.shown_of(*step);
       shown.may_answer = op.kind == OpKind::recv_reduce && may_answer(op);
-      shown.is_shown = op.kind == OpKind::send && made.steps_[i].bytes >= operands_->least_shown;
+      shown.is_shown = op.kind == OpKind::send && step->bytes >= operands_->least_shown;
       if (!shown.is_shown) continue;
-      if (operands_->answers && op.dst.count == 1 && op.dst.buffer <= schedule::kOutput) {
-        const schedule::Extent wanted = binding_->pieces().of(binding_->chunk(op.dst.buffer, bound.chunk(op.dst)), bound.piece);
-        shown.has_answer = wanted.count * element_ == made.steps_[i].bytes;
-        shown.answer_buffer = static_cast<std::uint8_t>(op.dst.buffer);
-        shown.answer = wanted.offset * element_;
-      }
-      for (std::size_t sum = 0; sum < flat.ops.size(); ++sum) {
-        const ShortCall::Step& step = made.steps_[sum];
-        const bool is_of_peer = step.kind == OpKind::recv_reduce && peer_of(flat.ops[sum].from) == bound.peer;
-        if (is_of_peer && step.dst_buffer == made.steps_[i].src_buffer && step.dst == made.steps_[i].src &&
-            step.bytes == made.steps_[i].bytes)
-          shown.sum = &made.shown_->steps[sum];
-      }
+      shown.sum = sum_of(*step, bound.peer);
+      if (!operands_->answers || op.dst.count != 1 || op.dst.buffer > schedule::kOutput) continue;
+      const schedule::Extent wanted = binding_->pieces().of(binding_->chunk(op.dst.buffer, bound.chunk(op.dst)), bound.piece);
+      shown.has_answer = wanted.count * element_ == step->bytes;
+      shown.answer_buffer = static_cast<std::uint8_t>(op.dst.buffer);
+      shown.answer = wanted.offset * element_;
     }
   }
 }
@@ -167,15 +170,21 @@ inline std::byte* ShortCall::target_of(const Step& step, const Operands& operand
   return (step.dst_buffer == schedule::kOutput ? operands.output : const_cast<std::byte*>(operands.input)) + step.dst;
 }
 
+// Null: it is not there, or not as it should be.
+[[gnu::always_inline]] inline const transport::Message* ShortCall::peek(const Step& step, const transport::Tag* tag) {
+  const transport::Message* const message = step.from->peek();
+  if (message == nullptr || message->bytes != step.bytes || (message->tag != nullptr) != (tag != nullptr)) return nullptr;
+  return tag == nullptr || *message->tag == *tag ? message : nullptr;
+}
+
 [[gnu::always_inline]] inline bool ShortCall::take(const Step& step, const Operands& operands, const transport::Tag* tag) {
   const std::byte* data = nullptr;
   if (step.is_inline) {
     data = step.from->find_inline(step.bytes, tag);
     if (data == nullptr) return false;
   } else {
-    const transport::Message* const message = step.from->peek();
-    if (message == nullptr || message->bytes != step.bytes || (message->tag != nullptr) != (tag != nullptr)) return false;
-    if (tag != nullptr && *message->tag != *tag) return false;
+    const transport::Message* const message = peek(step, tag);
+    if (message == nullptr) return false;
     data = message->data;
   }
   std::byte* const dst = target_of(step, operands);
@@ -209,6 +218,18 @@ inline std::byte* ShortCall::target_of(const Step& step, const Operands& operand
 void ShortCall::start() {
   for (std::size_t s = 0; s < strand_count_; ++s) strands_[s].at = strands_[s].begin;
   signalled_ = 0;
+  if (shown_ == nullptr) [[likely]]
+    return;
+  for (ShownStep& each : shown_->steps) each.answered = nullptr;
+}
+
+// Signals and waits are between the strands of this rank; `perform` does the rest.
+template <class F>
+[[gnu::always_inline]] inline bool ShortCall::try_step(const Step& step, F&& perform) {
+  if (step.kind == OpKind::wait) return (signalled_ & step.event) != 0;
+  if (step.kind != OpKind::signal) return perform(step);
+  signalled_ |= step.event;
+  return true;
 }
 
 [[gnu::always_inline]] inline bool ShortCall::tell(const Operands& operands, const transport::Tag& tag) {
@@ -232,47 +253,29 @@ void ShortCall::start() {
 }
 
 /// Every strand as far as it goes; true when that is to its end.
-bool ShortCall::advance(const Operands& operands, const transport::Tag& tag) {
+bool ShortCall::advance_short(const Operands& operands, const transport::Tag& tag) {
+  const auto perform_one = [&](const Step& step) { return perform(step, operands, tag); };
   bool is_done = true;
   for (std::size_t s = 0; s < strand_count_; ++s) {
     const Step* at = strands_[s].at;
     const Step* const end = strands_[s].end;
-    for (; at != end; ++at) {
-      if (at->kind == OpKind::wait) {
-        if ((signalled_ & at->event) == 0) break;
-      } else if (at->kind == OpKind::signal) {
-        signalled_ |= at->event;
-      } else if (!perform(*at, operands, tag)) {
-        break;
-      }
-    }
+    while (at != end && try_step(*at, perform_one)) ++at;
     strands_[s].at = at;
     is_done = is_done && at == end;
   }
   return is_done;
 }
 
-bool ShortCall::go_round(const Operands& operands, const transport::Tag& tag, std::uint32_t polls) {
-  for (; polls > 0; --polls) {
-    pause_cpu();
-    if (advance(operands, tag)) return true;
-  }
-  return false;
-}
-
 bool ShortCall::place(const Operands& operands, std::uint64_t version) {
   Shown& shown = *shown_;
-  if (shown.version == version && shown.input == operands.input && shown.output == operands.output) return true;
+  if (version != 0 && shown.version == version && shown.input == operands.input && shown.output == operands.output) return true;
   shown.version = 0;
-  for (std::size_t i = 0; i < kMostOps; ++i) {
-    ShownStep& at = shown.steps[i];
+  for (const Step& step : steps_) {
+    ShownStep& at = shown_of(step);
     if (!at.is_shown) continue;
-    transport::ShmSender& to = *steps_[i].to;
-    const std::size_t bytes = steps_[i].bytes;
-    const std::byte* const src = source_of(steps_[i], operands);
-    if (!to.can_show(src, bytes) || !to.locate(src, bytes, at.places.message)) return false;
+    if (!step.to->locate(source_of(step, operands), step.bytes, at.places.message)) return false;
     const std::byte* const wanted = (at.answer_buffer == schedule::kOutput ? operands.output : operands.input) + at.answer;
-    at.is_answer_wanted = at.has_answer && to.locate(wanted, bytes, at.places.answer);
+    at.is_answer_wanted = at.has_answer && step.to->locate(wanted, step.bytes, at.places.answer);
   }
   shown.version = version;
   shown.input = operands.input;
@@ -287,9 +290,8 @@ inline bool ShortCall::show(const Step& step, ShownStep& shown, const transport:
 }
 
 inline bool ShortCall::take_shown(const Step& step, ShownStep& shown, const Operands& operands, const transport::Tag* tag) {
-  const transport::Message* const message = step.from->peek();
-  if (message == nullptr || message->bytes != step.bytes || (message->tag != nullptr) != (tag != nullptr)) return false;
-  if (tag != nullptr && *message->tag != *tag) return false;
+  const transport::Message* const message = peek(step, tag);
+  if (message == nullptr) return false;
   std::byte* const dst = target_of(step, operands);
   if (step.kind == OpKind::recv) {
     if (dst != message->data) transport::shm::copy_message(dst, message->data, step.bytes);
@@ -317,48 +319,37 @@ bool ShortCall::is_drained() const {
   return is_read;
 }
 
-// As advance(), but after an op that takes long the others' turns come: peers wait for what they say.
+// As advance_short(), but after an op that takes long the others' turns come: peers wait for what they say. Done when peers have read it.
 bool ShortCall::advance_shown(const Operands& operands, const transport::Tag& tag) {
+  const auto perform_one = [&](const Step& step) { return perform_shown(step, operands, tag); };
   for (bool moved = true; moved;) {
     moved = false;
     bool is_done = true;
-    for (std::size_t s = 0; s < strand_count_; ++s) {
-      const Step*& at = strands_[s].at;
-      while (at != strands_[s].end) {
-        if (at->kind == OpKind::wait) {
-          if ((signalled_ & at->event) == 0) break;
-        } else if (at->kind == OpKind::signal) {
-          signalled_ |= at->event;
-        } else if (!perform_shown(*at, operands, tag)) {
-          break;
-        }
+    for (Strand& strand : std::span(strands_).first(strand_count_)) {
+      for (bool is_light = true; is_light && strand.at != strand.end && try_step(*strand.at, perform_one); ++strand.at) {
         moved = true;
-        const bool is_long = at->from != nullptr;
-        ++at;
-        if (is_long) break;
+        is_light = strand.at->from == nullptr;
       }
-      is_done = is_done && at == strands_[s].end;
+      is_done = is_done && strand.at == strand.end;
     }
     if (is_done) return is_drained();
   }
   return false;
 }
 
-bool ShortCall::run_shown(const Operands& operands, const transport::Tag& tag, std::uint32_t polls, FaultBoard& board, int rank) {
-  start();
-  for (ShownStep& each : shown_->steps) each.answered = nullptr;
-  bool is_done = advance_shown(operands, tag);
-  board.enter(rank, tag);
-  for (; !is_done && polls > 0; --polls) {
+inline bool ShortCall::advance(const Operands& operands, const transport::Tag& tag) {
+  return shown_ == nullptr ? advance_short(operands, tag) : advance_shown(operands, tag);
+}
+
+bool ShortCall::go_round(const Operands& operands, const transport::Tag& tag, std::uint32_t polls) {
+  for (; polls > 0; --polls) {
     pause_cpu();
-    is_done = advance_shown(operands, tag);
+    if (advance(operands, tag)) return true;
   }
-  return is_done;
+  return false;
 }
 
 bool ShortCall::run(const Operands& operands, const transport::Tag& tag, std::uint32_t polls, FaultBoard& board, int rank) {
-  if (shown_ != nullptr) [[unlikely]]
-    return run_shown(operands, tag, polls, board, rank);
   if (told_ != nullptr) {
     const bool is_told = tell(operands, tag);
     board.enter(rank, tag);

@@ -50,7 +50,7 @@ std::byte* ShmTransport::find_shown(const shm::Place& place, int peer) {
 bool ShmSender::can_show(const std::byte* data, std::size_t bytes) { return owner_->can_show(data, bytes); }
 
 bool ShmSender::locate(const std::byte* data, std::size_t bytes, shm::Place& place) const {
-  const UserSegment* segment = owner_->find_segment(data, bytes);
+  const UserSegment* segment = owner_->has_segments() ? owner_->find_segment(data, bytes) : nullptr;
   if (segment != nullptr) place = {segment->id(), static_cast<std::uint64_t>(data - segment->data()), bytes};
   return segment != nullptr;
 }

@@ -255,6 +255,7 @@ class Core final : public FaultListener {
   KnownGroup group_for(std::span<const PairTransfer> transfers);
   Status prepare_group(std::span<const PairTransfer> transfers, Pending& pending, bool is_known);
   std::uint64_t least_shown(const Pending& pending);
+  bool are_private(const executor::Operands& operands);
   std::uint64_t least_referenced(CachedPlan& plan) const;
   bool wants_references_in_groups() const;
   void allow_references(Pending& pending) const;

@@ -142,7 +142,7 @@ class Execution {
   int channel_of(std::uint32_t edge) const { return static_cast<int>(edge / static_cast<std::uint32_t>(ranks_)); }
 
   void open_channels(std::size_t edges);
-  void show_in(ShortCall& made) const;
+  void add_shown_steps(ShortCall& made, const FlatProgram& flat) const;
   void skip(const ShortCall& begun, const ShortCall::Step& step, std::size_t index);
   void start_flat();
   bool flush_flat();

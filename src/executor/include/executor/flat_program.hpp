@@ -1,7 +1,6 @@
-// A short program with everything looked up: loops and pieces unrolled, chunks turned into byte offsets, the first message of every edge
-// known. Unrolled by walking the cursor, so the order of ops is the cursor's: once a plan for all communicators that share it, and for
-// those that make calls in a few pieces once for that number; placed in memory once a shape; what is left for the call is to try the op at
-// hand of each strand.
+// A short program with everything looked up: loops unrolled, chunks turned into byte offsets, the first message of every edge known.
+// Unrolled once a plan by walking the cursor, so the order of ops is the cursor's, for all communicators that share the plan; placed in
+// memory once a shape; what is left for the call is to try the op at hand of each strand.
 #pragma once
 
 #include <cstdint>
@@ -78,7 +77,6 @@ struct FlatSource {
 struct FlatOrigin {
   std::uint32_t op = 0;  ///< place in the program
   std::int32_t iteration[2] = {0, 0};
-  std::int32_t piece = 0;
 };
 
 /// What is the same for every shape of a plan.
@@ -89,16 +87,15 @@ struct FlatFrame {
   std::vector<FlatOrigin> origins;        ///< of each op
   std::vector<std::uint32_t> begin;       ///< strands + 1; empty: this program cannot be unrolled
   std::vector<std::uint32_t> first_sent;  ///< the edges that are sent on, each once
-  std::int32_t pieces = 1;
 };
 
 struct Plan;
-/// Unrolls a plan's program. `are_pairs`: every message carries a tag of its own (point to point). Some microseconds.
+/// Unrolls a plan's program for calls in so many pieces. `are_pairs`: every message carries a tag of its own (point to point). Some
+/// microseconds.
 std::shared_ptr<const FlatFrame> unroll(const Plan& plan, bool are_pairs, std::int32_t pieces = 1);
 
 struct FlatProgram {
   static constexpr std::size_t kMostOps = 64;
-  static constexpr std::int32_t kMostPieces = 4;
   std::shared_ptr<const FlatFrame> frame;  ///< null: nobody has asked for it
   std::vector<FlatOp> ops;                 ///< the frame's, placed for the shape at hand
   std::vector<FlatSource> sources;
@@ -107,8 +104,10 @@ struct FlatProgram {
   std::span<const std::uint32_t> begin;
   std::span<const std::uint32_t> first_sent;
   bool is_placed = false;        ///< for the shape at hand
-  std::uint64_t most_bytes = 0;  ///< of one op, when placed
+  std::uint64_t most_bytes = 0;  ///< of one op; placed, and not of point to point
   bool is_flat() const { return is_placed; }
+  /// Takes over what is the same for every shape; nothing is placed by that.
+  void adopt(std::shared_ptr<const FlatFrame> unrolled);
 };
 
 }  // namespace peal::executor

@@ -93,6 +93,8 @@ class Binding {
 
   /// The program with everything looked up, where it is short and each of its ops is one message or one run of memory.
   const FlatProgram& flat() const { return flat_; }
+  /// flat(), also where a call of this shape goes in several pieces: then made for the caller, in some microseconds, and not kept.
+  FlatProgram flat_in_pieces(const Plan& plan) const;
 
   /// For grouped send and receive instead of bind(): the user buffers, which the program counts in bytes. Not owned; they must stay as
   /// they are while the call runs.
@@ -114,10 +116,9 @@ class Binding {
 
   void place_wide(const schedule::Program& program, std::uint64_t output_elements, std::uint64_t scratch_elements);
   void flatten(const Plan& plan);
-  void adopt(std::shared_ptr<const FlatFrame> frame);
-  bool place();
+  bool place(FlatProgram& flat) const;
   bool place_plain(FlatOp& op, const FlatRefs& refs) const;
-  bool place_general(FlatOp& op, const FlatRefs& refs);
+  bool place_general(FlatOp& op, const FlatRefs& refs, std::span<FlatSource> sources) const;
   schedule::Extent place_of(std::uint8_t buffer, FlatChunks chunks, std::int32_t piece) const;
 
   FlatProgram flat_;

@@ -26,9 +26,10 @@ class ShortCall {
 
   /// True where messages stay where they lie; then place() is to be asked before every run().
   bool shows() const { return shown_ != nullptr; }
-  /// Of what it sends; 0: nothing.
+  /// FlatProgram::most_bytes.
   std::uint64_t most_bytes() const { return most_bytes_; }
-  /// False: with these buffers they cannot all be shown. `version`: of the memory that ranks share (transport::UserSegments::version).
+  /// Finds out where the messages lie in the buffers of `operands`, which are not kept, unless they and `version` are those of the last
+  /// time. False: they cannot all be shown there. `version`: transport::UserSegments::version; 0: look in any case, and the next time too.
   bool place(const Operands& operands, std::uint64_t version);
 
   ShortCall() = default;
@@ -75,7 +76,6 @@ class ShortCall {
     const std::byte* input = nullptr;
     const std::byte* output = nullptr;
   };
-  bool run_shown(const Operands& operands, const transport::Tag& tag, std::uint32_t polls, FaultBoard& board, int rank);
   bool advance_shown(const Operands& operands, const transport::Tag& tag);
   bool perform_shown(const Step& step, const Operands& operands, const transport::Tag& tag);
   bool show(const Step& step, ShownStep& shown, const transport::Tag* tag);
@@ -87,12 +87,16 @@ class ShortCall {
   bool tell(const Operands& operands, const transport::Tag& tag);
   bool hear(const Operands& operands, const transport::Tag& tag, std::uint32_t polls);
   void start();
+  template <class F>
+  bool try_step(const Step& step, F&& perform);
   bool advance(const Operands& operands, const transport::Tag& tag);
+  bool advance_short(const Operands& operands, const transport::Tag& tag);
   bool go_round(const Operands& operands, const transport::Tag& tag, std::uint32_t polls);
   void find_exchange();
   static bool perform(const Step& step, const Operands& operands, const transport::Tag& tag);
   static bool give(const Step& step, const Operands& operands, const transport::Tag* tag);
   static bool take(const Step& step, const Operands& operands, const transport::Tag* tag);
+  static const transport::Message* peek(const Step& step, const transport::Tag* tag);
 
   std::array<Step, kMostOps> steps_;
   std::array<Strand, kMostOps> strands_;

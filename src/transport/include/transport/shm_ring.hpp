@@ -164,9 +164,9 @@ class ShmSender final : public Sender {
 
   bool can_show(const std::byte* data, std::size_t bytes) override;
   bool show(const std::byte* data, std::size_t bytes, const Tag* tag, std::byte* answer = nullptr) override;
-  /// What show() has to find out, as long as the segments are as they are: where these bytes lie. False: not where the receiver finds them.
+  /// Where these bytes lie, as long as the segments are as they are (UserSegments::version). False: not where can_show() would be true.
   bool locate(const std::byte* data, std::size_t bytes, shm::Place& place) const;
-  /// show() of what locate() has found.
+  /// show() of what locate() has found. False while there is no room.
   bool show_located(const shm::PlaceToAnswer& places, bool has_answer, const Tag* tag);
 
   bool is_drained() override {
