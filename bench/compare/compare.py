@@ -303,11 +303,16 @@ def print_table(collective, raw):
                   f"{statistics.median(ratios):.2f} | {ratios[0]:.2f} - {ratios[-1]:.2f} | {'-' if bound is None else f'{bound:.2f}'} | {len(ratios)} | {best} |", flush=True)
 
 
-def show(arguments):
-    raw = []
-    for path in arguments.show.split(","):
+def read(path):
+    try:
         with open(path) as file:
-            raw += [as_read(row) for row in json.load(file)]
+            return [as_read(row) for row in json.load(file)]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        sys.exit(f"{path} is no file that --json has written ({error}); name one that is, or measure with --json FILE.")
+
+
+def show(arguments):
+    raw = [row for path in arguments.show.split(",") for row in read(path)]
     print_matrix(raw)
     print_summary(raw)
     if arguments.svg:
@@ -345,10 +350,7 @@ def main():
     install()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped by SIGTERM"))  # so that the folder goes too
     folder = tempfile.mkdtemp(prefix="peal-compare-")
-    raw, earlier = [], []
-    if arguments.add_to:
-        with open(arguments.add_to) as file:
-            earlier = [as_read(row) for row in json.load(file)]
+    raw, earlier = [], read(arguments.add_to) if arguments.add_to else []
     try:
         build(folder, {FLAVOURS[known[name].split()[0]] for name in arguments.peers.split(",")})
         runner = Runner(arguments, folder)
