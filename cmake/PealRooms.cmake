@@ -83,11 +83,12 @@ function(peal_group_files target)
   endforeach()
 endfunction()
 
-# peal_room(NAME [OWN_OPTIONS] [GROUPED] [USES room...] [LIBRARIES target...] [PRIVATE_LIBRARIES target...])
+# peal_room(NAME [OWN_OPTIONS] [GROUPED] [UNHURRIED] [USES room...] [LIBRARIES target...] [PRIVATE_LIBRARIES target...])
 # USES: rooms whose words appear in this room; LIBRARIES: outside libraries that its headers name; PRIVATE_LIBRARIES: those only its sources name.
 # OWN_OPTIONS: it is compiled with options of its own. GROUPED: its files are compiled a few at a time (peal_group_files).
+# UNHURRIED: it reads, asks, plans and prints, and is released with less optimisation, which compiles a quarter to a third faster.
 function(peal_room name)
-  cmake_parse_arguments(ARG "OWN_OPTIONS;GROUPED" "" "USES;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "OWN_OPTIONS;GROUPED;UNHURRIED" "" "USES;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*/*.cpp)
   add_library(peal_${name} STATIC ${sources})
   target_include_directories(peal_${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/include PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
@@ -99,6 +100,9 @@ function(peal_room name)
   endif()
   if(ARG_GROUPED)
     peal_group_files(peal_${name})
+  endif()
+  if(ARG_UNHURRIED)
+    target_compile_options(peal_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
   # libpeal.so is made of the rooms' objects and needs what they need (cmake/PealInstall.cmake).
   set_property(GLOBAL APPEND PROPERTY PEAL_BUILT_ROOMS ${name})

@@ -114,6 +114,7 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
     if (r == rank) core->local_rank_ = static_cast<int>(core->locals_.size());
     core->locals_.push_back(r);
   }
+  core->shares_cores_ = core->world_->shares_cores();
   PEAL_TRY(core->open_memory(origin));
   PEAL_TRY(core->open_routes());
   // The same on every rank, whatever the number of ranks on its host.
@@ -125,7 +126,6 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
       known != nullptr && known->environment() == core->plans_->environment() && known->wishes() == options.wishes)
     core->plans_->share_with(*known);
   core->execution_ = std::make_unique<executor::Execution>(*core->routes_, rank, core->size());
-  core->shares_cores_ = core->world_->shares_cores();
   core->wait_policy_.fit(core->shares_cores_, core->routes_->has_sockets());
   core->world_->add(core.get());
   return core;
@@ -196,6 +196,7 @@ Status Core::open_routes() {
     for (const int r : locals_) numbers.push_back(members_[static_cast<std::size_t>(r)]);
     shm->read_from(world_->user_segments(), std::move(numbers));
     if (!options_.direct_read) shm->refuse_references();
+    if (shares_cores_) shm->keep_slots_few();
     routes_->share_with(shm.get());
     for (int i = 0; i < locals; ++i)
       if (i != local_rank_) routes_->route(locals_[static_cast<std::size_t>(i)], shm.get(), i);

@@ -125,7 +125,8 @@ ShmSender* ShmTransport::open_sender(int peer, int channel) {
   end->slot_mask_ = static_cast<std::uint32_t>(layout_.slots) - 1;
   end->slot_bytes_ = layout_.slot_bytes;
   end->place_bytes_ = layout_.place_bytes();
-  end->goes_round_ = layout_.spread > 1;
+  end->takes_lowest_ = takes_lowest_;
+  end->goes_round_ = layout_.spread > 1 && !takes_lowest_;
   // The messages of further channels are few: they lie in slots of the communicator's own.
   if (borrowing_.pool != nullptr && channel == 0) end->area_ = &borrowing_.pool->to(borrowing_.numbers[static_cast<std::size_t>(peer)]);
   end->peer_bell_ = &card(peer).bell;

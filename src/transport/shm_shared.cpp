@@ -29,7 +29,7 @@ bool ShmTransport::is_released(SharedSlot& slot) {
 std::byte* ShmTransport::acquire_shared() {
   if (!find_shared_data()) return nullptr;
   for (int i = 0; i < layout_.slots; ++i) {
-    const int number = (next_shared_ + i) % layout_.slots;
+    const int number = takes_lowest_ ? i : (next_shared_ + i) % layout_.slots;
     SharedSlot& slot = shared_slots_[number];
     if (slot.is_held || !is_released(slot)) continue;
     slot.is_held = true;

@@ -161,6 +161,48 @@ TEST(ShmTransport, MessagesGoRoundInTheAreasOfTheirSlots) {
   }
 }
 
+// With the ranks' turns on a core, few slots: the lowest that is free, and none that is not.
+TEST(ShmTransport, WhereSlotsAreToBeFewTheLowestFreeOneIsTaken) {
+  for (const int ranks : {2, 3}) {
+    const ShmLayout layout = ShmLayout::of(ranks);
+    Pair p(layout);
+    p.zero->keep_slots_few();
+    auto* out = p.zero->sender(1);
+    auto* in = p.one->receiver(0);
+    const std::byte* const begin = p.segment.data() + layout.data_offset(0, 1, 0);
+    const auto send = [&](std::uint8_t content) {
+      std::byte* const room = out->acquire(16 * 1024);
+      if (room == nullptr) return -1;
+      room[0] = static_cast<std::byte>(content);
+      out->publish(16 * 1024, nullptr);
+      EXPECT_EQ(static_cast<std::size_t>(room - begin) % layout.area_bytes(), 0);
+      return static_cast<int>(static_cast<std::size_t>(room - begin) / layout.area_bytes());
+    };
+    const auto receive = [&] {
+      const Message* const message = in->peek();
+      if (message == nullptr) return -1;
+      const int content = static_cast<int>(message->data[0]);
+      in->release();
+      return content;
+    };
+    for (std::uint8_t k = 0; k < 10; ++k) {
+      EXPECT_EQ(send(k), 0);
+      EXPECT_EQ(receive(), k);
+    }
+    for (std::uint8_t k = 0; k < layout.slots; ++k) EXPECT_EQ(send(10 + k), k);
+    EXPECT_FALSE(out->is_ready());
+    EXPECT_EQ(send(99), -1);
+    EXPECT_EQ(receive(), 10);
+    EXPECT_EQ(receive(), 11);
+    EXPECT_TRUE(out->is_ready());
+    EXPECT_EQ(send(20), 0);
+    EXPECT_EQ(send(21), 1);
+    EXPECT_FALSE(out->is_ready());
+    for (const int content : {12, 13, 20, 21}) EXPECT_EQ(receive(), content);
+    EXPECT_EQ(send(30), 0);
+  }
+}
+
 TEST(ShmTransport, AmongThreeRanksEveryMessageLiesAtTheBeginningOfItsSlot) {
   const ShmLayout layout = ShmLayout::of(3);
   Pair p(layout);

@@ -51,6 +51,10 @@ class ShmTransport final : public Transport {
   /// This rank will not try to reach any other's memory, so that nobody sends it references. Before the first message.
   void refuse_references() { reach_.assign(reach_.size(), Reach::none); }
 
+  /// Ranks take turns on their cores: every message takes the lowest free slot, so that few are in use and stay in the caches. Before the
+  /// first message.
+  void keep_slots_few() { takes_lowest_ = true; }
+
   /// From now on messages that lie in `segments` need not be copied. `numbers`: those of this transport's ranks in the job.
   void read_from(std::shared_ptr<const UserSegments> segments, std::vector<int> numbers);
   /// To be asked before a call: true when `data` lies in a segment that all ranks of this transport map.
@@ -123,6 +127,7 @@ class ShmTransport final : public Transport {
   std::byte* shared_data_ = nullptr;   // null: not at hand
   SharedSlot shared_slots_[kMaxShmSlots];
   int next_shared_ = 0;
+  bool takes_lowest_ = false;  // of the free slots
   std::uint64_t nonce_ = 0;                          // read by the other ranks for a trial
   std::vector<std::unique_ptr<ShmSender>> senders_;  // by channel and peer, of the channels that are used
   std::vector<std::unique_ptr<ShmReceiver>> receivers_;

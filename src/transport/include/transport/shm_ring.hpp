@@ -184,7 +184,15 @@ class ShmSender final : public Sender {
   friend class ShmTransport;
 
   bool has_line() const { return sent_ - credit_ <= line_mask_; }
-  bool has_slot() const { return slot_owner_[next_slot_] <= credit_; }
+  bool is_free(std::uint32_t slot) const { return slot_owner_[slot] <= credit_; }
+  bool has_slot() {
+    if (takes_lowest_ && !is_free(next_slot_)) take_lowest();
+    return is_free(next_slot_);
+  }
+  void take_lowest() {
+    for (std::uint32_t slot = slot_mask_ + 1; slot-- > 0;)
+      if (is_free(slot)) next_slot_ = slot;
+  }
   void refresh_credit() { credit_ = credit_line_->released.load(std::memory_order_acquire); }
   bool has_released(std::uint64_t messages) {
     if (credit_ < messages) refresh_credit();
@@ -202,6 +210,10 @@ class ShmSender final : public Sender {
   }
 
   std::byte* acquire_slot(std::size_t bytes) {
+    if (takes_lowest_) {
+      refresh_credit();
+      take_lowest();
+    }
     if (!has_line() || !has_slot()) {
       refresh_credit();
       if (!has_line() || !has_slot()) {
@@ -298,7 +310,8 @@ class ShmSender final : public Sender {
   std::uint32_t place_ = 0;        // of the message that is being filled
   std::uint32_t next_slot_ = 0;
   std::uint32_t slot_mask_ = 0;
-  bool goes_round_ = false;  // long messages in their slots' areas; and they are timed
+  bool goes_round_ = false;    // long messages in their slots' areas; and they are timed
+  bool takes_lowest_ = false;  // of the free slots; else they follow one another
   bool has_own_ = false;
   bool is_waited_ = false;            // the last attempt found no room
   bool cannot_write_ = false;         // into the receiver's memory
