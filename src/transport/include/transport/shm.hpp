@@ -127,7 +127,7 @@ class ShmTransport final : public Transport {
   std::byte* shared_data_ = nullptr;   // null: not at hand
   SharedSlot shared_slots_[kMaxShmSlots];
   int next_shared_ = 0;
-  bool takes_lowest_ = false;  // of the free slots
+  bool takes_lowest_ = false;                        // of the free slots
   std::uint64_t nonce_ = 0;                          // read by the other ranks for a trial
   std::vector<std::unique_ptr<ShmSender>> senders_;  // by channel and peer, of the channels that are used
   std::vector<std::unique_ptr<ShmReceiver>> receivers_;
