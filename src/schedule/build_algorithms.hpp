@@ -35,6 +35,10 @@ inline bool has_snapshots_or_is_pair(const Request& request, const ProtocolTrait
   return !protocol.rendezvous && (protocol.snapshots || request.ranks == 2);
 }
 
+// build_grid.cpp: all_reduce by grid
+void build_grid_all_reduce(const Request& request, std::int32_t rank, RankBuilder& builder);
+CostTerms grid_all_reduce_cost(const Request& request);
+
 CostTerms hierarchical_cost(const Request& request);  // cost_hierarchical.cpp
 bool hierarchical_is_canonical(const Request& request);
 CostTerms leader_chain_cost(const Request& request);

@@ -87,47 +87,6 @@ Layouts exchange_layouts(const Request& request) {
   return layouts;
 }
 
-void build_all_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
-  const GroupMap map = group_map(request);
-  const GroupSeat at = group_seat(request, map, rank);
-  const std::int32_t m = map.size();
-  struct Level {
-    RingSeat seat;
-    RingChunks parts;
-    const char* down;
-    const char* up;
-  };
-  std::vector<Level> levels;
-  std::int32_t first = 0;
-  std::int32_t width = request.ranks;  // what this rank still answers for
-  const auto add = [&](std::int32_t size, std::int32_t position, auto&& rank_at, const char* down, const char* up) {
-    if (size == 1) return;
-    width /= size;
-    levels.push_back({{size, position, rank_at(wrap(position - 1, size)), rank_at(wrap(position + 1, size)), 0},
-                      RingChunks::in_order(size, first, width),
-                      down,
-                      up});
-    first += position * width;
-  };
-  add(
-      m, at.local, [&](std::int32_t p) { return map.member(at.group, p); }, "reduce inside", "gather inside");
-  for (const Side& side : places_in_grid(grid_sides(map.groups()), at.group))
-    add(
-        side.size, side.position, [&](std::int32_t p) { return map.member(side.at(at.group, p), at.local); }, "reduce along a side",
-        "gather along a side");
-
-  StrandBuilder strand = builder.strand("grid");
-  for (Level& level : levels) {
-    level.seat.channel = static_cast<std::uint8_t>(&level - levels.data());
-    const bool is_first = &level == &levels.front();
-    const bool is_last = &level == &levels.back();
-    ring_reduce_scatter(strand, level.seat, level.parts, is_first ? kInput : kOutput, kOutput,
-                        level.parts.at(level.seat.position).in(kOutput), is_last);
-  }
-  for (auto level = levels.rbegin(); level != levels.rend(); ++level)
-    ring_all_gather(strand, level->seat, level->parts, level->parts.at(level->seat.position).in(kOutput), kOutput);
-}
-
 void build_exchange(const Request& request, std::int32_t rank, RankBuilder& builder, const Sides& sides) {
   const std::int32_t n = request.ranks;
   const std::int32_t packed = builder.event();
@@ -168,24 +127,6 @@ void build_two_sides(const Request& request, std::int32_t rank, RankBuilder& bui
   build_exchange(request, rank, builder, two_sides(group_map(request)));
 }
 
-CostTerms all_reduce_cost(const Request& request) {
-  CostTerms cost;
-  double left = 1;  // of the data, what a rank still answers for
-  const GroupMap map = group_map(request);
-  const Sides sides = all_sides(map);
-  for (std::size_t i = 0; i < sides.size(); ++i) {
-    const double steps = sides[i] - 1;
-    left /= sides[i];
-    CostTerms::Level& level = cost.level[i == 0 ? 0 : 1];
-    level.rounds += 2 * steps;
-    level.messages += 2 * steps;
-    level.sent += 2 * steps * left;
-    level.critical += 2 * steps * left;
-    cost.reduced += steps * left;
-  }
-  return cost;
-}
-
 CostTerms exchange_cost(const Sides& sides) {
   CostTerms cost;
   for (std::size_t i = 0; i < sides.size(); ++i) {
@@ -221,11 +162,70 @@ bool all_reduce_is_canonical(const Request& request) {
 
 }  // namespace
 
+void build_grid_all_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
+  const GroupMap map = group_map(request);
+  const GroupSeat at = group_seat(request, map, rank);
+  const std::int32_t m = map.size();
+  struct Level {
+    RingSeat seat;
+    RingChunks parts;
+    const char* down;
+    const char* up;
+  };
+  std::vector<Level> levels;
+  std::int32_t first = 0;
+  std::int32_t width = request.ranks;  // what this rank still answers for
+  const auto add = [&](std::int32_t size, std::int32_t position, auto&& rank_at, const char* down, const char* up) {
+    if (size == 1) return;
+    width /= size;
+    levels.push_back({{size, position, rank_at(wrap(position - 1, size)), rank_at(wrap(position + 1, size)), 0},
+                      RingChunks::in_order(size, first, width),
+                      down,
+                      up});
+    first += position * width;
+  };
+  add(
+      m, at.local, [&](std::int32_t p) { return map.member(at.group, p); }, "reduce inside", "gather inside");
+  for (const Side& side : places_in_grid(grid_sides(map.groups()), at.group))
+    add(
+        side.size, side.position, [&](std::int32_t p) { return map.member(side.at(at.group, p), at.local); }, "reduce along a side",
+        "gather along a side");
+
+  StrandBuilder strand = builder.strand("grid");
+  for (Level& level : levels) {
+    level.seat.channel = static_cast<std::uint8_t>(&level - levels.data());
+    const bool is_first = &level == &levels.front();
+    const bool is_last = &level == &levels.back();
+    ring_reduce_scatter(strand, level.seat, level.parts, is_first ? kInput : kOutput, kOutput,
+                        level.parts.at(level.seat.position).in(kOutput), is_last);
+  }
+  for (auto level = levels.rbegin(); level != levels.rend(); ++level)
+    ring_all_gather(strand, level->seat, level->parts, level->parts.at(level->seat.position).in(kOutput), kOutput);
+}
+
+CostTerms grid_all_reduce_cost(const Request& request) {
+  CostTerms cost;
+  double left = 1;  // of the data, what a rank still answers for
+  const GroupMap map = group_map(request);
+  const Sides sides = all_sides(map);
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    const double steps = sides[i] - 1;
+    left /= sides[i];
+    CostTerms::Level& level = cost.level[i == 0 ? 0 : 1];
+    level.rounds += 2 * steps;
+    level.messages += 2 * steps;
+    level.sent += 2 * steps * left;
+    level.critical += 2 * steps * left;
+    cost.reduced += steps * left;
+  }
+  return cost;
+}
+
 std::vector<Algorithm> grid_algorithms() {
   using C = Collective;
   return {
       {"grid", "reduce-scatter inside groups, then along each side of a grid of groups, and back", C::all_reduce, true, supports_all_reduce,
-       all_reduce_layouts, build_all_reduce, all_reduce_cost, all_reduce_is_canonical, has_slots},
+       all_reduce_layouts, build_grid_all_reduce, grid_all_reduce_cost, all_reduce_is_canonical, has_slots},
       {"grid", "blocks travel inside groups, then along each side of a grid of groups", C::all_to_all, false, supports_grid_exchange,
        exchange_layouts, build_grid_exchange, grid_exchange_cost, without_reduction, has_snapshots_or_is_pair},
       {"hierarchical", "blocks travel inside groups, then along rails", C::all_to_all, false, supports_two_sides, exchange_layouts,

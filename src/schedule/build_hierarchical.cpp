@@ -5,6 +5,7 @@
 //      | | | |   ring along each rail (0-4, 1-5, ...)   |       ring among leaders
 //     [4 5 6 7]  all-gather inside                     [3 4]    tree from the leader
 //
+// Rails of more than a thousand groups go along the sides of a grid, as `grid` does (build_grid.cpp).
 // After Jia et al., "Highly scalable deep learning training system with mixed-precision" (2018), and the rail-wise form of NCCL's
 // multi-ring on rail-optimised fabrics. Each byte crosses between groups once a rail. A strand a phase, so that pieces (or blocks) follow
 // one another and what lies between groups is busy while groups work inside.
@@ -15,6 +16,7 @@
 
 #include "build_algorithms.hpp"
 #include "butterfly.hpp"
+#include "grid.hpp"
 #include "group_map.hpp"
 #include "ring_order.hpp"
 #include "tree_phases.hpp"
@@ -156,7 +158,9 @@ void all_reduce_by_leaders(const Request& request, const GroupMap& map, std::int
 
 void build_all_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
   const GroupMap map = group_map(request);
-  if (map.is_equal)
+  if (has_sides_for_rails(map))
+    build_grid_all_reduce(request, rank, builder);
+  else if (map.is_equal)
     all_reduce_on_rails(map, group_seat(request, map, rank), builder);
   else
     all_reduce_by_leaders(request, map, rank, builder);
@@ -288,8 +292,8 @@ void build_reduce_scatter(const Request& request, std::int32_t rank, RankBuilder
 std::vector<Algorithm> hierarchical_algorithms() {
   using C = Collective;
   return {
-      {"hierarchical", "reduce-scatter inside groups, rings along rails, all-gather inside", C::all_reduce, true, needs_room,
-       all_reduce_layouts, build_all_reduce, hierarchical_cost, hierarchical_is_canonical, has_slots},
+      {"hierarchical", "reduce-scatter inside groups, rings along rails (more than 1,024 groups: as grid), all-gather inside",
+       C::all_reduce, true, needs_room, all_reduce_layouts, build_all_reduce, hierarchical_cost, hierarchical_is_canonical, has_slots},
       {"hierarchical", "rings inside groups, then along rails", C::reduce_scatter, true, needs_equal_groups, scratch_layouts,
        build_reduce_scatter, hierarchical_cost, hierarchical_is_canonical, has_slots},
       {"hierarchical", "rings along rails, then inside groups", C::all_gather, true, needs_equal_groups, plain_layouts, build_all_gather,

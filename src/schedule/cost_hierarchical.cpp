@@ -3,6 +3,7 @@
 #include <base/names.hpp>
 
 #include "build_algorithms.hpp"
+#include "grid.hpp"
 #include "group_map.hpp"
 #include "radix_tree.hpp"
 
@@ -25,6 +26,7 @@ TreeTerms inside_terms(const Request& request, const GroupMap& map) {
 }
 
 CostTerms all_reduce_cost(const Request& request, const GroupMap& map) {
+  if (has_sides_for_rails(map)) return grid_all_reduce_cost(request);
   const double g = map.groups();
   CostTerms cost;
   cost.pipelined = true;

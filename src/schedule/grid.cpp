@@ -31,6 +31,8 @@ Sides grid_sides(std::int32_t groups) {
   return best;
 }
 
+bool has_sides_for_rails(const GroupMap& map) { return map.is_equal && map.groups() > kLongestRail && !grid_sides(map.groups()).empty(); }
+
 std::vector<Side> places_in_grid(const Sides& sides, std::int32_t number) {
   std::vector<Side> places;
   std::int32_t stride = 1;

@@ -5,12 +5,19 @@
 #include <cstdint>
 #include <vector>
 
+#include "group_map.hpp"
+
 namespace peal::schedule {
 
 /// How many groups stand along each side, neighbours first: `groups` = the product of the sides, which are 2 or more. Of all ways to write
 /// it as two or three factors that with the smallest sum, because a ring along a side of s takes s - 1 steps; of equal sums the shorter
 /// list. The longest side comes first: what goes along it crosses most bytes and stays among neighbours. Empty: a prime, or less than 4.
 std::vector<std::int32_t> grid_sides(std::int32_t groups);
+
+/// A ring along a rail of g groups takes 2 (g - 1) steps; longer rails than this many groups are left to rings along the sides of a grid,
+/// by `hierarchical` too.
+inline constexpr std::int32_t kLongestRail = 1024;
+bool has_sides_for_rails(const GroupMap& map);
 
 /// A place among those that differ from it along one side alone.
 struct Side {

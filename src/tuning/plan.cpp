@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <schedule/cursor.hpp>
+#include <set>
 #include <tuning/measured_constants.hpp>
 #include <tuning/message_cost.hpp>
 #include <tuning/plan.hpp>
@@ -13,6 +16,9 @@ namespace {
 constexpr std::uint64_t kAnySize = ~std::uint64_t{0};
 constexpr std::int32_t kMostRanksLookedAt = 1024;
 constexpr std::uint64_t kLeastSwitchedBytes = 64 * 1024;  // of a piece; shorter ones are all latency
+// What all channels of ranks that share cores may hold in their first slots: more does not stay in a cache from the copy into a slot to the
+// copy out of it, because ranks take turns in between (bench/RESULTS.md).
+constexpr std::uint64_t kMostInSlots = 4 * 1024 * 1024;
 
 schedule::ExtentTable table_of(schedule::Layout layout, std::uint64_t elements, const std::uint64_t* varied) {
   const auto blocks = static_cast<std::uint64_t>(std::max(1, layout.blocks));
@@ -28,15 +34,35 @@ schedule::ExtentTable table_of(schedule::Layout layout, std::uint64_t elements, 
 struct MessageShape {
   std::int32_t chunks = 1;
   bool is_fp32 = false;
+  std::uint64_t channels = 0;           // from a rank to a rank; counted where ranks share cores
   std::int32_t switched[kLevels] = {};  // chunks of an op that switches compute; 0: there is none
 };
+
+// A row of sends of the same bytes is stored once for all its peers, so that it counts as one.
+std::size_t channels_sent_on(const schedule::Program& program) {
+  constexpr std::int32_t kEverybody = -1;
+  std::set<std::pair<std::int32_t, std::int32_t>> channels;
+  for (std::size_t s = 0; s < program.strands(); ++s) {
+    for (schedule::StrandCursor at(program, s, 1); !at.done(); at.advance(program)) {
+      const schedule::BoundOp bound = at.current(program);
+      if (!schedule::sends(bound.op->kind)) continue;
+      const bool is_send = bound.op->kind == schedule::OpKind::send;
+      const bool is_shared = is_send && at.same_sends(program).has_others();
+      channels.emplace(is_shared ? kEverybody : is_send ? bound.peer : bound.peer2, bound.op->channel);
+    }
+  }
+  return channels.size();
+}
+
 MessageShape shape_of(const Environment& environment, const schedule::Schedule& schedule) {
   MessageShape shape;
   const std::int32_t n = schedule.request.ranks;
   const std::int32_t stride = std::max(1, n / kMostRanksLookedAt);
+  const bool counts_channels = environment.is_host && environment.shares_cores();
   for (std::int32_t rank = 0; rank < n; rank += stride) {
     const schedule::Program program = schedule::program_for(schedule, rank);
     shape.chunks = std::max(shape.chunks, program.chunks_a_message);
+    if (counts_channels) shape.channels += static_cast<std::uint64_t>(stride) * channels_sent_on(program);
     for (const schedule::Op& op : program.ops) {
       shape.is_fp32 |= op.wire == schedule::Wire::fp32;
       if (!schedule::is_switched(op.kind)) continue;
@@ -47,13 +73,21 @@ MessageShape shape_of(const Environment& environment, const schedule::Schedule& 
   return shape;
 }
 
+/// The most that each of so many channels carries in a message where their ranks share cores; a power of two.
+std::uint64_t most_in_a_slot(std::uint64_t channels) {
+  const std::uint64_t share = std::bit_floor(kMostInSlots / std::max<std::uint64_t>(1, channels));
+  return std::clamp(share, schedule::kWholeMessageBytes, schedule::kSlotMessageBytes);
+}
+
 /// A host's slots are the transport's; GPUs stream a message whatever its size, and a pipelined program moves in slices of the protocol.
 /// `whole`: bytes of the longest message of the call.
-std::uint64_t message_limit(const Environment& environment, const Offer& offer, bool is_pipelined, std::uint64_t whole) {
+std::uint64_t message_limit(const Environment& environment, const Offer& offer, const MessageShape& shape, bool is_pipelined,
+                            std::uint64_t whole) {
   if (environment.is_host && offer.protocol == Protocol::direct_read) return schedule::kMostReferencedBytes;
   if (environment.is_host && offer.protocol != Protocol::staged) return schedule::traits_of(offer.protocol).message_bytes;
   if (environment.is_host) {
-    if (!environment.is_by_sockets(0) && !environment.is_by_sockets(1)) return schedule::staged_message_bytes(whole);
+    if (!environment.is_by_sockets(0) && !environment.is_by_sockets(1))
+      return std::min(schedule::staged_message_bytes(whole), most_in_a_slot(shape.channels));
     const bool is_long = environment.is_by_sockets_alone() && (!is_pipelined || environment.ranks == 2);
     return schedule::socket_message_bytes(whole, is_long ? schedule::kSocketMessageBytes : schedule::kRelayedSocketMessageBytes);
   }
@@ -199,7 +233,7 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   plan.has_wide_partials = shape.is_fp32;
   const std::uint64_t size = shape.is_fp32 ? std::max<std::uint64_t>(4, plan.element_bytes) : plan.element_bytes;
   const std::uint64_t whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));
-  plan.message_bytes = message_limit(environment, *offer, is_pipelined, whole);
+  plan.message_bytes = message_limit(environment, *offer, shape, is_pipelined, whole);
   const double switched = is_pipelined ? switched_chunk(environment, shape, static_cast<double>(plan.extents.largest_chunk() * size)) : 0;
   if (switched > 0) plan.message_bytes = std::max(kLeastSwitchedBytes, static_cast<std::uint64_t>(switched * shape.chunks));
   if (!plan.schedule.pieced || plan.message_bytes == kAnySize) return plan;

@@ -107,6 +107,21 @@ TEST(Grid, ARankOfAHundredThousandHasFewOpsAndFewMessages) {
   EXPECT_EQ(std::count_if(program.ops.begin(), program.ops.end(), [](const Op& op) { return op.kind == OpKind::send; }), 7 + 24 + 24 + 19);
 }
 
+// Rings along rails of 1,025 groups would take 2,048 steps.
+TEST(Grid, LongRailsOfHierarchicalGoAlongItsSides) {
+  const auto text_of = [](const char* algorithm, std::int32_t groups) {
+    return to_text(program_for(schedule_of(algorithm, request_of(Collective::all_reduce, groups, 2)), 77));
+  };
+  EXPECT_EQ(text_of("hierarchical", 1'025), text_of("grid", 1'025));
+  EXPECT_NE(text_of("hierarchical", 1'024), text_of("grid", 1'024));
+  EXPECT_NE(text_of("hierarchical", 1'031).find("1030"), std::string::npos) << "a prime has no sides";
+  const auto messages = [](const char* algorithm, std::int32_t groups) {
+    return (**find_algorithm(Collective::all_reduce, algorithm)).cost(request_of(Collective::all_reduce, groups, 2)).level[1].messages;
+  };
+  EXPECT_EQ(messages("hierarchical", 1'025), messages("grid", 1'025));
+  EXPECT_EQ(messages("hierarchical", 1'024), 2 * 1'023);
+}
+
 TEST(Grid, SaysWhatItNeeds) {
   const Algorithm& grid = **find_algorithm(Collective::all_reduce, "grid");
   const auto why = [&](const Request& request) { return make_schedule(grid, request).error().message; };

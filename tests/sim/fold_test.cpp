@@ -239,5 +239,20 @@ TEST(Fold, FallsBackToEveryRankWhereNothingIsAlike) {
   EXPECT_EQ(done->folded.chunk_spread, 0);
 }
 
+// Of more ranks than 4,096, where that takes long; and says by how much.
+TEST(Fold, TakesChunksAsEqualWhereManyRanksWouldDifferByThemAlone) {
+  const auto found = schedule::find_algorithm(Collective::all_reduce, "ring");
+  const auto done = [&](int nodes) {
+    const Scene scene = fold_scene("dgx-h100", nodes, "ideal");
+    const auto plan = plan_of(scene, **found, 10'000'000);
+    return *interpret(*plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires, {});
+  };
+  const Outcome many = done(513);
+  EXPECT_LE(many.simulated_ranks, 8);
+  EXPECT_GT(many.chunk_spread, 0);
+  EXPECT_LT(many.chunk_spread, 0.03);
+  EXPECT_EQ(done(33).chunk_spread, 0);
+}
+
 }  // namespace
 }  // namespace peal::sim

@@ -130,6 +130,22 @@ TEST(Environment, CoresMayBeSharedAcrossHostsThatAreContainersOfOneMachine) {
   EXPECT_TRUE(seat.environment.shares_cores());
 }
 
+TEST(Plan, RanksThatShareCoresKeepWhatLiesInTheirSlotsInACache) {
+  const auto message_bytes = [](int cores, int ranks, Collective collective, const char* algorithm) {
+    const Environment environment = host(cores, ranks).environment;
+    const Call call{collective, {16 << 20}, DataType::f32};
+    const auto plan = make_plan(environment, **schedule::find_algorithm(collective, algorithm), schedule::Protocol::staged, call);
+    return plan ? plan->message_bytes : 0;
+  };
+  EXPECT_EQ(message_bytes(2, 8, Collective::all_to_all, "all_pairs"), 64 * 1024);  // 56 channels in 4 MiB
+  EXPECT_EQ(message_bytes(2, 8, Collective::all_reduce, "two_shot"), 64 * 1024);
+  EXPECT_EQ(message_bytes(2, 16, Collective::all_to_all, "all_pairs"), 32 * 1024);  // the least
+  EXPECT_EQ(message_bytes(8, 8, Collective::all_to_all, "all_pairs"), schedule::kSlotMessageBytes);
+  EXPECT_EQ(message_bytes(2, 4, Collective::all_to_all, "all_pairs"), schedule::kSlotMessageBytes);
+  EXPECT_EQ(message_bytes(2, 8, Collective::all_reduce, "ring"), schedule::kSlotMessageBytes);
+  EXPECT_EQ(message_bytes(2, 8, Collective::all_gather, "direct"), schedule::kSlotMessageBytes);  // one copy for all
+}
+
 TEST(Environment, MessagesBetweenRanksOfOneCoreAreCopiedFaster) {
   const Environment environment = host(2, 4).environment;
   const Offer& offer = *environment.offer(schedule::Protocol::staged);

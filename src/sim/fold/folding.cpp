@@ -14,6 +14,10 @@ constexpr std::size_t kMostChannelsOfARank = 64;
 constexpr std::size_t kMostChannels = 200'000;
 /// Messages that one core simulates in a few minutes.
 constexpr double kMostMessages = 4e8;
+/// And in some ten seconds; where more ranks than are always simulated exactly send more of them, chunks are taken as equally long if that
+/// lets ranks fold.
+constexpr double kQuickMessages = 1e7;
+constexpr std::int32_t kExactRanks = 4096;
 /// That are simulated before pieces can repeat themselves.
 constexpr std::int32_t kLeastPieces = 4;
 
@@ -104,11 +108,13 @@ Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, co
     return fold;
   }
   find_folding(whole(sizes), fold);
-  if (fold.folding || messages_of(*job.plan) < kMostMessages) return fold;
+  const double messages = messages_of(*job.plan);
+  const bool is_quick = messages < (job.environment->ranks > kExactRanks ? kQuickMessages : kMostMessages);
+  if (fold.folding || is_quick) return fold;
   const MessageSizes equal(*job.plan, true);
   if (!sizes.are_equal()) find_folding(whole(equal), fold);
   fold.takes_chunks_as_equal = fold.folding != nullptr;
-  if (!fold.folding) fold.messages = messages_of(*job.plan, kLeastPieces);
+  if (!fold.folding && messages >= kMostMessages) fold.messages = messages_of(*job.plan, kLeastPieces);
   return fold;
 }
 
