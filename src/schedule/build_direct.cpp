@@ -7,11 +7,17 @@
 // One-shot and two-shot are the small-message all-reduces of TensorRT-LLM and MSCCL++; all-pairs is the linear exchange of Thakur,
 // Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH" (2005).
 // The owner of a sum holds all contributions at once and combines them in the canonical order: rounded once, canonical for every n.
-// Sends and receives are separate strands and round i pairs r with r + i, so nothing blocks even without slots.
+// Sends and receives are separate strands and round i pairs r with r + i, so nothing blocks even without slots. Among groups (nodes)
+// everybody goes equally far among them and within them in a round, and what stays inside goes beside: in the
+// order of the ranks alone some cross while others stay inside, who runs ahead meets others at a port, and two nodes of eight take four
+// times as long (bench/RESULTS.md).
 #include <base/names.hpp>
+#include <utility>
+#include <vector>
 
 #include "build_algorithms.hpp"
 #include "cost_of_groups.hpp"
+#include "group_map.hpp"
 #include "ring_order.hpp"
 
 namespace peal::schedule {
@@ -44,96 +50,170 @@ Layouts one_shot_layouts(const Request& request) { return with_copies(standard_l
 Layouts two_shot_layouts(const Request& request) { return with_copies(standard_layouts(request, request.ranks), request, true); }
 Layouts scatter_sum_layouts(const Request& request) { return with_copies(standard_layouts(request, 1), request, false); }
 
-// Rounds 1 .. n - 1: to rank + i, the same chunk or that peer's block.
-void send_to_all(StrandBuilder& strand, const Request& request, std::int32_t rank, Ref same) {
-  strand.loop(request.ranks - 1, [&] { strand.send(wrap(rank + 1, request.ranks), same).peer_step = 1; });
+// Rounds, in each of which the peer is `step` ranks further; step 0: one round.
+struct Row {
+  std::int32_t first = 0;
+  std::int32_t step = 0;
+  std::int32_t rounds = 1;
+};
+using Rows = std::vector<Row>;
+
+// Everybody else, up the ranks (`way` 1) or down (-1).
+Rows rank_by_rank(const Request& request, std::int32_t rank, std::int32_t way) {
+  return {{wrap(rank + way, request.ranks), way, request.ranks - 1}};
 }
-// `answer`: the sums of the blocks come back into output.
-void send_blocks(StrandBuilder& strand, const Request& request, std::int32_t rank, bool answer = false) {
-  const std::int32_t to = wrap(rank + 1, request.ranks);
-  strand.loop(request.ranks - 1, [&] {
-    Op& op = strand.send(to, input(to).by(1));
-    op.peer_step = 1;
+
+// The same where ranks stand in groups, in two lists that know nothing of each other: who is in other groups, and who in the own one.
+// Otherwise `inside` is empty.
+struct Peers {
+  Rows between;
+  Rows inside;
+
+  Rows all() const {
+    Rows rows = inside;
+    rows.insert(rows.end(), between.begin(), between.end());
+    return rows;
+  }
+};
+
+Peers peers_of(const Request& request, std::int32_t rank, std::int32_t way) {
+  const GroupMap map = group_map(request);
+  const std::int32_t g = map.groups();
+  const std::int32_t m = map.size();
+  if (!map.is_regular || g == 1 || m == 1) return {rank_by_rank(request, rank, way), {}};
+  const GroupSeat at = group_seat(request, map, rank);
+  Peers peers;
+  for (std::int32_t l = 0; l < m; ++l) {
+    const std::int32_t local = wrap(at.local + way * l, m);
+    peers.between.push_back({map.member(wrap(at.group + way, g), local), g > 2 ? way * m : 0, g - 1});
+    if (l > 0) peers.inside.push_back({map.member(at.group, local)});
+  }
+  return peers;
+}
+
+// op(peer, step) makes the op of the rounds of a row.
+template <class MakeOp>
+void each_round(StrandBuilder& strand, const Rows& rows, MakeOp&& op) {
+  for (const Row& row : rows) {
+    if (row.step == 0)
+      op(row.first, 0);
+    else
+      strand.loop(row.rounds, [&] { op(row.first, row.step).peer_step = row.step; });
+  }
+}
+
+struct Names {
+  const char* all;
+  const char* between;
+  const char* inside;
+};
+constexpr Names kSend{"send", "send between", "send inside"};
+constexpr Names kReceive{"receive", "receive between", "receive inside"};
+
+// body(strand, its rows)
+template <class Body>
+void each_strand(RankBuilder& builder, const Names& names, const Peers& peers, Body&& body) {
+  StrandBuilder strand = builder.strand(peers.inside.empty() ? names.all : names.between);
+  body(strand, peers.between);
+  if (peers.inside.empty()) return;
+  StrandBuilder inside = builder.strand(names.inside);
+  body(inside, peers.inside);
+}
+
+void send_to_all(StrandBuilder& strand, const Rows& rows, Ref same) {
+  each_round(strand, rows, [&](std::int32_t to, std::int32_t) -> Op& { return strand.send(to, same); });
+}
+// To each its block. `answer`: the sums of the blocks come back into output.
+void send_blocks(StrandBuilder& strand, const Request& request, const Rows& rows, bool answer = false) {
+  each_round(strand, rows, [&](std::int32_t to, std::int32_t step) -> Op& {
+    Op& op = strand.send(to, input(to).by(step));
     op.modulus = request.ranks;
-    if (answer) op.dst = output(to).by(1);
+    if (answer) op.dst = output(to).by(step);
+    return op;
   });
 }
-void receive_blocks(StrandBuilder& strand, const Request& request, std::int32_t rank) {
-  const std::int32_t from = wrap(rank - 1, request.ranks);
-  strand.loop(request.ranks - 1, [&] {
-    Op& op = strand.recv(from, output(from).by(-1));
-    op.peer_step = -1;
+void receive_blocks(StrandBuilder& strand, const Request& request, const Rows& rows) {
+  each_round(strand, rows, [&](std::int32_t from, std::int32_t step) -> Op& {
+    Op& op = strand.recv(from, output(from).by(step));
     op.modulus = request.ranks;
+    return op;
   });
 }
 
-// Gets the addends of all others and puts the canonical sum into `result`. Copy i of scratch is what rank - 1 - i sent;
+// Gets the addends of all others and puts the canonical sum into `result`. Copy i of scratch is what came i-th;
 // `chunk` is the index of the scratch chunk in copy 0, `stride` the distance between copies.
 // `before_write` runs when all has come and nothing is written yet.
 template <class BeforeWrite>
-void receive_sum(StrandBuilder& strand, const Request& request, std::int32_t rank, Ref mine, Ref result, std::int32_t chunk,
-                 std::int32_t stride, BeforeWrite&& before_write) {
+void receive_sum(StrandBuilder& strand, const Request& request, std::int32_t rank, const Rows& rows, Ref mine, Ref result,
+                 std::int32_t chunk, std::int32_t stride, BeforeWrite&& before_write) {
   const std::int32_t n = request.ranks;
-  const std::int32_t from = wrap(rank - 1, n);
   if (n == 2) {
     before_write();
-    Op& op = strand.recv_reduce(from, result, mine);
+    Op& op = strand.recv_reduce(rows.front().first, result, mine);
     op.wire = Wire::element;  // a contribution as it is: it is added to the last sum
     op.flags |= kFinish;
     return;
   }
-  strand.loop(n - 1, [&] { strand.recv(from, scratch(chunk).by(stride)).peer_step = -1; });
-  std::vector<Source> sources;
-  sources.reserve(static_cast<std::size_t>(n));
-  for (std::int32_t r = 0; r < n; ++r) sources.push_back({r == rank ? mine : scratch(chunk + stride * wrap(rank - 1 - r, n)), -1});
+  std::vector<Source> sources(static_cast<std::size_t>(n), {mine, -1});
+  std::int32_t next = chunk;
+  for (const Row& row : rows) {
+    each_round(strand, {row}, [&](std::int32_t from, std::int32_t) -> Op& { return strand.recv(from, scratch(next).by(stride)); });
+    for (std::int32_t i = 0; i < row.rounds; ++i, next += stride)
+      sources[static_cast<std::size_t>(wrap(row.first + row.step * i, n))].ref = scratch(next);
+  }
   before_write();
   strand.reduce(result, sources, true).flags |= kFinish;
 }
 
 void build_one_shot(const Request& request, std::int32_t rank, RankBuilder& builder) {
-  const std::int32_t sent = request.in_place ? builder.event() : -1;
-  StrandBuilder send = builder.strand("send");
-  send_to_all(send, request, rank, input(0));
-  if (request.in_place) send.signal(sent);
+  std::vector<std::int32_t> sent;  // in place: by each strand
+  each_strand(builder, kSend, peers_of(request, rank, 1), [&](StrandBuilder& send, const Rows& rows) {
+    send_to_all(send, rows, input(0));
+    if (request.in_place) send.signal(sent.emplace_back(builder.event()));
+  });
   StrandBuilder reduce = builder.strand("reduce");
-  receive_sum(reduce, request, rank, input(0), output(0), 0, 1, [&] {
-    if (request.in_place) reduce.wait(sent, 1);
+  receive_sum(reduce, request, rank, peers_of(request, rank, -1).all(), input(0), output(0), 0, 1, [&] {
+    for (const std::int32_t event : sent) reduce.wait(event, 1);
   });
 }
 
 void build_two_shot(const Request& request, std::int32_t rank, RankBuilder& builder) {
   const std::int32_t reduced = builder.event();
-  StrandBuilder send = builder.strand("send");
-  send_blocks(send, request, rank, true);
-  send.wait(reduced, 1);
-  send_to_all(send, request, rank, output(rank));
+  each_strand(builder, kSend, peers_of(request, rank, 1), [&](StrandBuilder& send, const Rows& rows) {
+    send_blocks(send, request, rows, true);
+    send.wait(reduced, 1);
+    send_to_all(send, rows, output(rank));
+  });
+  const Rows senders = peers_of(request, rank, -1).all();
   StrandBuilder receive = builder.strand("reduce");
-  receive_sum(receive, request, rank, input(rank), output(rank), rank, request.ranks, [] {});
+  receive_sum(receive, request, rank, senders, input(rank), output(rank), rank, request.ranks, [] {});
   receive.signal(reduced);
-  receive_blocks(receive, request, rank);
+  receive_blocks(receive, request, senders);
 }
 
 void build_reduce_scatter(const Request& request, std::int32_t rank, RankBuilder& builder) {
-  StrandBuilder send = builder.strand("send");
-  send_blocks(send, request, rank);
+  each_strand(builder, kSend, peers_of(request, rank, 1), [&](StrandBuilder& send, const Rows& rows) { send_blocks(send, request, rows); });
   StrandBuilder receive = builder.strand("reduce");
-  receive_sum(receive, request, rank, input(rank), output(0), 0, 1, [] {});
+  receive_sum(receive, request, rank, peers_of(request, rank, -1).all(), input(rank), output(0), 0, 1, [] {});
+}
+
+void receive_exchanged(const Request& request, std::int32_t rank, Ref own, RankBuilder& builder) {
+  bool is_first = true;
+  each_strand(builder, kReceive, peers_of(request, rank, -1), [&](StrandBuilder& receive, const Rows& rows) {
+    if (std::exchange(is_first, false) && !request.in_place) receive.copy(output(rank), own);
+    receive_blocks(receive, request, rows);
+  });
 }
 
 void build_all_gather(const Request& request, std::int32_t rank, RankBuilder& builder) {
-  StrandBuilder send = builder.strand("send");
-  send_to_all(send, request, rank, input(0));
-  StrandBuilder receive = builder.strand("receive");
-  if (!request.in_place) receive.copy(output(rank), input(0));
-  receive_blocks(receive, request, rank);
+  each_strand(builder, kSend, peers_of(request, rank, 1),
+              [&](StrandBuilder& send, const Rows& rows) { send_to_all(send, rows, input(0)); });
+  receive_exchanged(request, rank, input(0), builder);
 }
 
 void build_all_pairs(const Request& request, std::int32_t rank, RankBuilder& builder) {
-  StrandBuilder send = builder.strand("send");
-  send_blocks(send, request, rank);
-  StrandBuilder receive = builder.strand("receive");
-  receive.copy(output(rank), input(rank));
-  receive_blocks(receive, request, rank);
+  each_strand(builder, kSend, peers_of(request, rank, 1), [&](StrandBuilder& send, const Rows& rows) { send_blocks(send, request, rows); });
+  receive_exchanged(request, rank, input(rank), builder);
 }
 
 void build_broadcast(const Request& request, std::int32_t rank, RankBuilder& builder) {
@@ -142,14 +222,14 @@ void build_broadcast(const Request& request, std::int32_t rank, RankBuilder& bui
     strand.recv(request.root, output(0));
     return;
   }
-  send_to_all(strand, request, rank, input(0));
+  send_to_all(strand, rank_by_rank(request, rank, 1), input(0));
   if (!request.in_place) strand.copy(output(0), input(0));
 }
 
 void build_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
   StrandBuilder strand = builder.strand(rank == request.root ? "reduce" : "send");
   if (rank == request.root)
-    receive_sum(strand, request, rank, input(0), output(0), 0, 1, [] {});
+    receive_sum(strand, request, rank, rank_by_rank(request, rank, -1), input(0), output(0), 0, 1, [] {});
   else
     strand.send(request.root, input(0));
 }
@@ -161,7 +241,7 @@ void build_gather(const Request& request, std::int32_t rank, RankBuilder& builde
     return;
   }
   if (!request.in_place) strand.copy(output(rank), input(0));
-  receive_blocks(strand, request, rank);
+  receive_blocks(strand, request, rank_by_rank(request, rank, -1));
 }
 
 void build_scatter(const Request& request, std::int32_t rank, RankBuilder& builder) {
@@ -170,13 +250,13 @@ void build_scatter(const Request& request, std::int32_t rank, RankBuilder& build
     strand.recv(request.root, output(0));
     return;
   }
-  send_blocks(strand, request, rank);
+  send_blocks(strand, request, rank_by_rank(request, rank, 1));
   if (!request.in_place) strand.copy(output(0), input(rank));
 }
 
 void build_barrier(const Request& request, std::int32_t rank, RankBuilder& builder) {
   StrandBuilder send = builder.strand("send");
-  send_to_all(send, request, rank, Ref{});
+  send_to_all(send, rank_by_rank(request, rank, 1), Ref{});
   StrandBuilder receive = builder.strand("receive");
   receive.loop(request.ranks - 1, [&] { receive.recv(wrap(rank - 1, request.ranks), Ref{}).peer_step = -1; });
 }
@@ -272,12 +352,14 @@ std::vector<Algorithm> direct_algorithms() {
       {"direct", kToRoot, C::reduce, true, few_sources, one_shot_layouts, build_reduce, reduce_cost, yes, nullptr, true},
       {"direct", kToRoot, C::gather, true, always, plain_layouts, build_gather, gather_cost, yes},
       {"direct", kFromRoot, C::scatter, true, always, plain_layouts, build_scatter, exchange_cost, yes},
-      {"all_pairs", "round i sends to rank + i", C::all_to_all, true, apart, plain_layouts, build_all_pairs, exchange_cost, yes},
+      {"all_pairs", "each round sends to ranks equally far away", C::all_to_all, true, apart, plain_layouts, build_all_pairs, exchange_cost,
+       yes},
       {"direct", "everybody tells everybody", C::barrier, true, always, plain_layouts, build_barrier, barrier_cost, yes},
       {"direct", kBlocks, C::all_gather_v, false, always, plain_layouts, build_all_gather, exchange_cost, yes},
       {"direct", kOwner, C::reduce_scatter_v, false, few_sources, scatter_sum_layouts, build_reduce_scatter, reduce_scatter_cost, yes,
        nullptr, true},
-      {"all_pairs", "round i sends to rank + i", C::all_to_all_v, false, apart, plain_layouts, build_all_pairs, exchange_cost, yes},
+      {"all_pairs", "each round sends to ranks equally far away", C::all_to_all_v, false, apart, plain_layouts, build_all_pairs,
+       exchange_cost, yes},
       {"direct", kToRoot, C::gather_v, false, always, plain_layouts, build_gather, gather_cost, yes},
       {"direct", kFromRoot, C::scatter_v, false, always, plain_layouts, build_scatter, exchange_cost, yes},
   };

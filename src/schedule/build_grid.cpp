@@ -110,11 +110,23 @@ void build_exchange(const Request& request, std::int32_t rank, RankBuilder& buil
     send.signal(packed);
     receive.wait(packed, number + 1);
     receive.copy(came(side.position), to_send(side.position));
-    for (std::int32_t d = 1; d < side.size; ++d) {
-      const std::int32_t to = wrap(side.position + d, side.size);
-      const std::int32_t from = wrap(side.position - d, side.size);
-      send.send(side.at(rank, to), to_send(to));
-      receive.recv(side.at(rank, from), came(from));
+    const std::int32_t next = wrap(side.position + 1, side.size);
+    const std::int32_t previous = wrap(side.position - 1, side.size);
+    if (is_last) {  // whose places wrap as ranks do
+      const auto is_one_of_a_round = [&](Op& op, std::int32_t step) {
+        op.peer_step = step;
+        op.modulus = n;
+      };
+      send.loop(side.size - 1, [&] { is_one_of_a_round(send.send(side.at(rank, next), to_send(next).by(blocks)), side.stride); });
+      receive.loop(side.size - 1,
+                   [&] { is_one_of_a_round(receive.recv(side.at(rank, previous), came(previous).by(-blocks)), -side.stride); });
+    } else {
+      for (std::int32_t d = 0; d < side.size - 1; ++d) {
+        const std::int32_t to = wrap(next + d, side.size);
+        const std::int32_t from = wrap(previous - d, side.size);
+        send.send(side.at(rank, to), to_send(to));
+        receive.recv(side.at(rank, from), came(from));
+      }
     }
     receive.signal(received);
   }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <schedule/cursor.hpp>
 #include <schedule/registry.hpp>
 #include <schedule/verify.hpp>
 
@@ -29,6 +30,14 @@ std::int32_t steps_of(std::int32_t groups) {
          2;
 }
 
+std::vector<std::int32_t> peers_sent_to(const Program& program) {
+  std::vector<std::int32_t> peers;
+  for (std::size_t s = 0; s < program.strands(); ++s)
+    for (StrandCursor at(program, s, 1); !at.done(); at.advance(program))
+      if (const BoundOp bound = at.current(program); bound.op->kind == OpKind::send) peers.push_back(bound.peer);
+  return peers;
+}
+
 TEST(Grid, HasTheSidesWhoseRingsTakeTheFewestSteps) {
   EXPECT_EQ(steps_of(4), 1 + 1);
   EXPECT_EQ(steps_of(8), 3 + 1);
@@ -41,10 +50,7 @@ TEST(Grid, HasTheSidesWhoseRingsTakeTheFewestSteps) {
 
 TEST(Grid, TheLongestSideIsThatOfNeighbours) {
   const Program program = program_for(schedule_of("grid", request_of(Collective::all_to_all, 12, 2)), 0);
-  std::vector<std::int32_t> peers;
-  for (const Op& op : program.ops)
-    if (op.kind == OpKind::send) peers.push_back(op.peer);
-  EXPECT_EQ(peers, (std::vector<std::int32_t>{1, 2, 4, 6, 8, 16})) << "inside, 4 groups along one side, 3 along the other";
+  EXPECT_EQ(peers_sent_to(program), (std::vector<std::int32_t>{1, 2, 4, 6, 8, 16})) << "inside, 4 groups along one side, 3 along the other";
 }
 
 TEST(Grid, IsRightOnTwoThreeAndFourLevels) {
@@ -104,7 +110,10 @@ TEST(Grid, ARankOfAHundredThousandHasFewOpsAndFewMessages) {
   EXPECT_LE(program_for(sums, 77'777).ops.size(), 60U);
   const Request exchange = request_of(Collective::all_to_all, 12'500, 8);
   const Program program = program_for(schedule_of("grid", exchange), 77'777);
-  EXPECT_EQ(std::count_if(program.ops.begin(), program.ops.end(), [](const Op& op) { return op.kind == OpKind::send; }), 7 + 24 + 24 + 19);
+  EXPECT_EQ(peers_sent_to(program).size(), 7U + 24 + 24 + 19);
+  const Program by_rails = program_for(schedule_of("hierarchical", exchange), 77'777);
+  EXPECT_LE(by_rails.ops.size(), 60U);
+  EXPECT_EQ(peers_sent_to(by_rails).size(), 7U + 12'499);
 }
 
 // Rings along rails of 1,025 groups would take 2,048 steps.
