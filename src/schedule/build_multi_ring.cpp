@@ -19,6 +19,7 @@
 
 #include "build_algorithms.hpp"
 #include "cost_of_groups.hpp"
+#include "group_map.hpp"
 #include "ring_order.hpp"
 
 namespace peal::schedule {
@@ -37,7 +38,7 @@ RingOrder order_of(const Request& request, std::int32_t ring) {
 }
 
 // For each ring the lowest channel that no earlier ring with a common edge has.
-std::vector<std::uint8_t> channels_of(const Request& request) {
+std::vector<std::uint8_t> find_channels(const Request& request) {
   const auto n = static_cast<std::size_t>(request.ranks);
   std::vector<std::vector<std::int32_t>> next;
   std::vector<std::uint8_t> channels;
@@ -52,6 +53,13 @@ std::vector<std::uint8_t> channels_of(const Request& request) {
     next.push_back(std::move(after));
   }
   return channels;
+}
+
+std::vector<std::uint8_t> channels_of(const Request& request) {
+  if (!request.groups.rings) return find_channels(request);
+  RingChannels& known = *request.groups.rings;
+  std::call_once(known.once, [&] { known.channels = find_channels(request); });
+  return known.channels;
 }
 
 /// The chunks of every block that a ring carries.

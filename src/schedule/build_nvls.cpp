@@ -51,13 +51,17 @@ Circle everybody(const Request& request, std::int32_t rank) {
   return all;
 }
 
+/// The `index`-th rank of a group, in ascending order: the places that a rail has in it.
+std::int32_t place_on_rail(const GroupMap& map, std::int32_t group, std::int32_t index) {
+  if (map.is_regular) return map.member(group, index);
+  std::vector<std::int32_t> members = map.members[static_cast<std::size_t>(group)];
+  std::nth_element(members.begin(), members.begin() + index, members.end());
+  return members[static_cast<std::size_t>(index)];
+}
+
 Circle rail_of(const GroupMap& map, std::int32_t index, std::int32_t rank) {
   std::vector<std::int32_t> ranks;
-  for (std::int32_t k = 0; k < map.groups(); ++k) {
-    std::vector<std::int32_t> members = map.members[static_cast<std::size_t>(k)];
-    if (!map.is_regular) std::nth_element(members.begin(), members.begin() + index, members.end());
-    ranks.push_back(members[static_cast<std::size_t>(index)]);
-  }
+  for (std::int32_t k = 0; k < map.groups(); ++k) ranks.push_back(place_on_rail(map, k, index));
   return circle_of(std::move(ranks), rank);
 }
 
@@ -166,13 +170,15 @@ void build_reduce(const Request& request, std::int32_t rank, RankBuilder& builde
   if (is_root) op.flags |= kFinish;
 }
 
-// Each half of the share goes up and down a tree of its own over the machines.
-void tree_between(Relay& relay, const Circle& rail, std::int32_t first) {
+// Each half of the share goes up and down a tree of its own over the machines. The rail is not listed: each of 100,000 ranks would list
+// 12,500.
+void tree_between(Relay& relay, const GroupMap& map, std::int32_t group, std::int32_t index) {
+  const std::int32_t first = index * kTwins;
   std::vector<std::int32_t> ended;
   for (std::int32_t twin = 0; twin < kTwins; ++twin) {
-    TreePlace place{twin_seat(rail.size(), twin, rail.index), static_cast<std::uint8_t>(kBetween + twin)};
-    if (place.seat.parent >= 0) place.seat.parent = rail.ranks[static_cast<std::size_t>(place.seat.parent)];
-    for (TreeChild& child : place.seat.children) child.number = rail.ranks[static_cast<std::size_t>(child.number)];
+    TreePlace place{twin_seat(map.groups(), twin, group), static_cast<std::uint8_t>(kBetween + twin)};
+    if (place.seat.parent >= 0) place.seat.parent = place_on_rail(map, place.seat.parent, index);
+    for (TreeChild& child : place.seat.children) child.number = place_on_rail(map, child.number, index);
     const Ref half = output(first + twin);
     StrandBuilder up = relay.strand("reduce between");
     tree_reduce(up, place, half, half, true);
@@ -187,11 +193,12 @@ void tree_between(Relay& relay, const Circle& rail, std::int32_t first) {
 
 void build_nvls_tree(const Request& request, std::int32_t rank, RankBuilder& builder) {
   const GroupMap map = group_map(request);
-  const Circle inside = circle_of(map.members[static_cast<std::size_t>(group_seat(request, map, rank).group)], rank);
+  const std::int32_t at = group_seat(request, map, rank).group;
+  const Circle inside = circle_of(map.members[static_cast<std::size_t>(at)], rank);
   const SwitchGroup group = builder.switch_group(inside.ranks);
   Relay relay{builder};
   sum_shares(relay, group, inside, kTwins, false);
-  tree_between(relay, rail_of(map, inside.index, rank), inside.index * kTwins);
+  tree_between(relay, map, at, inside.index);
   spread_shares(relay, group, inside, kTwins);
 }
 

@@ -1,7 +1,7 @@
 // Pieces that repeat. A plan in pieces soon runs full: then the state is what it was a while ago, with every strand some pieces further.
 // What follows, as long as pieces have their full length, need not be simulated: what is under way is put off by so many of these whiles,
 // and counts go on. Strands that only signals join may go at different paces; then the while is one in which each ends a whole number of
-// pieces.
+// pieces. Who stands at a switch is told by who has come to the op and is not at work.
 #include "repeat.hpp"
 
 #include <algorithm>
@@ -176,6 +176,7 @@ void World::count_pieces(const Strand& s, double pieces, std::vector<double>& by
   for (; !walk.done(); walk.advance(ops)) {
     const schedule::BoundOp bound = walk.current(ops);
     if (bound.op->kind == schedule::OpKind::signal) rank.signals[bound.op->event] += whole;
+    if (schedule::is_switched(bound.op->kind)) count_switched(s, bound, pieces, bytes);
     if (!schedule::sends(bound.op->kind)) continue;
     const std::int32_t peer = bound.op->kind == schedule::OpKind::send ? bound.peer : bound.peer2;
     Channel& c = channels_[channel(s.rank, number_of(s, peer), bound.op->channel)];
@@ -186,6 +187,17 @@ void World::count_pieces(const Strand& s, double pieces, std::vector<double>& by
     const std::span<const double> counts = counts_of(c);
     for (std::size_t i = 0; i < wire.size(); ++i) bytes[wire[i]] += sent * (counts.empty() ? 1 : counts[i]);
   }
+}
+
+/// What all members of a group have a switch compute: bytes are counted with the first of them.
+void World::count_switched(const Strand& s, const schedule::BoundOp& bound, double pieces, std::vector<double>& bytes) {
+  messages_ += pieces;
+  Strand here = s;
+  here.bound = bound;
+  if (number_of(here, group_of(here).front().peer) != s.rank) return;
+  const Meeting& meeting = meetings_[meeting_of(here)];
+  for (std::size_t i = 0; i < meeting.crossed.size(); ++i)
+    bytes[meeting.crossed[i]] += pieces * meeting.whole / meeting.efficiency * meeting.counts[i];
 }
 
 }  // namespace peal::sim

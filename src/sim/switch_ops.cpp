@@ -25,7 +25,8 @@ Status World::lay_meeting(const Strand& s, Meeting& meeting) {
   meeting.hop = constants.per_hop.value + tree.latency.value;
   const auto numbers = [&](std::span<const topology::ResourceId> ids) {
     std::vector<std::uint32_t> all;
-    for (const topology::ResourceId id : ids) all.push_back(engine_resource(id));
+    for (const topology::ResourceId id : ids)
+      if (!fold_.implied.contains(id)) all.push_back(engine_resource(id));
     return all;
   };
   for (std::size_t i = 0; i < group.size(); ++i) {
@@ -72,23 +73,24 @@ void World::issue_switched(Index index) {
   if (++meetings_[id].issued == meetings_[id].members.size()) start_switched(id);
 }
 
-void World::start_switched(Index id) {
-  const Meeting& meeting = meetings_[id];
-  std::vector<Index> strands = meeting.come;
-  std::sort(strands.begin(), strands.end(), [&](Index a, Index b) { return strands_[a].rank < strands_[b].rank; });
-  const double whole = strands_[strands.front()].bytes;  // in one slice
-  std::vector<std::uint32_t> resources;
-  std::vector<double> counts;
+/// `strands`: of its members, ascending.
+void World::cross_all(Meeting& meeting, std::span<const Index> strands) {
+  const Strand& first = strands_[strands.front()];
+  const schedule::BoundOp& bound = first.bound;
+  const bool is_full = bound.piece < first.job->sizes->full_pieces() && bound.iteration[0] == 0 && bound.iteration[1] == 0;
+  if (is_full && meeting.full == bound.op) return;
+  meeting.full = is_full ? bound.op : nullptr;
+  meeting.whole = first.bytes;  // in one slice
+  meeting.crossed.clear();
+  meeting.counts.clear();
   const auto cross = [&](std::span<const std::uint32_t> ids, double bytes) {
     for (const std::uint32_t resource : ids) {
       if (bytes <= 0) continue;
-      resources.push_back(resource);
-      counts.push_back(bytes / whole);
+      meeting.crossed.push_back(resource);
+      meeting.counts.push_back(bytes / meeting.whole);
     }
   };
   double taken = 0;
-  double stretch = 1;
-  double noise = 1;
   for (std::size_t i = 0; i < strands.size(); ++i) {
     const Strand& s = strands_[strands[i]];
     const tuning::Plan& plan = plan_of(s);
@@ -96,12 +98,25 @@ void World::start_switched(Index id) {
     cross(meeting.members[i].up, plan.bytes_of(s.bound, s.bound.op->src));
     cross(meeting.members[i].down, out);
     taken = std::max(taken, out);
+  }
+  cross(meeting.cables_up, meeting.whole);
+  cross(meeting.cables_down, taken);
+  cross(meeting.limits, meeting.whole);
+}
+
+void World::start_switched(Index id) {
+  Meeting& meeting = meetings_[id];
+  std::vector<Index>& strands = meeting.come;
+  std::sort(strands.begin(), strands.end(), [&](Index a, Index b) { return strands_[a].rank < strands_[b].rank; });
+  cross_all(meeting, strands);
+  const double whole = meeting.whole;
+  double stretch = 1;
+  double noise = 1;
+  for (const Index strand : strands) {
+    const Strand& s = strands_[strand];
     stretch = std::max(stretch, s.stretch);
     noise = std::max(noise, s.stretch / slowness(s.rank));
   }
-  cross(meeting.cables_up, whole);
-  cross(meeting.cables_down, taken);
-  cross(meeting.limits, whole);
   const double hop = meeting.hop * stretch;
   for (const Index strand : strands) {
     auto* step = path_.step(strands_[strand].step);
@@ -112,11 +127,11 @@ void World::start_switched(Index id) {
     step->hop = hop;
   }
   engine_.start({.bytes = whole / meeting.efficiency,
-                 .resources = resources,
+                 .resources = meeting.crossed,
                  .latency = hop,
                  .rate_cap = noise > 1 ? meeting.bottleneck / noise : FairShare::kUnbounded,
                  .tag = tag(Kind::switched, id),
-                 .counts = counts,
+                 .counts = meeting.counts,
                  .holds_up_for = 0});  // its ways are a tree, not one behind the other
 }
 

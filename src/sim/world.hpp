@@ -100,6 +100,11 @@ struct Meeting {
   double hop = 0;
   std::vector<Index> come;  // strands
   std::size_t issued = 0;   // of them
+  // What the op at hand crosses, and how many of its bytes there.
+  std::vector<std::uint32_t> crossed;
+  std::vector<double> counts;
+  double whole = 0;                    // bytes of the op
+  const schedule::Op* full = nullptr;  // of the first member, where this is so in every piece of full length
 };
 
 /// Two cache lines, and a third of what is rarely asked for.
@@ -314,6 +319,7 @@ class World final : Engine::Listener {
   bool have_come(Index strand);
   void issue_switched(Index strand);
   void start_switched(Index meeting);
+  void cross_all(Meeting& meeting, std::span<const Index> strands);
   void switched(Index meeting);
   int missing_member(const Strand& s);
 
@@ -326,6 +332,7 @@ class World final : Engine::Listener {
   void skip_messages(const std::vector<Channel>& before, std::int32_t times, double period);
   std::vector<Channel> logged_channels() const;
   void count_pieces(const Strand& strand, double pieces, std::vector<double>& bytes);
+  void count_switched(const Strand& strand, const schedule::BoundOp& bound, double pieces, std::vector<double>& bytes);
 
   const topology::Resources& resources_;
   const InterpretOptions& options_;

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::uint64_t kAnySize = ~std::uint64_t{0};
 constexpr std::int32_t kMostRanksLookedAt = 1024;
+constexpr std::size_t kMostOpsLookedAt = 1 << 22;         // some 0.2 s
 constexpr std::uint64_t kLeastSwitchedBytes = 64 * 1024;  // of a piece; shorter ones are all latency
 // What all channels of ranks that share cores may hold in their first slots: more does not stay in a cache from the copy into a slot to the
 // copy out of it, because ranks take turns in between (bench/RESULTS.md).
@@ -30,7 +31,7 @@ schedule::ExtentTable table_of(schedule::Layout layout, std::uint64_t elements, 
   return {};
 }
 
-/// What ranks' programs say together about messages. Ranks beyond the first thousand look like those before.
+/// What ranks' programs say together about messages. Where ranks are thousands, so many spread over them look like all.
 struct MessageShape {
   std::int32_t chunks = 1;
   bool is_fp32 = false;
@@ -57,10 +58,11 @@ std::size_t channels_sent_on(const schedule::Program& program) {
 MessageShape shape_of(const Environment& environment, const schedule::Schedule& schedule) {
   MessageShape shape;
   const std::int32_t n = schedule.request.ranks;
-  const std::int32_t stride = std::max(1, n / kMostRanksLookedAt);
+  std::int32_t stride = std::max(1, n / kMostRanksLookedAt);
   const bool counts_channels = environment.is_host && environment.shares_cores();
   for (std::int32_t rank = 0; rank < n; rank += stride) {
     const schedule::Program program = schedule::program_for(schedule, rank);
+    if (rank == 0) stride = std::max(stride, static_cast<std::int32_t>(n * program.ops.size() / kMostOpsLookedAt));
     shape.chunks = std::max(shape.chunks, program.chunks_a_message);
     if (counts_channels) shape.channels += static_cast<std::uint64_t>(stride) * channels_sent_on(program);
     for (const schedule::Op& op : program.ops) {

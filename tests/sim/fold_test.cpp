@@ -182,6 +182,22 @@ TEST(Fold, TreesInManyPiecesStayRightWithOneSlowWireOrOneSlowRank) {
   EXPECT_GT(times[1], 1.2 * times[0]);
 }
 
+// Ranks that meet at a switch are simulated one by one; pieces repeat there, too, and wires that never limit are left out.
+TEST(Fold, PiecesRepeatWhereSwitchesCompute) {
+  const char* const fabric = "rail-optimised,radix=64,switch=quantum-2,sharp=true";
+  for (const auto& [nodes, algorithm] : {std::pair{1, "nvls"}, {2, "nvls_tree"}, {3, "sharp"}}) {
+    const Scene scene = nodes > 1 ? fold_scene("dgx-h100", nodes, fabric) : fold_scene("dgx-h100", 1, "ideal");
+    const auto plan = plan_of(scene, **schedule::find_algorithm(Collective::all_reduce, algorithm), std::uint64_t{8} << 30);
+    ASSERT_TRUE(plan) << algorithm;
+    for (const Perturbation& one : {Perturbation{}, Perturbation{{}, {{3, 2.0}}}}) {
+      const auto done = both(scene, *plan, one);
+      ASSERT_TRUE(done) << done.error().message;
+      if (one.slow_ranks.empty()) EXPECT_GT(done->folded.repeated_pieces, plan->pieces.count / 4) << algorithm;
+      expect_same(*done, algorithm);
+    }
+  }
+}
+
 // One slow wire or one slow rank: what it touches is told apart, and times stay right.
 TEST(Fold, StaysRightWithOneSlowWireOrOneSlowRank) {
   const Scene scene = fold_scene("dgx-h100", 4, "ideal");

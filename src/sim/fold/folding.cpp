@@ -27,7 +27,6 @@ bool may_fold(std::span<const Job> jobs, const InterpretOptions& o) {
          o.late_ranks.empty() && o.jitter.share <= 0;
 }
 
-/// Whoever meets at a switch is not part of what makes two states the same.
 bool has_switched_ops(const tuning::Plan& plan) {
   const std::vector<schedule::Op> ops = schedule::program_for(plan.schedule, 0).ops;
   return std::any_of(ops.begin(), ops.end(), [](const schedule::Op& op) { return schedule::is_switched(op.kind); });
@@ -92,13 +91,13 @@ void Folding::set_classes(std::vector<std::int32_t> class_of) {
 Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options) {
   Fold fold;
   const Job& job = jobs.front();
-  // What a switch computes crosses wires in other ways than messages do.
-  const auto is_switched = [](const Job& each) { return has_switched_ops(*each.plan); };
-  if (job.environment->is_host || std::any_of(jobs.begin(), jobs.end(), is_switched)) return fold;
+  if (job.environment->is_host) return fold;
+  const bool is_switched = std::any_of(jobs.begin(), jobs.end(), [](const Job& each) { return has_switched_ops(*each.plan); });
   const bool is_ordered = needs_order(job, options);
-  if (!is_ordered) fold.implied = ImpliedWires(jobs, resources, options.perturbation);
-  if (!may_fold(jobs, options)) return fold;
-  fold.repeats = true;
+  if (!is_ordered) fold.implied = ImpliedWires(jobs, resources, options.perturbation, is_switched);
+  fold.repeats = may_fold(jobs, options);
+  // Who meets at a switch is not part of what makes two ranks the same.
+  if (!fold.repeats || is_switched) return fold;
   const MessageSizes sizes(*job.plan);
   const auto whole = [&](const MessageSizes& as) {
     return Unfolded{*job.plan, resources, job.device_of_rank, *job.environment, job.wires, options.perturbation, as, fold.implied};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <sim/refine.hpp>
+#include <topology/switch_tree.hpp>
 #include <unordered_map>
 
 namespace peal::sim {
@@ -39,14 +40,37 @@ std::vector<std::uint64_t> crossings(std::span<const int> places, const topology
   return crossed;
 }
 
+/// What switches compute crosses, for each member, as many bytes up and as many down as that member has: two ways more.
+void cross_by_switches(std::span<const int> places, const topology::Resources& resources, std::vector<std::uint64_t>& crossed) {
+  const topology::Cluster& cluster = resources.cluster();
+  std::uint64_t way = 2;  // of messages they begin with 0 and 1
+  const auto cross = [&](std::span<const topology::ResourceId> ids) {
+    ++way;
+    for (const topology::ResourceId id : ids)
+      if (id < crossed.size()) crossed[id] += hash_with(way, 0);
+  };
+  const auto cross_tree = [&](std::span<const int> devices, std::size_t members) {
+    const auto tree = topology::switch_tree(resources, devices);
+    for (std::size_t i = 0; tree && i < members; ++i) {
+      cross(tree->up[i]);
+      cross(tree->down[i]);
+    }
+  };
+  cross_tree(places, places.size());
+  for (const int place : places)
+    if (cluster.copies() > 1) cross_tree(std::vector{place, cluster.devices_per_node() + place}, 1);
+}
+
 }  // namespace
 
-ImpliedWires::ImpliedWires(std::span<const Job> jobs, const topology::Resources& resources, const Perturbation& perturbation) {
+ImpliedWires::ImpliedWires(std::span<const Job> jobs, const topology::Resources& resources, const Perturbation& perturbation,
+                           bool switches_compute) {
   const topology::Cluster& cluster = resources.cluster();
   const std::vector<int> places = places_of(jobs, cluster);
   if (places.size() > kMostDevices) return;
   per_copy_ = static_cast<std::uint32_t>(resources.per_copy());
-  const std::vector<std::uint64_t> crossed = crossings(places, resources);
+  std::vector<std::uint64_t> crossed = crossings(places, resources);
+  if (switches_compute) cross_by_switches(places, resources, crossed);
   const auto is_narrower = [&](topology::ResourceId a, topology::ResourceId b) {
     const double x = resources.capacity(a).value;
     const double y = resources.capacity(b).value;

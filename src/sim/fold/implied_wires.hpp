@@ -12,8 +12,8 @@ namespace peal::sim {
 class ImpliedWires {
  public:
   ImpliedWires() = default;  ///< none
-  /// Jobs on GPUs.
-  ImpliedWires(std::span<const Job> jobs, const topology::Resources& resources, const Perturbation& perturbation);
+  /// Jobs on GPUs. `switches_compute`: in one of them.
+  ImpliedWires(std::span<const Job> jobs, const topology::Resources& resources, const Perturbation& perturbation, bool switches_compute);
 
   /// The wire that limits wherever `id` is crossed; `id` itself where nothing else is known to.
   topology::ResourceId leader(topology::ResourceId id) const { return is_plain(id) ? id - id % per_copy_ + leaders_[id % per_copy_] : id; }

@@ -15,10 +15,12 @@
 namespace peal::schedule {
 
 struct GroupMap;
+struct RingChannels;
 
 /// What builders work out of a placement once and share; all are equal, because it says nothing that the placement does not.
 struct KnownGroups {
   std::shared_ptr<const GroupMap> map;
+  std::shared_ptr<RingChannels> rings;
   bool operator==(const KnownGroups&) const { return true; }
 };
 
