@@ -111,6 +111,7 @@ CostTerms ring_cost(const Request& request, double steps) {
     most[1] = std::max(most[1], across);
   }
   CostTerms cost;
+  cost.both_levels_at_once = true;
   const double share[2] = {1 - crossing / n, crossing / n};
   for (int level = 0; level < 2; ++level)
     cost.level[level] = {steps * share[level], steps * most[level], steps / n * most[level] / kWays, steps / n * share[level]};

@@ -144,8 +144,8 @@ void receive_blocks(StrandBuilder& strand, const Request& request, const Rows& r
 // `chunk` is the index of the scratch chunk in copy 0, `stride` the distance between copies.
 // `before_write` runs when all has come and nothing is written yet.
 template <class BeforeWrite>
-void receive_sum(StrandBuilder& strand, const Request& request, std::int32_t rank, const Rows& rows, Ref mine, Ref result,
-                 std::int32_t chunk, std::int32_t stride, BeforeWrite&& before_write) {
+void receive_sum(StrandBuilder& strand, const Request& request, const Rows& rows, Ref mine, Ref result, std::int32_t chunk,
+                 std::int32_t stride, BeforeWrite&& before_write) {
   const std::int32_t n = request.ranks;
   if (n == 2) {
     before_write();
@@ -172,7 +172,7 @@ void build_one_shot(const Request& request, std::int32_t rank, RankBuilder& buil
     if (request.in_place) send.signal(sent.emplace_back(builder.event()));
   });
   StrandBuilder reduce = builder.strand("reduce");
-  receive_sum(reduce, request, rank, peers_of(request, rank, -1).all(), input(0), output(0), 0, 1, [&] {
+  receive_sum(reduce, request, peers_of(request, rank, -1).all(), input(0), output(0), 0, 1, [&] {
     for (const std::int32_t event : sent) reduce.wait(event, 1);
   });
 }
@@ -186,7 +186,7 @@ void build_two_shot(const Request& request, std::int32_t rank, RankBuilder& buil
   });
   const Rows senders = peers_of(request, rank, -1).all();
   StrandBuilder receive = builder.strand("reduce");
-  receive_sum(receive, request, rank, senders, input(rank), output(rank), rank, request.ranks, [] {});
+  receive_sum(receive, request, senders, input(rank), output(rank), rank, request.ranks, [] {});
   receive.signal(reduced);
   receive_blocks(receive, request, senders);
 }
@@ -194,7 +194,7 @@ void build_two_shot(const Request& request, std::int32_t rank, RankBuilder& buil
 void build_reduce_scatter(const Request& request, std::int32_t rank, RankBuilder& builder) {
   each_strand(builder, kSend, peers_of(request, rank, 1), [&](StrandBuilder& send, const Rows& rows) { send_blocks(send, request, rows); });
   StrandBuilder receive = builder.strand("reduce");
-  receive_sum(receive, request, rank, peers_of(request, rank, -1).all(), input(rank), output(0), 0, 1, [] {});
+  receive_sum(receive, request, peers_of(request, rank, -1).all(), input(rank), output(0), 0, 1, [] {});
 }
 
 void receive_exchanged(const Request& request, std::int32_t rank, Ref own, RankBuilder& builder) {
@@ -229,7 +229,7 @@ void build_broadcast(const Request& request, std::int32_t rank, RankBuilder& bui
 void build_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
   StrandBuilder strand = builder.strand(rank == request.root ? "reduce" : "send");
   if (rank == request.root)
-    receive_sum(strand, request, rank, rank_by_rank(request, rank, -1), input(0), output(0), 0, 1, [] {});
+    receive_sum(strand, request, rank_by_rank(request, rank, -1), input(0), output(0), 0, 1, [] {});
   else
     strand.send(request.root, input(0));
 }

@@ -85,24 +85,25 @@ void build_reduce_scatter(const Request& request, std::int32_t rank, RankBuilder
   }
 }
 
-// Farther ranks than a group is long are in another group; of nearer ones as many as the distance makes. An estimate where groups are
-// scattered. `waits(k)`: whether round k has messages that wait for the round before it.
+// Farther ranks than a group is long are in another group; of nearer ones as many as the distance makes, and among them is always one that
+// sends all of its messages across: each round waits for it. An estimate where groups are scattered. `waits(k)`: whether round k has
+// messages that wait for the round before it.
 template <class Waits>
 CostTerms cost_of_ways(const Request& request, Waits&& waits) {
   const std::int32_t n = request.ranks;
   const std::int32_t group = group_sizes(request).smallest;
+  const int slowest = has_groups(request) ? 1 : 0;
   CostTerms cost;
   for (std::int32_t k = 0; k < rounds_for(n); ++k) {
     const std::int32_t distance = 1 << k;
     const double messages = ways(n, distance);
-    const double across = has_groups(request) ? std::min(1.0, static_cast<double>(distance) / group) : 0;
-    const double share[2] = {1 - across, across};
-    cost.level[across < 1 ? 0 : 1].rounds += waits(k) ? 1 : 0;
-    for (int level = 0; level < 2; ++level) {
-      cost.level[level].messages += share[level] > 0 ? messages : 0;
-      cost.level[level].sent += share[level] * messages / n;
-      cost.level[level].critical += share[level] * messages / n;
-    }
+    const double across = slowest == 0 ? 0 : std::min(1.0, static_cast<double>(distance) / group);
+    cost.level[slowest].rounds += waits(k) ? 1 : 0;
+    cost.level[slowest].messages += messages;
+    cost.level[slowest].in_a_row += messages;
+    cost.level[slowest].critical += messages / n;
+    cost.level[0].sent += (1 - across) * messages / n;
+    cost.level[1].sent += across * messages / n;
   }
   return cost;
 }

@@ -106,11 +106,12 @@ CostTerms ring_cost(const Request& request, double steps) {
     crossing += group_of(request, ring.rank_at(p)) != group_of(request, ring.rank_at(p + 1)) ? 1 : 0;
   const double across = static_cast<double>(crossing) / request.ranks;
   CostTerms cost;
+  cost.both_levels_at_once = true;
   const double share[2] = {1 - across, across};
   for (int level = 0; level < 2; ++level) {
     if (share[level] <= 0) continue;
     cost.level[level].rounds = steps * share[level];
-    cost.level[level].messages = steps;
+    cost.level[level].messages = steps * share[level];
     cost.level[level].sent = steps / request.ranks;
     cost.level[level].critical = steps / request.ranks * share[level];
   }

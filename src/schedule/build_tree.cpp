@@ -110,21 +110,32 @@ void build_scatter(const Request& request, std::int32_t rank, RankBuilder& build
 
 TreeTerms terms_of(const Request& request) { return tree_terms(request.ranks, root_of(request), request.radix); }
 
-CostTerms at_levels(const Request& request, const CostTerms::Level& all) {
+double share_inside(const Request& request) {
   const double whole = terms_of(request).depth;
   const double inner = tree_terms(group_sizes(request).smallest, 0, request.radix).depth;
-  return split_levels(request, all, whole > 0 ? std::min(1.0, inner / whole) : 0);
+  return whole > 0 ? std::min(1.0, inner / whole) : 0;
+}
+CostTerms at_levels(const Request& request, const CostTerms::Level& all) { return split_levels(request, all, share_inside(request)); }
+/// Of the root's children as many are in other groups as levels of the tree are.
+void split_children(const Request& request, CostTerms& cost, double CostTerms::Level::*of_children) {
+  if (!has_groups(request)) return;
+  const double inside = share_inside(request);
+  cost.level[0].*of_children *= inside;
+  cost.level[1].*of_children *= 1 - inside;
 }
 CostTerms broadcast_cost(const Request& request) {
   const TreeTerms terms = terms_of(request);
   CostTerms cost = at_levels(request, {terms.depth, terms.most_children, terms.most_children, terms.down});
+  split_children(request, cost, &CostTerms::Level::sent);
   cost.copied = request.in_place ? 0 : 1;
   cost.pipelined = true;
   return cost;
 }
 CostTerms reduce_cost(const Request& request) {
   const TreeTerms terms = terms_of(request);
-  CostTerms cost = at_levels(request, {terms.depth, 1, 1, terms.up});
+  CostTerms cost =
+      at_levels(request, {.rounds = terms.depth, .messages = 1, .sent = 1, .critical = terms.up, .received = terms.most_children});
+  split_children(request, cost, &CostTerms::Level::received);
   cost.reduced = terms.most_children;
   cost.pipelined = true;
   return cost;

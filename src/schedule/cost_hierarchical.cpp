@@ -51,8 +51,8 @@ CostTerms rails_cost(const Request& request, const GroupMap& map) {
   const double n = request.ranks;
   CostTerms cost;
   cost.pipelined = true;
-  // Inside, a ring takes at least a round, in which the next block crosses: g (m - 1) rounds in all, of which g - 1 cross.
-  if (m > 1) cost.level[0] = {g * (m - 1) - (g - 1), g * (m - 1), g * (m - 1) / n, g * (m - 1) / n};
+  cost.rounds_at_once = true;
+  if (m > 1) cost.level[0] = {g * (m - 1), g * (m - 1), g * (m - 1) / n, g * (m - 1) / n};
   cost.level[1] = {g - 1, g - 1, (g - 1) / n, (g - 1) / n};
   if (has_reduction(request.collective))
     cost.reduced = (n - 1) / n;
@@ -70,8 +70,8 @@ CostTerms trees_cost(const Request& request, const GroupMap& map, const TreeTerm
     cost.level[1] = {between.depth, between.most_children, between.most_children, between.down};
     cost.copied = request.in_place ? 0 : 1;
   } else {
-    cost.level[0] = {inside.depth, 1, 1, inside.up};
-    cost.level[1] = {between.depth, 1, 1, between.up};
+    cost.level[0] = {.rounds = inside.depth, .messages = 1, .sent = 1, .critical = inside.up, .received = inside.most_children};
+    cost.level[1] = {.rounds = between.depth, .messages = 1, .sent = 1, .critical = between.up, .received = between.most_children};
     cost.reduced = inside.most_children + between.most_children;
   }
   cost.pipelined = true;

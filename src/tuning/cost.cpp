@@ -40,11 +40,7 @@ double length_of(const Plan& plan) {
   return std::max(1.0, chunk * plan.element_bytes / static_cast<double>(plan.message_bytes));
 }
 
-void add_steps(const Environment& environment, const Plan& plan, Prediction& prediction) {
-  if (plan.algorithm == nullptr || environment.ranks == 1) return;
-  const schedule::CostTerms terms = plan.algorithm->cost(plan.schedule.request);
-  prediction.steps = terms.level[0].rounds + terms.level[1].rounds + terms.switched[0].rounds + terms.switched[1].rounds;
-}
+double steps_of(const schedule::CostTerms& terms) { return terms.rounds() + terms.switched[0].rounds + terms.switched[1].rounds; }
 
 /// y(at) of the straight line through (x0, y0) and (x1, y1), for every figure of a prediction.
 Prediction continue_line(const Prediction& a, double x0, const Prediction& b, double x1, double x) {
@@ -105,6 +101,14 @@ double switched_time(const Environment& environment, const schedule::CostTerms::
   return time_at(passed * bytes * (l == 1 ? environment.level[1].ranks_per_outlet : 1), environment.switches[l].rate());
 }
 
+/// What slots add to a row of messages to the same peer: as many of them are under way as it has slots, and a slot is free again when its
+/// message has come and the word of that is back.
+double held_by_slots(const MessageCost& message, double in_a_row, double wire, int slots) {
+  if (slots == 0 || in_a_row <= 0) return 0;
+  const double each = 2 * message.per_op + wire;
+  return in_a_row * std::max(0.0, (2 * message.hop + each) / slots - each);
+}
+
 /// Two phases that pieces pass one after the other: the shorter shows in one piece alone.
 double beside(double a, double b, double length) { return std::max(a, b) + std::min(a, b) / std::max(1.0, length); }
 
@@ -129,7 +133,7 @@ Result<Prediction> walk_whole(const Environment& environment, const Plan& plan, 
 
 Result<Prediction> predict_walked(const Environment& environment, const Plan& plan) {
   PEAL_ASSIGN(Prediction prediction, walk_whole(environment, plan, programs_of(plan)));
-  add_steps(environment, plan, prediction);
+  if (plan.algorithm != nullptr && environment.ranks > 1) prediction.steps = steps_of(plan.algorithm->cost(plan.schedule.request));
   return prediction;
 }
 
@@ -144,7 +148,9 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
   double reduced = terms.reduced;
   double all_rounds = 0;
   double held = 0;  // what a piece takes a strand that waits for others in every round
-  const bool is_switched = terms.switched[0].rounds + terms.switched[1].rounds > 0;
+  // Ops of switches go beside messages, and what a rank receives at both levels comes at the same time; what it sends goes in turns.
+  const bool is_beside =
+      terms.switched[0].rounds + terms.switched[1].rounds > 0 || (terms.pipelined && terms.level[0].received + terms.level[1].received > 0);
   for (int l = 0; l < kLevels; ++l) {
     if (!environment.is_used(l)) continue;
     const Level& level = environment.level[l];
@@ -153,28 +159,31 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
     cost.launch = std::max(cost.launch, offer.constants[l].launch.value);
     // Pieces follow one another through a pipeline, or each starts when the one before has ended.
     const double rounds = terms.pipelined ? term.rounds : term.rounds * std::max(1.0, length);
-    const double moved = terms.pipelined && length > 1 ? term.sent + (term.critical - term.sent) / length : term.critical;
-    cost.latency += rounds * message.hop;
+    const double busiest = std::max(term.sent, term.received);
+    const double moved = terms.pipelined && length > 1 ? busiest + (term.critical - busiest) / length : term.critical;
+    double latency = rounds * message.hop;
     cost.overhead += 2 * message.per_op * std::max(rounds, term.messages * length);
     const schedule::CostTerms::Switched& switched = terms.switched[l];
     const double wire = wire_time(message, std::max(moved, term.sent * (l == 1 ? level.ranks_per_outlet : 1)) * bytes) +
                         switched_time(environment, switched, l, bytes, length);
+    if (term.in_a_row > 0) latency += held_by_slots(message, term.in_a_row * length, wire / (term.messages * length), plan.slots);
     if (term.strand_rounds > 0) held = std::max(held, term.strand_rounds * message.hop + wire / length);
     const double combined = std::min(reduced, moved);
     reduced -= combined;
     cost.transfer = terms.both_levels_at_once ? std::max(cost.transfer, wire)
-                    : is_switched             ? beside(cost.transfer, wire, length)
+                    : is_beside               ? beside(cost.transfer, wire, length)
                                               : cost.transfer + wire;
     if (message.is_on_core) {
       cost.copy += send_work(message, moved * bytes) + time_at((moved - combined) * bytes, message.copy);
       cost.reduce += time_at(combined * bytes, message.reduce);
     }
     all_rounds += rounds;
-    cost.latency += switched.rounds * environment.switches[l].hop();
+    latency += switched.rounds * environment.switches[l].hop();
+    cost.latency = terms.rounds_at_once ? std::max(cost.latency, latency) : cost.latency + latency;
     prediction.bytes[l] = (term.sent + switched.moved) * bytes;
-    prediction.steps += term.rounds + switched.rounds;
     if (l == 0 || !environment.is_used(0)) cost.copy += time_at(terms.copied * bytes, message.copy);
   }
+  prediction.steps = steps_of(terms);
   if (terms.pipelined) cost.latency += std::max(0.0, (length - 1) * held - cost.transfer);
   // Ranks of one core do their parts of every step one after another, and in every step the core goes round them once.
   const int sharing = most_on_a_core(environment);

@@ -16,6 +16,7 @@ namespace {
 struct Counted {
   double messages[2] = {0, 0};  ///< of the busiest rank, by level
   double sent[2] = {0, 0};
+  double received[2] = {0, 0};
   double reduced = 0;
   double copied = 0;
   double rounds = 0;
@@ -46,6 +47,7 @@ class CountingWalk {
       for (int level = 0; level < 2; ++level) {
         all.messages[level] = std::max(all.messages[level], t.messages[level]);
         all.sent[level] = std::max(all.sent[level], t.sent[level]);
+        all.received[level] = std::max(all.received[level], t.received[level]);
       }
       all.reduced = std::max(all.reduced, t.reduced);
       all.copied = std::max(all.copied, t.copied);
@@ -67,6 +69,7 @@ class CountingWalk {
   struct Totals {
     double messages[2] = {0, 0};
     double sent[2] = {0, 0};
+    double received[2] = {0, 0};
     double reduced = 0;
     double copied = 0;
     double out = 0;  // when its way out is free again
@@ -134,6 +137,7 @@ class CountingWalk {
       walker.round = std::max(walker.round, way.front().round);
       totals.in = std::max({way.front().time, totals.in + share(op.dst)});
       walker.time = std::max(walker.time, totals.in);
+      totals.received[crosses(walker.rank, bound.peer) ? 1 : 0] += share(op.dst);
       way.pop_front();
     } else if (op.kind == OpKind::signal) {
       events_[{walker.rank, op.event}].push_back({walker.round, walker.time});
@@ -169,12 +173,15 @@ void expect_counted(const Algorithm& algorithm, const Request& request) {
   for (int level = 0; level < 2; ++level) {
     EXPECT_NEAR(cost.level[level].messages, counted.messages[level], kExact) << "messages of level " << level;
     EXPECT_NEAR(cost.level[level].sent, counted.sent[level], kExact) << "sent at level " << level;
+    if (cost.level[level].received > 0) {
+      EXPECT_NEAR(cost.level[level].received, counted.received[level], kExact) << "received at level " << level;
+    }
   }
   EXPECT_NEAR(cost.reduced, counted.reduced, kExact) << "reduced";
   EXPECT_NEAR(cost.copied, counted.copied, kExact) << "copied";
   // Folded halving: which seat is late depends on the fold; its closed form is off by at most one round and a third of the data.
   const bool is_folded = algorithm.name == "recursive_halving" && (request.ranks & (request.ranks - 1)) != 0;
-  EXPECT_NEAR(cost.level[0].rounds + cost.level[1].rounds, counted.rounds, is_folded ? 1 : kExact) << "rounds";
+  EXPECT_NEAR(cost.rounds(), counted.rounds, is_folded ? 1 : kExact) << "rounds";
   // Where both trees reach a rank at once, one half waits for the other: at most one message more than the closed form has.
   // Where chains of several rings meet at a rank, parts wait for others: at most a message and a half, of unlike shares two.
   // Where a block from inside and one from between groups reach a rank at once, one waits for the other: one message more.

@@ -2,6 +2,7 @@
 // A new algorithm is one build_*.cpp, one declaration below and one line in registry.cpp.
 #pragma once
 
+#include <algorithm>
 #include <base/result.hpp>
 #include <peal/types.hpp>
 #include <schedule/builder.hpp>
@@ -22,6 +23,9 @@ struct CostTerms {
     double critical = 0;  ///< bytes that pass one after another on the critical path / S (without pipelining of pieces)
     /// Rounds that one strand makes for a piece before it takes up the next; where pieces overlap, strands do, and not these.
     double strand_rounds = 0;
+    /// Of `messages`, those that follow one another from a rank to the same other and wait for slots alone.
+    double in_a_row = 0;
+    double received = 0;  ///< bytes that the busiest rank receives / S, where they are more than anyone sends
   };
   Level level[2];
   double reduced = 0;  ///< bytes that the busiest rank reduces / S
@@ -35,6 +39,10 @@ struct CostTerms {
   double copied = 0;                 ///< bytes that the busiest rank copies locally (own block to output) / S
   bool pipelined = false;            ///< pieces overlap: with many pieces time goes with `sent`, else with `critical`
   bool both_levels_at_once = false;  ///< bytes cross both levels at the same time: the busier level decides
+  bool rounds_at_once = false;       ///< rounds of both levels go beside one another: the longer row of them decides
+
+  /// Of messages, on the critical path where each takes as long.
+  double rounds() const { return rounds_at_once ? std::max(level[0].rounds, level[1].rounds) : level[0].rounds + level[1].rounds; }
 };
 
 struct Algorithm {
