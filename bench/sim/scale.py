@@ -21,10 +21,13 @@ ECMP = ["--fabric", "fat-tree,levels=3,radix=64,oversubscription=3"]  # no `adap
 CASES = [
     ("ring", "all_reduce", "ring", "1G", 100_000, []),
     ("hierarchical", "all_reduce", "hierarchical", "1G", 100_000, []),
+    ("hierarchical, slow rank", "all_reduce", "hierarchical", "1G", 100_000, ["--straggler", "5=2"]),
+    ("nvls_tree", "all_reduce", "nvls_tree", "1G", 100_000, []),
     ("tree", "all_reduce", "tree", "1G", 100_000, []),
     ("tree, slow root", "all_reduce", "tree", "1G", 100_000, ["--straggler", "0=2"]),
     ("tree, slow port", "all_reduce", "tree", "1G", 100_000, ["--slow-link", "n0: nic0 port in=0.5"]),
     ("all-to-all", "all_to_all", "all_pairs", "64M", 100_000, []),
+    ("all-to-all along rails", "all_to_all", "hierarchical", "64M", 100_000, []),
     ("grid, slow rank", "all_reduce", "grid", "1G", 100_000, ["--straggler", "5=2"]),
     ("grid, slow port", "all_reduce", "grid", "1G", 100_000, ["--slow-link", "n7: nic3 port in=0.5"]),
     ("all-to-all by grid, slow rank", "all_to_all", "grid", "64M", 100_000, ["--straggler", "5=2"]),

@@ -147,10 +147,13 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
   Breakdown& cost = prediction.breakdown;
   double reduced = terms.reduced;
   double all_rounds = 0;
+  double busiest_wire = 0;
   double held = 0;  // what a piece takes a strand that waits for others in every round
   // Ops of switches go beside messages, and what a rank receives at both levels comes at the same time; what it sends goes in turns.
   const bool is_beside =
       terms.switched[0].rounds + terms.switched[1].rounds > 0 || (terms.pipelined && terms.level[0].received + terms.level[1].received > 0);
+  // A chunk's way round rings takes every hop, while the busiest of the wires carries all chunks without a pause: the longer decides.
+  const bool is_round = terms.both_levels_at_once && !terms.pipelined;
   for (int l = 0; l < kLevels; ++l) {
     if (!environment.is_used(l)) continue;
     const Level& level = environment.level[l];
@@ -164,15 +167,17 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
     double latency = rounds * message.hop;
     cost.overhead += 2 * message.per_op * std::max(rounds, term.messages * length);
     const schedule::CostTerms::Switched& switched = terms.switched[l];
-    const double wire = wire_time(message, std::max(moved, term.sent * (l == 1 ? level.ranks_per_outlet : 1)) * bytes) +
-                        switched_time(environment, switched, l, bytes, length);
+    const double outlet = wire_time(message, term.sent * (l == 1 ? level.ranks_per_outlet : 1) * bytes);
+    const double wire = std::max(wire_time(message, moved * bytes), outlet) + switched_time(environment, switched, l, bytes, length);
+    busiest_wire = std::max(busiest_wire, outlet);
     if (term.in_a_row > 0) latency += held_by_slots(message, term.in_a_row * length, wire / (term.messages * length), plan.slots);
     if (term.strand_rounds > 0) held = std::max(held, term.strand_rounds * message.hop + wire / length);
     const double combined = std::min(reduced, moved);
     reduced -= combined;
-    cost.transfer = terms.both_levels_at_once ? std::max(cost.transfer, wire)
-                    : is_beside               ? beside(cost.transfer, wire, length)
-                                              : cost.transfer + wire;
+    cost.transfer = is_round                    ? std::max(cost.transfer, wire_time(message, moved * bytes))
+                    : terms.both_levels_at_once ? std::max(cost.transfer, wire)
+                    : is_beside                 ? beside(cost.transfer, wire, length)
+                                                : cost.transfer + wire;
     if (message.is_on_core) {
       cost.copy += send_work(message, moved * bytes) + time_at((moved - combined) * bytes, message.copy);
       cost.reduce += time_at(combined * bytes, message.reduce);
@@ -184,6 +189,7 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
     if (l == 0 || !environment.is_used(0)) cost.copy += time_at(terms.copied * bytes, message.copy);
   }
   prediction.steps = steps_of(terms);
+  if (is_round) cost.transfer = std::max(cost.transfer, busiest_wire - cost.latency);
   if (terms.pipelined) cost.latency += std::max(0.0, (length - 1) * held - cost.transfer);
   // Ranks of one core do their parts of every step one after another, and in every step the core goes round them once.
   const int sharing = most_on_a_core(environment);

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Is what Peal chooses without a wish the best that the simulation finds, and how near are predictions? Every algorithm, many GPUs.
+
+    bench/sim/choice.py [--peal build/release/bin/peal] [--machine dgx-h100] [--nodes 64] [--collectives all_reduce,reduce] [--sizes 8K,8M]
+
+A line for each collective and size: what was chosen, its time over the best one's, and of every algorithm the simulated time with the
+prediction over it in brackets. The last line has the worst choice. `peal explain --json` says which algorithms there are.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COLLECTIVES = "all_reduce,all_gather,reduce_scatter,all_to_all,broadcast,reduce,gather,scatter"
+
+
+def answer(command: list[str], deadline: float) -> dict | None:
+    """What a command writes as JSON to its standard output; none where it refuses or takes too long."""
+    try:
+        done = subprocess.run(command + ["--json", "-"], capture_output=True, text=True, timeout=deadline)
+    except subprocess.TimeoutExpired:
+        return None
+    return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peal", default=str(ROOT / "build/release/bin/peal"))
+    parser.add_argument("--machine", default="dgx-h100")
+    parser.add_argument("--nodes", type=int, default=64)
+    parser.add_argument("--collectives", default=COLLECTIVES)
+    parser.add_argument("--sizes", default="8K,256K,8M,256M")
+    parser.add_argument("--deadline", type=float, default=100, help="seconds for each command")
+    args = parser.parse_args()
+    if not pathlib.Path(args.peal).exists():
+        print(f"choice.py: {args.peal} is not there; build it with ./quickstart, or say where it is with --peal", file=sys.stderr)
+        return 2
+    where = ["--machine", args.machine, "--nodes", str(args.nodes)]
+    worst = (0.0, "nothing was compared")
+    for collective in args.collectives.split(","):
+        for size in args.sizes.split(","):
+            explained = answer([args.peal, "explain", collective, "--bytes", size] + where, args.deadline)
+            if explained is None:
+                print(f"{collective} {size}: `peal explain` gave no answer", file=sys.stderr)
+                return 1
+            times: dict[str, float] = {}
+            said = []
+            for algorithm in dict.fromkeys(c["algorithm"] for c in explained["candidates"]):
+                row = answer([args.peal, "sim", collective, "-b", size, "-e", size, "--algorithm", algorithm] + where, args.deadline)
+                if row is None:
+                    said.append(f"{algorithm} -")
+                    continue
+                row = row["rows"][0]
+                times[algorithm] = row["out_of_place"]["time_us"]
+                said.append(f"{algorithm} {times[algorithm]:.4g} ({row['predicted_us'] / times[algorithm]:.2f})")
+            chosen = explained["algorithm"]
+            if chosen not in times:
+                print(f"{collective} {size}: {chosen}, which was chosen, was not simulated within {args.deadline:.0f} s", flush=True)
+                continue
+            over = times[chosen] / min(times.values())
+            worst = max(worst, (over, f"{collective} of {size}, {chosen}"))
+            print(f"{collective} {size}: {chosen}, {over:.2f} of the best | us (predicted / simulated): {', '.join(said)}", flush=True)
+    print(f"worst choice: {worst[0]:.2f} of the best ({worst[1]})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
