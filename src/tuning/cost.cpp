@@ -149,9 +149,10 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
   double all_rounds = 0;
   double busiest_wire = 0;
   double held = 0;  // what a piece takes a strand that waits for others in every round
-  // Ops of switches go beside messages, and what a rank receives at both levels comes at the same time; what it sends goes in turns.
-  const bool is_beside =
-      terms.switched[0].rounds + terms.switched[1].rounds > 0 || (terms.pipelined && terms.level[0].received + terms.level[1].received > 0);
+  // Ops of switches go beside messages, and so do strands that each take up piece after piece; what a rank receives at both levels comes at
+  // the same time; what it sends goes in turns.
+  const bool is_beside = terms.switched[0].rounds + terms.switched[1].rounds > 0 || terms.level[1].strand_rounds > 0 ||
+                         (terms.pipelined && terms.level[0].received + terms.level[1].received > 0);
   // A chunk's way round rings takes every hop, while the busiest of the wires carries all chunks without a pause: the longer decides.
   const bool is_round = terms.both_levels_at_once && !terms.pipelined;
   for (int l = 0; l < kLevels; ++l) {

@@ -111,6 +111,26 @@ double switched_chunk(const Environment& environment, const MessageShape& shape,
   return bytes;
 }
 
+/// The most pieces that pay where a strand makes `strand_rounds` of hops for a piece before it takes up the next (schedule::CostTerms):
+/// each piece costs these, and what the other level takes shows in one piece alone, so that with p of them p R + A / p is least. 0: no such
+/// strands.
+double most_pieces(const Environment& environment, const Offer& offer, const schedule::CostTerms& terms, double bytes) {
+  double rounds = 0;
+  double beside = 0;  // transfer of the levels that are not the slowest
+  double slowest = 0;
+  for (int l = 0; l < kLevels; ++l) {
+    if (!environment.is_used(l)) continue;
+    const Level& level = environment.level[l];
+    const MessageCost message = message_cost(environment, offer.constants[l], offer.protocol, l, level.latency, level.bottleneck);
+    const double wire = wire_time(message, terms.level[l].sent * bytes);
+    const double each = terms.level[l].strand_rounds * message.hop;
+    beside += each > rounds ? slowest : wire;
+    if (each > rounds) slowest = wire;
+    rounds = std::max(rounds, each);
+  }
+  return rounds > 0 ? std::max(1.0, std::sqrt(beside / rounds)) : 0;
+}
+
 int slots_of(const Environment& environment, const Offer& offer) {
   const int own = schedule::traits_of(offer.protocol).slots;
   if (environment.is_host || own == 0) return own;
@@ -204,7 +224,9 @@ bool Plan::has_equal_chunks() const {
   return are_equal(extents.input) && are_equal(extents.output);
 }
 
-Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedule, bool is_pipelined, Protocol protocol,
+namespace {
+
+Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedule, const schedule::CostTerms& terms, Protocol protocol,
                        const Call& call) {
   const Offer* offer = environment.offer(protocol);
   if (offer == nullptr)
@@ -235,10 +257,14 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   plan.has_wide_partials = shape.is_fp32;
   const std::uint64_t size = shape.is_fp32 ? std::max<std::uint64_t>(4, plan.element_bytes) : plan.element_bytes;
   const std::uint64_t whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));
-  plan.message_bytes = message_limit(environment, *offer, shape, is_pipelined, whole);
-  const double switched = is_pipelined ? switched_chunk(environment, shape, static_cast<double>(plan.extents.largest_chunk() * size)) : 0;
+  plan.message_bytes = message_limit(environment, *offer, shape, terms.pipelined, whole);
+  const double switched =
+      terms.pipelined ? switched_chunk(environment, shape, static_cast<double>(plan.extents.largest_chunk() * size)) : 0;
   if (switched > 0) plan.message_bytes = std::max(kLeastSwitchedBytes, static_cast<std::uint64_t>(switched * shape.chunks));
   if (!plan.schedule.pieced || plan.message_bytes == kAnySize) return plan;
+  if (!environment.is_host && terms.pipelined)
+    if (const double most = most_pieces(environment, plan.offer, terms, static_cast<double>(plan.call.bytes.value)); most > 0)
+      plan.message_bytes = std::max(plan.message_bytes, static_cast<std::uint64_t>(static_cast<double>(whole) / most));
 
   const std::uint64_t room = plan.message_bytes / size / static_cast<std::uint64_t>(std::max(1, shape.chunks));
   if (plan.extents.largest_chunk() / std::max<std::uint64_t>(1, room) > 1'000'000'000)
@@ -248,11 +274,20 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   return plan;
 }
 
+}  // namespace
+
+Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedule, bool is_pipelined, Protocol protocol,
+                       const Call& call) {
+  schedule::CostTerms terms;
+  terms.pipelined = is_pipelined;
+  return make_plan(environment, std::move(schedule), terms, protocol, call);
+}
+
 Result<Plan> make_plan(const Environment& environment, const schedule::Algorithm& algorithm, Protocol protocol, const Call& call) {
   const schedule::Request request = request_of(environment, call);
   PEAL_ASSIGN(schedule::Schedule schedule, schedule::make_schedule(algorithm, request));
-  const bool is_pipelined = environment.ranks > 1 && algorithm.cost(request).pipelined;
-  PEAL_ASSIGN(Plan plan, make_plan(environment, std::move(schedule), is_pipelined, protocol, call));
+  const schedule::CostTerms terms = environment.ranks > 1 ? algorithm.cost(request) : schedule::CostTerms{};
+  PEAL_ASSIGN(Plan plan, make_plan(environment, std::move(schedule), terms, protocol, call));
   plan.algorithm = &algorithm;
   return plan;
 }
