@@ -7,22 +7,13 @@ A line for each collective and size: what was chosen, its time over the best one
 prediction over it in brackets. The last line has the worst choice. `peal explain --json` says which algorithms there are.
 """
 import argparse
-import json
 import pathlib
-import subprocess
 import sys
+
+from folded_equals_whole import answer, simulated
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLLECTIVES = "all_reduce,all_gather,reduce_scatter,all_to_all,broadcast,reduce,gather,scatter"
-
-
-def answer(command: list[str], deadline: float) -> dict | None:
-    """What a command writes as JSON to its standard output; none where it refuses or takes too long."""
-    try:
-        done = subprocess.run(command + ["--json", "-"], capture_output=True, text=True, timeout=deadline)
-    except subprocess.TimeoutExpired:
-        return None
-    return json.loads(done.stdout) if done.returncode == 0 else None
 
 
 def main() -> int:
@@ -37,22 +28,21 @@ def main() -> int:
     if not pathlib.Path(args.peal).exists():
         print(f"choice.py: {args.peal} is not there; build it with ./quickstart, or say where it is with --peal", file=sys.stderr)
         return 2
-    where = ["--machine", args.machine, "--nodes", str(args.nodes)]
+    where = ["--machine", args.machine, "--nodes", str(args.nodes), "--json", "-"]
     worst = (0.0, "nothing was compared")
     for collective in args.collectives.split(","):
         for size in args.sizes.split(","):
             explained = answer([args.peal, "explain", collective, "--bytes", size] + where, args.deadline)
-            if explained is None:
-                print(f"{collective} {size}: `peal explain` gave no answer", file=sys.stderr)
+            if isinstance(explained, str):
+                print(f"{collective} {size}: {explained}", file=sys.stderr)
                 return 1
             times: dict[str, float] = {}
             said = []
             for algorithm in dict.fromkeys(c["algorithm"] for c in explained["candidates"]):
-                row = answer([args.peal, "sim", collective, "-b", size, "-e", size, "--algorithm", algorithm] + where, args.deadline)
-                if row is None:
-                    said.append(f"{algorithm} -")
+                row = simulated([args.peal, "sim", collective, "-b", size, "-e", size, "--algorithm", algorithm] + where, args.deadline)
+                if isinstance(row, str):
+                    said.append(f"{algorithm} - ({row})")
                     continue
-                row = row["rows"][0]
                 times[algorithm] = row["out_of_place"]["time_us"]
                 said.append(f"{algorithm} {times[algorithm]:.4g} ({row['predicted_us'] / times[algorithm]:.2f})")
             chosen = explained["algorithm"]

@@ -29,12 +29,19 @@ FABRICS = ["ideal", "fat-tree,levels=2,radix=64,oversubscription=3,adaptive=true
 FAULTS = [[], ["--straggler", "5=2"], ["--slow-link", "n1: nic4 port out=0.5"], ["--straggler", "0=2"], ["--slow-link", "n0: nic0 port in=0.5"]]
 
 
-def run(command: list[str], deadline: float) -> dict | str:
+def answer(command: list[str], deadline: float) -> dict | str:
+    """What a command with `--json -` says; a sentence where it refuses or takes too long."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=deadline)
     except subprocess.TimeoutExpired:
         return f"not within {deadline:g} s"
-    return json.loads(done.stdout)["rows"][0] if done.returncode == 0 else (done.stderr.strip().splitlines() or ["failed"])[-1]
+    return json.loads(done.stdout) if done.returncode == 0 else (done.stderr.strip().splitlines() or ["failed"])[-1]
+
+
+def simulated(command: list[str], deadline: float) -> dict | str:
+    """The only row of `peal sim`'s answer."""
+    said = answer(command, deadline)
+    return said if isinstance(said, str) else said["rows"][0]
 
 
 def main() -> int:
@@ -56,7 +63,7 @@ def main() -> int:
                     for fault in (each for each in FAULTS if int(nodes) > 1 or "--slow-link" not in each):
                         command = [wanted.peal, "sim", collective, "--machine", "dgx-h100", "--nodes", nodes, "--algorithm", algorithm, "--protocol",
                                    "staged", "-b", wanted.bytes, "-e", wanted.bytes, "--json", "-", *fault] + (["--fabric", fabric] if fabric else [])
-                        rows = [run(command + extra, wanted.deadline) for extra in ([], ["--unfolded"])]
+                        rows = [simulated(command + extra, wanted.deadline) for extra in ([], ["--unfolded"])]
                         name = f"{collective} {algorithm} on {int(nodes) * 8} ranks, {fabric or 'one node'}{' ' if fault else ''}{' '.join(fault)}"
                         if any(isinstance(row, str) for row in rows):
                             print(f"passed over: {name}: {next(row for row in rows if isinstance(row, str))}")

@@ -77,7 +77,7 @@ def draw(path: pathlib.Path, lines: dict[str, list[tuple[int, float]]]) -> None:
         return left + wide * x, top + high * (1 - y)
 
     colours = ["#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#5dade2", "#af7ac5", "#7f8c8d", "#34495e", "#95a5a6", "#bdc3c7", "#d35400", "#f1948a",
-               "#117a65", "#76d7c4", "#7d6608", "#f4d03f", "#145a32", "#b7950b"]
+               "#117a65", "#76d7c4", "#7d6608", "#f4d03f", "#145a32", "#b7950b", "#641e16", "#e59866", "#4a235a"]
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 400" font-family="sans-serif" font-size="12">',
            '<rect width="800" height="400" fill="white"/>']
     for power in range(2, 6):

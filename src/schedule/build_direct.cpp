@@ -8,9 +8,9 @@
 // Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH" (2005).
 // The owner of a sum holds all contributions at once and combines them in the canonical order: rounded once, canonical for every n.
 // Sends and receives are separate strands and round i pairs r with r + i, so nothing blocks even without slots. Among groups (nodes)
-// everybody goes equally far among them and within them in a round, and what stays inside goes beside: in the
-// order of the ranks alone some cross while others stay inside, who runs ahead meets others at a port, and two nodes of eight take four
-// times as long (bench/RESULTS.md).
+// everybody goes equally far among them and within them in a round, and what stays inside goes beside: in the order of the ranks alone
+// some cross while others stay inside, who runs ahead meets others at a port, and two nodes of eight take four times as long
+// (bench/RESULTS.md).
 #include <base/names.hpp>
 #include <utility>
 #include <vector>
@@ -258,7 +258,7 @@ void build_barrier(const Request& request, std::int32_t rank, RankBuilder& build
   StrandBuilder send = builder.strand("send");
   send_to_all(send, rank_by_rank(request, rank, 1), Ref{});
   StrandBuilder receive = builder.strand("receive");
-  receive.loop(request.ranks - 1, [&] { receive.recv(wrap(rank - 1, request.ranks), Ref{}).peer_step = -1; });
+  each_round(receive, rank_by_rank(request, rank, -1), [&](std::int32_t from, std::int32_t) -> Op& { return receive.recv(from, Ref{}); });
 }
 
 // Every rank (or the root alone) sends `messages` of `fraction` in `rounds` rounds; ports serve one message at a time.

@@ -19,7 +19,6 @@
 
 #include "build_algorithms.hpp"
 #include "cost_of_groups.hpp"
-#include "group_map.hpp"
 #include "ring_order.hpp"
 
 namespace peal::schedule {
@@ -38,7 +37,7 @@ RingOrder order_of(const Request& request, std::int32_t ring) {
 }
 
 // For each ring the lowest channel that no earlier ring with a common edge has.
-std::vector<std::uint8_t> find_channels(const Request& request) {
+std::vector<std::uint8_t> channels_of(const Request& request) {
   const auto n = static_cast<std::size_t>(request.ranks);
   std::vector<std::vector<std::int32_t>> next;
   std::vector<std::uint8_t> channels;
@@ -55,11 +54,9 @@ std::vector<std::uint8_t> find_channels(const Request& request) {
   return channels;
 }
 
-std::vector<std::uint8_t> channels_of(const Request& request) {
-  if (!request.groups.rings) return find_channels(request);
-  RingChannels& known = *request.groups.rings;
-  std::call_once(known.once, [&] { known.channels = find_channels(request); });
-  return known.channels;
+// O(rings^2 ranks), and every rank's program needs them.
+void keep_channels(Request& request) {
+  request.known.ring_channels = std::make_shared<const std::vector<std::uint8_t>>(channels_of(request));
 }
 
 /// The chunks of every block that a ring carries.
@@ -89,7 +86,7 @@ std::string name_of_ring(std::int32_t ring) { return fmt::format("ring {}", ring
 /// body(strand, its part of every block, its order, this rank's seat on it) for every ring.
 template <class Body>
 void each_ring(const Request& request, std::int32_t rank, RankBuilder& builder, Body&& body) {
-  const std::vector<std::uint8_t> channels = channels_of(request);
+  const std::vector<std::uint8_t>& channels = *request.known.ring_channels;
   const std::vector<Part> parts = parts_of(request);
   for (std::int32_t k = 0; k < rings_of(request); ++k) {
     const RingOrder ring = order_of(request, k);
@@ -258,7 +255,7 @@ CostTerms chains_cost(const Request& request) {
 
 std::vector<Algorithm> multi_ring_algorithms() {
   using C = Collective;
-  return {
+  std::vector<Algorithm> algorithms = {
       {"multi_ring", "several rings over different wires, each for a part of every chunk", C::all_reduce, true, needs_rings,
        all_reduce_layouts, build_all_reduce, all_reduce_cost, is_pair, has_slots},
       {"multi_ring", "partial sums of parts of blocks travel around several rings", C::reduce_scatter, true, needs_rings,
@@ -274,6 +271,8 @@ std::vector<Algorithm> multi_ring_algorithms() {
       {"multi_ring", "partial sums of parts of blocks of any size travel around several rings", C::reduce_scatter_v, true, needs_rings,
        partial_sum_layouts, build_reduce_scatter, reduce_scatter_cost, is_pair, has_snapshots_or_is_pair},
   };
+  for (Algorithm& each : algorithms) each.prepare = keep_channels;
+  return algorithms;
 }
 
 }  // namespace peal::schedule

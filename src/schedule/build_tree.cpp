@@ -116,17 +116,18 @@ double share_inside(const Request& request) {
   return whole > 0 ? std::min(1.0, inner / whole) : 0;
 }
 CostTerms at_levels(const Request& request, const CostTerms::Level& all) { return split_levels(request, all, share_inside(request)); }
-/// Of the root's children as many are in other groups as levels of the tree are.
-void split_children(const Request& request, CostTerms& cost, double CostTerms::Level::*of_children) {
-  if (!has_groups(request)) return;
+/// The same where the term `of_children` counts the root's children, of whom as many are in other groups as levels of the tree are.
+CostTerms at_levels(const Request& request, const CostTerms::Level& all, double CostTerms::Level::*of_children) {
   const double inside = share_inside(request);
+  CostTerms cost = split_levels(request, all, inside);
+  if (!has_groups(request)) return cost;
   cost.level[0].*of_children *= inside;
   cost.level[1].*of_children *= 1 - inside;
+  return cost;
 }
 CostTerms broadcast_cost(const Request& request) {
   const TreeTerms terms = terms_of(request);
-  CostTerms cost = at_levels(request, {terms.depth, terms.most_children, terms.most_children, terms.down});
-  split_children(request, cost, &CostTerms::Level::sent);
+  CostTerms cost = at_levels(request, {terms.depth, terms.most_children, terms.most_children, terms.down}, &CostTerms::Level::sent);
   cost.copied = request.in_place ? 0 : 1;
   cost.pipelined = true;
   return cost;
@@ -134,8 +135,8 @@ CostTerms broadcast_cost(const Request& request) {
 CostTerms reduce_cost(const Request& request) {
   const TreeTerms terms = terms_of(request);
   CostTerms cost =
-      at_levels(request, {.rounds = terms.depth, .messages = 1, .sent = 1, .critical = terms.up, .received = terms.most_children});
-  split_children(request, cost, &CostTerms::Level::received);
+      at_levels(request, {.rounds = terms.depth, .messages = 1, .sent = 1, .critical = terms.up, .received = terms.most_children},
+                &CostTerms::Level::received);
   cost.reduced = terms.most_children;
   cost.pipelined = true;
   return cost;

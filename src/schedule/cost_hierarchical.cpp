@@ -51,7 +51,7 @@ CostTerms rails_cost(const Request& request, const GroupMap& map) {
   const double n = request.ranks;
   CostTerms cost;
   cost.pipelined = true;
-  cost.rounds_at_once = true;
+  cost.rounds_at_once = true;  // while a block goes round a group the next one crosses
   if (m > 1) cost.level[0] = {g * (m - 1), g * (m - 1), g * (m - 1) / n, g * (m - 1) / n};
   cost.level[1] = {g - 1, g - 1, (g - 1) / n, (g - 1) / n};
   if (has_reduction(request.collective))

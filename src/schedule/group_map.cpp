@@ -41,11 +41,9 @@ GroupMap map_of(const Request& request) {
 
 }  // namespace
 
-GroupMap group_map(const Request& request) { return request.groups.map ? *request.groups.map : map_of(request); }
+GroupMap group_map(const Request& request) { return request.known.groups ? *request.known.groups : map_of(request); }
 
-void keep_groups(Request& request) {
-  request.groups = {std::make_shared<const GroupMap>(map_of(request)), std::make_shared<RingChannels>()};
-}
+void keep_groups(Request& request) { request.known.groups = std::make_shared<const GroupMap>(map_of(request)); }
 
 GroupSeat group_seat(const Request& request, const GroupMap& map, std::int32_t rank) {
   const std::int32_t group = request.placement.group.empty() ? 0 : request.placement.group[static_cast<std::size_t>(rank)];

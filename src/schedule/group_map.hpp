@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <schedule/schedule.hpp>
 #include <vector>
 
@@ -41,14 +40,8 @@ struct GroupMap {
 
 /// Of the request's placement; what the request holds already where it does (keep_groups).
 GroupMap group_map(const Request& request);
-/// Works the groups out once for all ranks that are built for this request, and has room for what the first of them finds out.
+/// Works the groups out once for all ranks that are built for this request.
 void keep_groups(Request& request);
-
-/// The channel of each of a placement's rings, set by the first rank that is built.
-struct RingChannels {
-  std::once_flag once;
-  std::vector<std::uint8_t> channels;
-};
 
 /// One rank's place in it. Its *rail* is the set of ranks with its local index, one in each group.
 struct GroupSeat {

@@ -148,6 +148,7 @@ Result<Schedule> make_schedule(const Algorithm& algorithm, const Request& reques
   // By value: a schedule may outlive the request; the builder's function lives as long as the program.
   Request known = request;
   keep_groups(known);
+  if (algorithm.prepare != nullptr) algorithm.prepare(known);
   schedule.build = [known = std::move(known), build = algorithm.build](std::int32_t rank) {
     RankBuilder builder;
     build(known, rank, builder);

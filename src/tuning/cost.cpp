@@ -112,6 +112,15 @@ double held_by_slots(const MessageCost& message, double in_a_row, double wire, i
 /// Two phases that pieces pass one after the other: the shorter shows in one piece alone.
 double beside(double a, double b, double length) { return std::max(a, b) + std::min(a, b) / std::max(1.0, length); }
 
+/// Transfer `before`, with that of one more level. Ops of switches go beside messages, and so do strands that each take up piece after
+/// piece; what a rank receives at both levels comes at the same time; what it sends goes in turns.
+double with_level(const schedule::CostTerms& terms, double before, double wire, double length) {
+  if (terms.both_levels_at_once) return std::max(before, wire);
+  const bool is_beside = terms.switched[0].rounds + terms.switched[1].rounds > 0 || terms.level[1].strand_rounds > 0 ||
+                         (terms.pipelined && terms.level[0].received + terms.level[1].received > 0);
+  return is_beside ? beside(before, wire, length) : before + wire;
+}
+
 std::vector<schedule::Program> programs_of(const Plan& plan) {
   std::vector<schedule::Program> programs;
   programs.reserve(static_cast<std::size_t>(plan.schedule.request.ranks));
@@ -149,10 +158,6 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
   double all_rounds = 0;
   double busiest_wire = 0;
   double held = 0;  // what a piece takes a strand that waits for others in every round
-  // Ops of switches go beside messages, and so do strands that each take up piece after piece; what a rank receives at both levels comes at
-  // the same time; what it sends goes in turns.
-  const bool is_beside = terms.switched[0].rounds + terms.switched[1].rounds > 0 || terms.level[1].strand_rounds > 0 ||
-                         (terms.pipelined && terms.level[0].received + terms.level[1].received > 0);
   // A chunk's way round rings takes every hop, while the busiest of the wires carries all chunks without a pause: the longer decides.
   const bool is_round = terms.both_levels_at_once && !terms.pipelined;
   for (int l = 0; l < kLevels; ++l) {
@@ -169,16 +174,14 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
     cost.overhead += 2 * message.per_op * std::max(rounds, term.messages * length);
     const schedule::CostTerms::Switched& switched = terms.switched[l];
     const double outlet = wire_time(message, term.sent * (l == 1 ? level.ranks_per_outlet : 1) * bytes);
-    const double wire = std::max(wire_time(message, moved * bytes), outlet) + switched_time(environment, switched, l, bytes, length);
+    const double way = wire_time(message, moved * bytes);
+    const double wire = (is_round ? way : std::max(way, outlet)) + switched_time(environment, switched, l, bytes, length);
     busiest_wire = std::max(busiest_wire, outlet);
     if (term.in_a_row > 0) latency += held_by_slots(message, term.in_a_row * length, wire / (term.messages * length), plan.slots);
     if (term.strand_rounds > 0) held = std::max(held, term.strand_rounds * message.hop + wire / length);
     const double combined = std::min(reduced, moved);
     reduced -= combined;
-    cost.transfer = is_round                    ? std::max(cost.transfer, wire_time(message, moved * bytes))
-                    : terms.both_levels_at_once ? std::max(cost.transfer, wire)
-                    : is_beside                 ? beside(cost.transfer, wire, length)
-                                                : cost.transfer + wire;
+    cost.transfer = with_level(terms, cost.transfer, wire, length);
     if (message.is_on_core) {
       cost.copy += send_work(message, moved * bytes) + time_at((moved - combined) * bytes, message.copy);
       cost.reduce += time_at(combined * bytes, message.reduce);

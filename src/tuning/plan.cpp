@@ -115,20 +115,21 @@ double switched_chunk(const Environment& environment, const MessageShape& shape,
 /// each piece costs these, and what the other level takes shows in one piece alone, so that with p of them p R + A / p is least. 0: no such
 /// strands.
 double most_pieces(const Environment& environment, const Offer& offer, const schedule::CostTerms& terms, double bytes) {
-  double rounds = 0;
-  double beside = 0;  // transfer of the levels that are not the slowest
-  double slowest = 0;
+  double most_hops = 0;  // R
+  double wires[kLevels] = {};
+  int slowest = 0;  // the level of these hops
   for (int l = 0; l < kLevels; ++l) {
     if (!environment.is_used(l)) continue;
     const Level& level = environment.level[l];
     const MessageCost message = message_cost(environment, offer.constants[l], offer.protocol, l, level.latency, level.bottleneck);
-    const double wire = wire_time(message, terms.level[l].sent * bytes);
-    const double each = terms.level[l].strand_rounds * message.hop;
-    beside += each > rounds ? slowest : wire;
-    if (each > rounds) slowest = wire;
-    rounds = std::max(rounds, each);
+    wires[l] = wire_time(message, terms.level[l].sent * bytes);
+    const double hops = terms.level[l].strand_rounds * message.hop;
+    if (hops <= most_hops) continue;
+    most_hops = hops;
+    slowest = l;
   }
-  return rounds > 0 ? std::max(1.0, std::sqrt(beside / rounds)) : 0;
+  if (most_hops == 0) return 0;
+  return std::max(1.0, std::sqrt((wires[0] + wires[1] - wires[slowest]) / most_hops));
 }
 
 int slots_of(const Environment& environment, const Offer& offer) {
@@ -262,9 +263,8 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
       terms.pipelined ? switched_chunk(environment, shape, static_cast<double>(plan.extents.largest_chunk() * size)) : 0;
   if (switched > 0) plan.message_bytes = std::max(kLeastSwitchedBytes, static_cast<std::uint64_t>(switched * shape.chunks));
   if (!plan.schedule.pieced || plan.message_bytes == kAnySize) return plan;
-  if (!environment.is_host && terms.pipelined)
-    if (const double most = most_pieces(environment, plan.offer, terms, static_cast<double>(plan.call.bytes.value)); most > 0)
-      plan.message_bytes = std::max(plan.message_bytes, static_cast<std::uint64_t>(static_cast<double>(whole) / most));
+  const double most = environment.is_host ? 0 : most_pieces(environment, plan.offer, terms, static_cast<double>(plan.call.bytes.value));
+  if (most > 0) plan.message_bytes = std::max(plan.message_bytes, static_cast<std::uint64_t>(static_cast<double>(whole) / most));
 
   const std::uint64_t room = plan.message_bytes / size / static_cast<std::uint64_t>(std::max(1, shape.chunks));
   if (plan.extents.largest_chunk() / std::max<std::uint64_t>(1, room) > 1'000'000'000)

@@ -43,7 +43,7 @@ std::vector<std::uint64_t> crossings(std::span<const int> places, const topology
 /// What switches compute crosses, for each member, as many bytes up and as many down as that member has: two ways more.
 void cross_by_switches(std::span<const int> places, const topology::Resources& resources, std::vector<std::uint64_t>& crossed) {
   const topology::Cluster& cluster = resources.cluster();
-  std::uint64_t way = 2;  // of messages they begin with 0 and 1
+  std::uint64_t way = 0;
   const auto cross = [&](std::span<const topology::ResourceId> ids) {
     ++way;
     for (const topology::ResourceId id : ids)

@@ -64,6 +64,8 @@ struct Algorithm {
   bool sums_at_once = false;
   /// Where its switches compute (SwitchLevel): it is for GPUs behind such switches alone, and has no form but `staged`.
   std::uint8_t switches = 0;
+  /// Works out once what its programs of all ranks share (Request::known); null: nothing beside the groups.
+  void (*prepare)(Request&) = nullptr;
 };
 
 /// True where the algorithm is right under the protocol (a test holds this against the verifier). Lowered with fusion, rings need

@@ -15,13 +15,12 @@
 namespace peal::schedule {
 
 struct GroupMap;
-struct RingChannels;
 
 /// What builders work out of a placement once and share; all are equal, because it says nothing that the placement does not.
-struct KnownGroups {
-  std::shared_ptr<const GroupMap> map;
-  std::shared_ptr<RingChannels> rings;
-  bool operator==(const KnownGroups&) const { return true; }
+struct KnownOfPlacement {
+  std::shared_ptr<const GroupMap> groups;
+  std::shared_ptr<const std::vector<std::uint8_t>> ring_channels;  ///< of each ring; multi_ring's
+  bool operator==(const KnownOfPlacement&) const { return true; }
 };
 
 /// What is asked of an algorithm.
@@ -35,7 +34,7 @@ struct Request {
   /// Sums of floats of 16 and 8 bits travel and are held as fp32 until they are finished: rounded once, by any algorithm.
   bool wide_partials = false;
   Placement placement;
-  KnownGroups groups = {};  ///< set by make_schedule for its builders alone
+  KnownOfPlacement known = {};  ///< set by make_schedule for its builders alone
   bool operator==(const Request&) const = default;
 };
 
