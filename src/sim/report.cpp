@@ -136,6 +136,7 @@ std::string row_text(const Row& row) {
 
 std::string notes_text(const Row& row) {
   std::string text;
+  if (!row.instead_of.empty()) text += fmt::format("#   in place of what would be chosen, {}\n", row.instead_of);
   std::vector<std::pair<GroupTime, std::vector<std::size_t>>> kinds;
   for (std::size_t g = 0; g < row.groups.size(); ++g) {
     const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return are_alike(kind.first, row.groups[g]); });
@@ -228,6 +229,7 @@ std::string to_json(const Table& table, std::span<const Row> rows, std::span<con
     if (r.hashes)
       tree["rows"].back()["hash_seeds"] = {
           {"first", r.hashes->first_seed}, {"out_of_place_us", r.hashes->out_of_place}, {"in_place_us", r.hashes->in_place}};
+    if (!r.instead_of.empty()) tree["rows"].back()["instead_of"] = r.instead_of;
     if (!r.beside.empty()) tree["rows"].back()["beside"] = to_tree(r.beside);
   }
   for (const Detail& detail : details) tree[detail.key] = nlohmann::json::parse(detail.json);

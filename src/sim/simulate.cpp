@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <base/names.hpp>
 #include <cmath>
+#include <set>
 #include <sim/simulate.hpp>
 #include <topology/fabrics.hpp>
 
@@ -134,6 +135,36 @@ Row row_of(const Scene& scene, const tuning::Question& question, const Prepared&
   return row;
 }
 
+/// A call out of place, and what came of it.
+struct Ran {
+  Prepared ready;
+  Runs runs;
+  std::string instead_of;  // Row::instead_of
+};
+
+/// Where the choice is free and what is chosen cannot be simulated, the fastest that can be, as the cost model has it.
+Result<Ran> run_what_can_be_run(const Scene& scene, const topology::Resources& resources, const tuning::Question& question,
+                                const InterpretOptions& options, int runs, const Company& company) {
+  const std::vector<GroupView> groups = views_of(scene);
+  PEAL_ASSIGN(Prepared ready, prepare(groups, scene.options.wires, question));
+  Result<Runs> out = run(resources, jobs_of(ready, company), groups.size(), options, runs);
+  if (out) return Ran{std::move(ready), *std::move(out), {}};
+  if (out.error().code != ErrorCode::unsupported || !question.algorithm.empty() || groups.size() > 1) return pass_on(out.error());
+  const std::vector<tuning::Candidate>& candidates = ready.choices.front().selection.candidates;
+  std::set<std::string_view> tried{candidates.front().algorithm->name};
+  for (const tuning::Candidate& other : candidates) {
+    if (!tried.insert(other.algorithm->name).second) continue;
+    tuning::Question asked = question;
+    asked.algorithm = other.algorithm->name;
+    Result<Prepared> instead = prepare(groups, scene.options.wires, asked);
+    if (!instead) continue;
+    Result<Runs> again = run(resources, jobs_of(*instead, company), groups.size(), options, runs);
+    if (!again) continue;
+    return Ran{*std::move(instead), *std::move(again), fmt::format("{}: {}", candidates.front().algorithm->name, out.error().message)};
+  }
+  return pass_on(out.error());
+}
+
 /// study() on the scene's resources or on others that are the same but for the ways of the fabric.
 Result<Study> study_on(const Scene& scene, const topology::Resources& resources, const tuning::Question& question,
                        const InterpretOptions& options, int runs, std::span<const Beside> beside) {
@@ -141,15 +172,16 @@ Result<Study> study_on(const Scene& scene, const topology::Resources& resources,
   PEAL_ASSIGN(const Company company, prepare_company(scene, beside));
   tuning::Question asked = question;
   asked.call.is_in_place = false;
-  PEAL_ASSIGN(const Prepared outside, prepare(groups, scene.options.wires, asked));
-  PEAL_ASSIGN(Runs out, run(resources, jobs_of(outside, company), groups.size(), options, runs));
-  Study study{row_of(scene, question, outside, company, out.first), {}};
-  study.row.out_of_place = timing_of(question.call, scene.environment.ranks, std::move(out.us));
-  study.outcome = std::move(out.first);
+  PEAL_ASSIGN(Ran outside, run_what_can_be_run(scene, resources, asked, options, runs, company));
+  Study study{row_of(scene, question, outside.ready, company, outside.runs.first), {}};
+  study.row.instead_of = std::move(outside.instead_of);
+  study.row.out_of_place = timing_of(question.call, scene.environment.ranks, std::move(outside.runs.us));
+  study.outcome = std::move(outside.runs.first);
   if (works_in_place(question.call.collective) && !options.failure) {
     asked.call.is_in_place = true;
+    if (!study.row.instead_of.empty()) asked.algorithm = study.row.algorithm;
     PEAL_ASSIGN(const Prepared inside, prepare(groups, scene.options.wires, asked));
-    study.row.is_in_place_same = is_same_work(outside, inside);
+    study.row.is_in_place_same = is_same_work(outside.ready, inside);
     if (study.row.is_in_place_same) {
       study.row.in_place = study.row.out_of_place;
       return study;

@@ -248,6 +248,28 @@ TEST(Fold, WhatTakesTooMuchMemoryIsSaidAtOnce) {
   EXPECT_TRUE(interpret(*plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires, options));
 }
 
+// Nobody asked for an algorithm: then the fastest that can be simulated is, and the row says so.
+TEST(Fold, WhatIsChosenFreelyGivesWayToWhatCanBeSimulated) {
+  const Scene scene = fold_scene("dgx-h100", 128, "ideal");
+  tuning::Question question;
+  question.call = {Collective::all_to_all, Bytes{64 << 20}};
+  InterpretOptions options;
+  options.perturbation.slow_ranks = {{13, 2.0}};
+  options.most_bytes = 5e7;
+  const auto study = sim::study(scene, question, options);
+  ASSERT_TRUE(study) << study.error().message;
+  EXPECT_EQ(study->row.algorithm, "hierarchical");
+  EXPECT_EQ(study->row.instead_of.find("all_pairs: 1e+06 pairs of ranks that talk"), 0) << study->row.instead_of;
+  EXPECT_NE(notes_text(study->row).find("in place of what would be chosen, all_pairs"), std::string::npos);
+  question.algorithm = "hierarchical";
+  const auto forced = sim::study(scene, question, options);
+  ASSERT_TRUE(forced) << forced.error().message;
+  EXPECT_EQ(forced->row.out_of_place->time_us, study->row.out_of_place->time_us);
+  EXPECT_TRUE(forced->row.instead_of.empty());
+  question.algorithm = "all_pairs";
+  EXPECT_FALSE(sim::study(scene, question, options));
+}
+
 // Parts of two lengths pass every rank of a ring at other times.
 TEST(Fold, FallsBackToEveryRankWhereNothingIsAlike) {
   const Scene scene = fold_scene("dgx-h100", 3, "ideal");

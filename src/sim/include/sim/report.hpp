@@ -79,7 +79,9 @@ struct Row {
   Folded folded = {};
   std::vector<BesideTime> beside = {};
   std::optional<OfHashes> hashes = {};  ///< then the spreads of the timings are over these
-  std::string evidence = {};            ///< what the prediction is worth; empty: this host, `peal tune --check` tells
+  /// What would be chosen and cannot be simulated, and why not: then `algorithm` is the fastest that can be. Mostly empty.
+  std::string instead_of = {};
+  std::string evidence = {};  ///< what the prediction is worth; empty: this host, `peal tune --check` tells
 };
 
 struct Table {
