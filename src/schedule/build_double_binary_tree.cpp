@@ -134,7 +134,9 @@ CostTerms reduce_cost(const Request& request) {
 CostTerms all_reduce_cost(const Request& request) {
   const std::int32_t n = request.ranks;
   const double messages = std::min(n, 4);
-  CostTerms cost = at_levels(request, {2.0 * twin_depth(n), messages, messages / 2, 1.0 * twin_critical(n)});
+  CostTerms cost = at_levels(
+      request,
+      {.rounds = 2.0 * twin_depth(n), .messages = messages, .sent = messages / 2, .critical = 1.0 * twin_critical(n), .ways = messages});
   cost.reduced = 1;
   return cost;
 }

@@ -168,13 +168,14 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
     cost.launch = std::max(cost.launch, offer.constants[l].launch.value);
     // Pieces follow one another through a pipeline, or each starts when the one before has ended.
     const double rounds = terms.pipelined ? term.rounds : term.rounds * std::max(1.0, length);
-    const double busiest = std::max(term.sent, term.received);
+    const double spread = std::min<double>(term.ways, level.outlets);
+    const double busiest = std::max(term.sent / spread, term.received);
     const double moved = terms.pipelined && length > 1 ? busiest + (term.critical - busiest) / length : term.critical;
     double latency = rounds * message.hop;
     cost.overhead += 2 * message.per_op * std::max(rounds, term.messages * length);
     const schedule::CostTerms::Switched& switched = terms.switched[l];
-    const double outlet = wire_time(message, term.sent * (l == 1 ? level.ranks_per_outlet : 1) * bytes);
-    const double way = wire_time(message, moved * bytes);
+    const double outlet = wire_time(message, term.sent * (l == 1 ? level.ranks_per_outlet : 1) / spread * bytes);
+    const double way = wire_time(message, (is_round ? moved / spread : moved) * bytes);
     const double wire = (is_round ? way : std::max(way, outlet)) + switched_time(environment, switched, l, bytes, length);
     busiest_wire = std::max(busiest_wire, outlet);
     if (term.in_a_row > 0) latency += held_by_slots(message, term.in_a_row * length, wire / (term.messages * length), plan.slots);

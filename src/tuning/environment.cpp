@@ -246,6 +246,19 @@ void look_at_switches(Environment& environment, const topology::Resources& resou
                                                              (environment.switches[1].computes ? schedule::kSwitchesBetween : 0));
 }
 
+/// Ranks of the first group stand for all.
+int outlets_of(const topology::Resources& resources, std::span<const int> devices, const schedule::Placement& placement) {
+  std::vector<int> group;
+  for (std::size_t r = 0; r < devices.size(); ++r)
+    if (placement.group.empty() || placement.group[r] == placement.group[0]) group.push_back(devices[r]);
+  if (group.size() < 2 || group.size() > kMostWiredRanks) return 1;
+  const Wiring wiring = wires_of(resources, group);
+  std::size_t fewest = group.size();
+  for (std::int32_t r = 0; r < wiring.ranks; ++r)
+    for (const bool is_out : {true, false}) fewest = std::min(fewest, ends_of(wiring, r, is_out).size());
+  return wiring.is_known() ? static_cast<int>(std::max<std::size_t>(1, fewest)) : 1;
+}
+
 // From 0 without gaps.
 void number_cores(Environment& environment, std::span<const std::int32_t> cores) {
   std::map<std::int32_t, std::int32_t> number;
@@ -312,6 +325,7 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
     environment.placement.rings = host_rings(environment.placement, environment.ranks);
   } else {
     environment.wiring = wiring_of(resources, device_of_rank);
+    environment.level[0].outlets = outlets_of(resources, device_of_rank, environment.placement);
     schedule::Placement& placement = environment.placement;
     if (environment.nodes == 1) {
       RingSet found = find_rings(environment.wiring, placement.ring);

@@ -48,7 +48,8 @@ json to_tree(const Level& level) {
           {"path_class", static_cast<int>(level.path_class)},
           {"latency", level.latency.value},
           {"bottleneck", std::min(level.bottleneck.value, kUnlimited)},
-          {"ranks_per_outlet", level.ranks_per_outlet}};
+          {"ranks_per_outlet", level.ranks_per_outlet},
+          {"outlets", level.outlets}};
 }
 
 json to_tree(const SwitchOffer& s) {
@@ -138,7 +139,8 @@ Result<Environment> read_environment_tree(const json& tree) {
     level.latency.value = t.at("latency").get<double>();
     level.bottleneck.value = t.at("bottleneck").get<double>();
     level.ranks_per_outlet = t.at("ranks_per_outlet").get<int>();
-    if (level.ranks_per_outlet < 1) return bad("an outlet for less than one rank");
+    level.outlets = t.at("outlets").get<int>();
+    if (level.ranks_per_outlet < 1 || level.outlets < 1) return bad("an outlet for less than one rank, or less than one for a rank");
   }
   read_switches(tree.at("switches"), e);
   for (const json& t : tree.at("offers")) {

@@ -14,8 +14,8 @@ struct Seat {
   Environment environment;
 };
 
-Seat dgx(int nodes, int ranks, EnvironmentOptions options = {}) {
-  auto cluster = topology::build_cluster("dgx-h100", nodes);
+Seat gpus(const char* machine, int nodes, int ranks, EnvironmentOptions options = {}) {
+  auto cluster = topology::build_cluster(machine, nodes);
   EXPECT_TRUE(cluster) << (cluster ? "" : cluster.error().message);
   Seat seat;
   const std::vector<int> devices = spread(*cluster, ranks);
@@ -25,6 +25,8 @@ Seat dgx(int nodes, int ranks, EnvironmentOptions options = {}) {
   seat.environment = std::move(*environment);
   return seat;
 }
+
+Seat dgx(int nodes, int ranks, EnvironmentOptions options = {}) { return gpus("dgx-h100", nodes, ranks, std::move(options)); }
 
 Seat host(int cores, int ranks, EnvironmentOptions options = {}) {
   auto cluster =
@@ -89,8 +91,23 @@ TEST(Environment, KnowsScopesOfBothLevels) {
   EXPECT_FALSE(seat.environment.is_host);
 }
 
+// Among GPUs wired all to all a rank's ways to the others begin by a wire each; behind NVSwitches all by the same.
+TEST(Environment, CountsTheWiresOutOfARank) {
+  EXPECT_EQ(dgx(2, 16).environment.level[0].outlets, 1);
+  EXPECT_EQ(gpus("mi300x-8", 2, 16).environment.level[0].outlets, 7);
+  EXPECT_EQ(host(2, 4).environment.level[0].outlets, 1);
+}
+
+// So two opposite rings cost half there inside a node, and are the best that the simulation knows (bench/sim/choice.py).
+TEST(Select, TwoOppositeRingsForLongCallsAmongManyMI300X) {
+  Question question = ask(256 << 20);
+  const auto selection = select(gpus("mi300x-8", 40, 320).environment, question);
+  ASSERT_TRUE(selection) << selection.error().message;
+  EXPECT_EQ(selection->chosen().algorithm->name, "bidirectional_ring");
+}
+
 TEST(Environment, TravelsAsJson) {
-  for (const Seat& seat : {dgx(2, 16), host(2, 4), host(1, 1), dgx(1, 1)}) {
+  for (const Seat& seat : {dgx(2, 16), gpus("mi300x-8", 2, 16), host(2, 4), host(1, 1), dgx(1, 1)}) {
     const std::string text = to_json(seat.environment);
     auto back = environment_from_json(text);
     ASSERT_TRUE(back) << back.error().message;

@@ -31,6 +31,7 @@ struct Level {
   Nanoseconds latency;       ///< wires and switches
   Bandwidth bottleneck;      ///< one pair alone
   int ranks_per_outlet = 1;  ///< ranks of a group that share one way out (one NIC)
+  int outlets = 1;           ///< inside a group of GPUs: wires of their own by which a rank's ways to the others begin
   bool operator==(const Level&) const = default;
 };
 
