@@ -115,6 +115,7 @@ CostTerms at_levels(const Request& request, const CostTerms::Level& all) {
   const double whole = 1 + twin_depth(request.ranks);
   CostTerms cost = split_levels(request, all, std::min(1.0, twin_depth(group_sizes(request).smallest) / whole));
   cost.pipelined = true;
+  cost.both_levels_at_once = has_groups(request);  // who is served has a strand of its own
   return cost;
 }
 // Each message is half of the data. The root serves both trees; nobody else has more than two children in all.
@@ -130,13 +131,38 @@ CostTerms reduce_cost(const Request& request) {
   cost.reduced = 1;
   return cost;
 }
-// The busiest has two children and a parent in one tree (from four ranks on), and a parent in the other.
+// How many of the messages that a rank sends up and down both trees cross groups; the most of any rank, as those of the first positions
+// tell.
+std::int32_t most_across(const Request& request) {
+  constexpr std::int32_t kLookedAt = 1024;
+  const RingOrder ring(request.placement.ring, request.ranks);
+  std::int32_t most = 0;
+  for (std::int32_t p = 0; p < std::min(request.ranks, kLookedAt); ++p) {
+    const std::int32_t rank = ring.rank_at(p);
+    const auto crosses = [&](std::int32_t other) { return other >= 0 && group_of(request, other) != group_of(request, rank) ? 1 : 0; };
+    std::int32_t across = 0;
+    for (std::int32_t twin = 0; twin < kTwins; ++twin) {
+      const TreePlace place = place_of(ring, 0, request.ranks, twin, rank);
+      across += crosses(place.seat.parent);
+      for (const TreeChild& child : place.seat.children) across += crosses(child.number);
+    }
+    most = std::max(most, across);
+  }
+  return most;
+}
+
+// The busiest has two children and a parent in one tree (from four ranks on), and a parent in the other, which is near it.
 CostTerms all_reduce_cost(const Request& request) {
   const std::int32_t n = request.ranks;
   const double messages = std::min(n, 4);
   CostTerms cost = at_levels(
       request,
       {.rounds = 2.0 * twin_depth(n), .messages = messages, .sent = messages / 2, .critical = 1.0 * twin_critical(n), .ways = messages});
+  if (has_groups(request)) {
+    CostTerms::Level& between = cost.level[1];
+    between.messages = between.ways = most_across(request);
+    between.sent = between.messages / kTwins;
+  }
   cost.reduced = 1;
   return cost;
 }
