@@ -112,6 +112,7 @@ CostTerms ring_cost(const Request& request, double steps) {
   }
   CostTerms cost;
   cost.both_levels_at_once = true;
+  cost.rows_at_once = kWays;
   const double share[2] = {1 - crossing / n, crossing / n};
   for (int level = 0; level < 2; ++level) {
     cost.level[level] = {steps * share[level], steps * most[level], steps / n * most[level] / kWays, steps / n * share[level]};

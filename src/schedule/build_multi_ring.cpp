@@ -71,6 +71,10 @@ std::int32_t shares_of(const Request& request) {
   const std::vector<std::int32_t>& shares = request.placement.shares;
   return shares.empty() ? rings_of(request) : std::accumulate(shares.begin(), shares.end(), 0);
 }
+double largest_share(const Request& request) {
+  const std::vector<std::int32_t>& shares = request.placement.shares;
+  return shares.empty() ? 1 : *std::max_element(shares.begin(), shares.end());
+}
 std::vector<Part> parts_of(const Request& request) {
   std::vector<Part> parts;
   std::int32_t first = 0;
@@ -204,6 +208,7 @@ CostTerms rings_cost(const Request& request, double steps) {
   const Ways ways = ways_of(request);
   CostTerms cost;
   cost.both_levels_at_once = true;
+  cost.rows_at_once = shares_of(request) / largest_share(request);
   for (int level = 0; level < 2; ++level)
     cost.level[level] = {steps * ways.share(level), steps * ways.most[level], steps / n * ways.most_moved[level] / shares_of(request),
                          steps / n * ways.moved_share(level)};
@@ -234,8 +239,7 @@ CostTerms all_gather_cost(const Request& request) {
 // Every rank but the last of a chain sends its part once; the chains' parts pass behind one another, the largest last.
 CostTerms chains_cost(const Request& request) {
   const double shares = shares_of(request);
-  double largest = 1;
-  for (const std::int32_t share : request.placement.shares) largest = std::max<double>(largest, share);
+  const double largest = largest_share(request);
   const Ways ways = ways_of(request);
   CostTerms cost;
   cost.both_levels_at_once = true;

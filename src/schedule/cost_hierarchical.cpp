@@ -52,8 +52,8 @@ CostTerms rails_cost(const Request& request, const GroupMap& map) {
   CostTerms cost;
   cost.pipelined = true;
   cost.rounds_at_once = true;  // while a block goes round a group the next one crosses
-  if (m > 1) cost.level[0] = {g * (m - 1), g * (m - 1), g * (m - 1) / n, g * (m - 1) / n};
-  cost.level[1] = {g - 1, g - 1, (g - 1) / n, (g - 1) / n};
+  if (m > 1) cost.level[0] = {g * (m - 1), g * (m - 1), g * (m - 1) / n, g * (m - 1) / n, g * (m - 1)};
+  cost.level[1] = {g - 1, g - 1, (g - 1) / n, (g - 1) / n, g - 1};
   if (has_reduction(request.collective))
     cost.reduced = (n - 1) / n;
   else

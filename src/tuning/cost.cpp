@@ -113,12 +113,13 @@ double held_by_slots(const MessageCost& message, double in_a_row, double wire, i
 double beside(double a, double b, double length) { return std::max(a, b) + std::min(a, b) / std::max(1.0, length); }
 
 /// Transfer `before`, with that of one more level. Ops of switches go beside messages, and so do strands that each take up piece after
-/// piece; what a rank receives at both levels comes at the same time; what it sends goes in turns.
+/// piece (or a round of one level beside one of the other); what a rank receives at both levels comes at the same time; what it sends goes
+/// in turns.
 double with_level(const schedule::CostTerms& terms, double before, double wire, double length) {
-  if (terms.both_levels_at_once) return std::max(before, wire);
   const bool is_beside = terms.switched[0].rounds + terms.switched[1].rounds > 0 || terms.level[1].strand_rounds > 0 ||
-                         (terms.pipelined && terms.level[0].received + terms.level[1].received > 0);
-  return is_beside ? beside(before, wire, length) : before + wire;
+                         (terms.pipelined && (terms.both_levels_at_once || terms.level[0].received + terms.level[1].received > 0));
+  const double parts = terms.rounds_at_once ? length * std::min(terms.level[0].rounds, terms.level[1].rounds) : length;
+  return is_beside ? beside(before, wire, parts) : before + wire;
 }
 
 std::vector<schedule::Program> programs_of(const Plan& plan) {
@@ -158,7 +159,8 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
   double all_rounds = 0;
   double busiest_wire = 0;
   double held = 0;  // what a piece takes a strand that waits for others in every round
-  // A chunk's way round rings takes every hop, while the busiest of the wires carries all chunks without a pause: the longer decides.
+  // A chunk's way round rings takes every hop at both levels, while the busiest of the wires carries all chunks without a pause: the longer
+  // decides.
   const bool is_round = terms.both_levels_at_once && !terms.pipelined;
   for (int l = 0; l < kLevels; ++l) {
     if (!environment.is_used(l)) continue;
@@ -175,7 +177,7 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
     cost.overhead += 2 * message.per_op * std::max(rounds, term.messages * length);
     const schedule::CostTerms::Switched& switched = terms.switched[l];
     const double outlet = wire_time(message, term.sent * (l == 1 ? level.ranks_per_outlet : 1) / spread * bytes);
-    const double way = wire_time(message, (is_round ? moved / spread : moved) * bytes);
+    const double way = wire_time(message, (is_round ? moved / terms.rows_at_once : moved) * bytes);
     const double wire = (is_round ? way : std::max(way, outlet)) + switched_time(environment, switched, l, bytes, length);
     busiest_wire = std::max(busiest_wire, outlet);
     if (term.in_a_row > 0) latency += held_by_slots(message, term.in_a_row * length, wire / (term.messages * length), plan.slots);
@@ -195,7 +197,7 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
   }
   prediction.steps = steps_of(terms);
   if (is_round) cost.transfer = std::max(cost.transfer, busiest_wire - cost.latency);
-  if (terms.pipelined) cost.latency += std::max(0.0, (length - 1) * held - cost.transfer);
+  if (terms.pipelined && held > 0) cost.latency += std::max(0.0, (length - 1) * (held - cost.transfer / length));
   // Ranks of one core do their parts of every step one after another, and in every step the core goes round them once.
   const int sharing = most_on_a_core(environment);
   for (double* part : {&cost.overhead, &cost.copy, &cost.reduce}) *part *= sharing;

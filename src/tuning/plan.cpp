@@ -112,8 +112,8 @@ double switched_chunk(const Environment& environment, const MessageShape& shape,
 }
 
 /// The most pieces that pay where a strand makes `strand_rounds` of hops for a piece before it takes up the next (schedule::CostTerms):
-/// each piece costs these, and what the other level takes shows in one piece alone, so that with p of them p R + A / p is least. 0: no such
-/// strands.
+/// each piece costs these, and what the other level takes shows in one piece alone (of that in one round, where rounds of both levels go
+/// beside one another), so that with p of them p R + A / p is least. 0: no such strands.
 double most_pieces(const Environment& environment, const Offer& offer, const schedule::CostTerms& terms, double bytes) {
   double most_hops = 0;  // R
   double wires[kLevels] = {};
@@ -129,7 +129,9 @@ double most_pieces(const Environment& environment, const Offer& offer, const sch
     slowest = l;
   }
   if (most_hops == 0) return 0;
-  return std::max(1.0, std::sqrt((wires[0] + wires[1] - wires[slowest]) / most_hops));
+  const int other = 1 - slowest;
+  const double shows = terms.rounds_at_once ? wires[other] / std::max(1.0, terms.level[other].rounds) : wires[other];
+  return std::max(1.0, std::sqrt(shows / most_hops));
 }
 
 int slots_of(const Environment& environment, const Offer& offer) {
