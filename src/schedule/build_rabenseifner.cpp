@@ -114,9 +114,10 @@ CostTerms cost_of(const Request& request, bool to_all) {
   double inner_exchanges = 0;
   double inner_bytes = 0;
   const std::int32_t group = group_sizes(request).smallest;
+  const std::int32_t apart = has_groups(request) && f.shared > 0 ? 2 : 1;  // who shares a seat stands between it and the next
   for (std::int32_t distance = 1; distance < f.seats; distance *= 2) {
     exchanges += 1;
-    if (2 * distance > group) continue;
+    if (2 * distance * apart > group) continue;
     inner_exchanges += 1;
     inner_bytes += 0.5 / distance;
   }

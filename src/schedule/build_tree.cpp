@@ -152,17 +152,30 @@ CostTerms barrier_cost(const Request& request) {
   const TreeTerms terms = terms_of(request);
   return at_levels(request, {2 * terms.depth, terms.most_sent_up_down, 0, 0});
 }
+/// Of a tree whose messages carry the blocks of subtrees: those inside groups carry the few of a part of a group, as the group's own tree
+/// does, and those between them the rest of what passes one after another.
+CostTerms at_levels_by_blocks(const Request& request, const CostTerms::Level& all, double TreeTerms::*of_sent, double TreeTerms::*of_path) {
+  CostTerms cost = at_levels(request, all);
+  if (!has_groups(request)) return cost;
+  const TreeTerms inner = tree_terms(group_sizes(request).smallest, 0, request.radix);
+  cost.level[0].sent = std::min(all.sent, inner.*of_sent / request.ranks);
+  cost.level[0].critical = std::min(all.critical, inner.*of_path / request.ranks);
+  cost.level[1].critical = all.critical - cost.level[0].critical;
+  return cost;
+}
 CostTerms gather_cost(const Request& request) {
   const TreeTerms terms = terms_of(request);
   const double n = request.ranks;
-  CostTerms cost = at_levels(request, {terms.depth, 1, terms.largest_child / n, terms.up_weighted / n});
+  CostTerms cost = at_levels_by_blocks(request, {terms.depth, 1, terms.largest_child / n, terms.up_weighted / n}, &TreeTerms::largest_child,
+                                       &TreeTerms::up_weighted);
   cost.copied = request.in_place && terms.depth <= 1 ? 0 : 1 / n;  // inner ranks copy their own block in place too
   return cost;
 }
 CostTerms scatter_cost(const Request& request) {
   const TreeTerms terms = terms_of(request);
   const double n = request.ranks;
-  CostTerms cost = at_levels(request, {terms.depth, terms.most_children, terms.most_below / n, terms.down_weighted / n});
+  CostTerms cost = at_levels_by_blocks(request, {terms.depth, terms.most_children, terms.most_below / n, terms.down_weighted / n},
+                                       &TreeTerms::most_below, &TreeTerms::down_weighted);
   cost.copied = request.in_place && terms.depth <= 1 ? 0 : 1 / n;  // inner ranks copy their own block in place too
   return cost;
 }
