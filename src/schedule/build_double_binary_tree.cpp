@@ -132,11 +132,11 @@ CostTerms reduce_cost(const Request& request) {
   return cost;
 }
 // How many of the messages that a rank sends up and down both trees cross groups; the most of any rank, as those of the first positions
-// tell.
+// tell. There are groups: somebody's does.
 std::int32_t most_across(const Request& request) {
   constexpr std::int32_t kLookedAt = 1024;
   const RingOrder ring(request.placement.ring, request.ranks);
-  std::int32_t most = 0;
+  std::int32_t most = 1;
   for (std::int32_t p = 0; p < std::min(request.ranks, kLookedAt); ++p) {
     const std::int32_t rank = ring.rank_at(p);
     const auto crosses = [&](std::int32_t other) { return other >= 0 && group_of(request, other) != group_of(request, rank) ? 1 : 0; };

@@ -177,7 +177,7 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
     cost.overhead += 2 * message.per_op * std::max(rounds, term.messages * length);
     const schedule::CostTerms::Switched& switched = terms.switched[l];
     const double outlet = wire_time(message, term.sent * (l == 1 ? level.ranks_per_outlet : 1) / spread * bytes);
-    const double way = wire_time(message, (is_round ? moved / terms.rows_at_once : moved) * bytes);
+    const double way = wire_time(message, moved / terms.rows_at_once * bytes);
     const double wire = (is_round ? way : std::max(way, outlet)) + switched_time(environment, switched, l, bytes, length);
     busiest_wire = std::max(busiest_wire, outlet);
     if (term.in_a_row > 0) latency += held_by_slots(message, term.in_a_row * length, wire / (term.messages * length), plan.slots);

@@ -5,10 +5,12 @@
 #include <sim/simulate.hpp>
 #include <topology/machine.hpp>
 
+#include "sizes.hpp"
+
 namespace peal::sim {
 namespace {
 
-struct Case {
+struct LongCall {
   const char* machine;
   Collective collective;
   const char* algorithm;
@@ -17,13 +19,12 @@ struct Case {
 
 constexpr int kNodes = 40;        // 320 ranks, no power of two
 constexpr double kWithin = 0.12;  // of the simulated time
-constexpr std::uint64_t kMebi = 1 << 20;
 
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const LongCall& c, std::ostream* out) {
   *out << c.machine << ' ' << name_of(c.collective) << ' ' << c.algorithm << ' ' << c.bytes;
 }
 
-class ClosedForm : public testing::TestWithParam<Case> {};
+class ClosedForm : public testing::TestWithParam<LongCall> {};
 
 TEST_P(ClosedForm, IsNearWhatIsSimulated) {
   auto cluster = topology::build_cluster(GetParam().machine, kNodes);
@@ -40,22 +41,22 @@ TEST_P(ClosedForm, IsNearWhatIsSimulated) {
 }
 
 INSTANTIATE_TEST_SUITE_P(LongCalls, ClosedForm,
-                         testing::Values(Case{"dgx-h100", Collective::all_reduce, "ring", 256 * kMebi},
-                                         Case{"dgx-h100", Collective::all_reduce, "bidirectional_ring", 256 * kMebi},
-                                         Case{"dgx-h100", Collective::all_reduce, "multi_ring", 256 * kMebi},
-                                         Case{"dgx-h100", Collective::all_reduce, "hierarchical", 256 * kMebi},
-                                         Case{"dgx-h100", Collective::all_reduce, "double_binary_tree", 256 * kMebi},
-                                         Case{"dgx-h100", Collective::all_reduce, "rabenseifner", 256 * kMebi},
-                                         Case{"dgx-h100", Collective::broadcast, "double_binary_tree", 256 * kMebi},
-                                         Case{"dgx-h100", Collective::reduce, "double_binary_tree", 256 * kMebi},
-                                         Case{"dgx-h100", Collective::all_gather, "hierarchical", 256 * kMebi},
-                                         Case{"dgx-h100", Collective::all_gather, "hierarchical", 1024 * kMebi},
-                                         Case{"dgx-h100", Collective::reduce_scatter, "hierarchical", 1024 * kMebi},
-                                         Case{"dgx-h100", Collective::gather, "tree", 256 * kMebi},
-                                         Case{"dgx-h100", Collective::scatter, "tree", 256 * kMebi},
-                                         Case{"mi300x-8", Collective::all_reduce, "bidirectional_ring", 256 * kMebi},
-                                         Case{"mi300x-8", Collective::all_reduce, "double_binary_tree", 256 * kMebi},
-                                         Case{"mi300x-8", Collective::all_gather, "bidirectional_ring", 256 * kMebi}));
+                         testing::Values(LongCall{"dgx-h100", Collective::all_reduce, "ring", 256 * kMebi},
+                                         LongCall{"dgx-h100", Collective::all_reduce, "bidirectional_ring", 256 * kMebi},
+                                         LongCall{"dgx-h100", Collective::all_reduce, "multi_ring", 256 * kMebi},
+                                         LongCall{"dgx-h100", Collective::all_reduce, "hierarchical", 256 * kMebi},
+                                         LongCall{"dgx-h100", Collective::all_reduce, "double_binary_tree", 256 * kMebi},
+                                         LongCall{"dgx-h100", Collective::all_reduce, "rabenseifner", 256 * kMebi},
+                                         LongCall{"dgx-h100", Collective::broadcast, "double_binary_tree", 256 * kMebi},
+                                         LongCall{"dgx-h100", Collective::reduce, "double_binary_tree", 256 * kMebi},
+                                         LongCall{"dgx-h100", Collective::all_gather, "hierarchical", 256 * kMebi},
+                                         LongCall{"dgx-h100", Collective::all_gather, "hierarchical", kGibi},
+                                         LongCall{"dgx-h100", Collective::reduce_scatter, "hierarchical", kGibi},
+                                         LongCall{"dgx-h100", Collective::gather, "tree", 256 * kMebi},
+                                         LongCall{"dgx-h100", Collective::scatter, "tree", 256 * kMebi},
+                                         LongCall{"mi300x-8", Collective::all_reduce, "bidirectional_ring", 256 * kMebi},
+                                         LongCall{"mi300x-8", Collective::all_reduce, "double_binary_tree", 256 * kMebi},
+                                         LongCall{"mi300x-8", Collective::all_gather, "bidirectional_ring", 256 * kMebi}));
 
 }  // namespace
 }  // namespace peal::sim

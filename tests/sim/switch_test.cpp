@@ -5,12 +5,12 @@
 #include <topology/machine.hpp>
 #include <tuning/explain.hpp>
 
+#include "sizes.hpp"
+
 namespace peal::sim {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr std::uint64_t kMebi = std::uint64_t{1} << 20;
 
 Scene switch_scene(std::string_view machine, int nodes = 1, int ranks = 0, std::string_view fabric = "") {
   auto cluster = topology::build_cluster(std::string(machine), nodes, std::string(fabric));

@@ -37,11 +37,12 @@ struct CostTerms {
     double critical = 0;  ///< of them, those that pass one op after another / S (without pipelining of pieces)
   };
   Switched switched[2] = {};
-  double copied = 0;                 ///< bytes that the busiest rank copies locally (own block to output) / S
-  bool pipelined = false;            ///< pieces overlap: with many pieces time goes with `sent`, else with `critical`
-  bool both_levels_at_once = false;  ///< bytes cross both levels at the same time: the busier level decides
-  double rows_at_once = 1;           ///< alike rows of messages beside one another, all of which `critical` counts one after another
-  bool rounds_at_once = false;       ///< rounds of both levels go beside one another: the longer row of them decides
+  double copied = 0;       ///< bytes that the busiest rank copies locally (own block to output) / S
+  bool pipelined = false;  ///< pieces overlap: with many pieces time goes with `sent`, else with `critical`
+  /// Bytes cross both levels at the same time: the busier level decides, once pieces or chunks follow one another.
+  bool both_levels_at_once = false;
+  double rows_at_once = 1;      ///< alike rows of messages beside one another, all of which `critical` counts one after another
+  bool rounds_at_once = false;  ///< rounds of both levels go beside one another: the longer row of them decides
 
   /// Of messages, on the critical path where each takes as long.
   double rounds() const { return rounds_at_once ? std::max(level[0].rounds, level[1].rounds) : level[0].rounds + level[1].rounds; }
