@@ -62,12 +62,22 @@ def install():
         sys.exit("Missing packages. Type: sudo apt-get install " + " ".join(missing))
 
 
+def cores():
+    """Of this host; each may be several CPUs, its threads."""
+    groups = set()
+    for cpu in os.sched_getaffinity(0):
+        with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") as file:
+            groups.add(file.read())
+    return len(groups)
+
+
 class Runner:
     def __init__(self, arguments, folder):
         self.arguments, self.folder = arguments, folder
         real_time = arguments.ranks <= os.cpu_count() and subprocess.run(["chrt", "-r", "1", "true"], capture_output=True).returncode == 0
         self.shield = ["chrt", "-r", "1"] if real_time else []
         self.crowded = arguments.ranks > os.cpu_count()  # then ranks cannot measure between calls where the cores lie: two ranks of Peal do
+        self.unit = "core" if arguments.ranks <= cores() else "hwthread"  # to which a rank of the peers is bound, unless they are crowded
         self.place = None  # where they lay after the last run, if they are crowded
         self.common = os.memfd_create("peal-compare")  # what the peers' ranks align by: no name, so nothing is left behind, however this ends
 
@@ -129,11 +139,13 @@ class Runner:
                       for rank, command in enumerate(gloo_ranks(self.folder, self.arguments.ranks, "lo", flags[0]))]
         elif kind == "ompi":
             bind = ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"] if self.crowded else []
+            if self.unit == "hwthread":
+                bind += ["--use-hwthread-cpus"]
             if "--bind-to" not in flags:
-                bind += ["--bind-to", "none"] if self.crowded else ["--bind-to", "core", "--map-by", "core"]
+                bind += ["--bind-to", "none"] if self.crowded else ["--bind-to", self.unit, "--map-by", self.unit]
             starts = [["mpirun.openmpi"] + ranks + bind + flags + [os.path.join(self.folder, "bench.openmpi")]]
         else:
-            starts = [["mpirun.mpich"] + ranks + ([] if self.crowded else ["-bind-to", "core"]) + flags + [os.path.join(self.folder, "bench.mpich")]]
+            starts = [["mpirun.mpich"] + ranks + ([] if self.crowded else ["-bind-to", self.unit]) + flags + [os.path.join(self.folder, "bench.mpich")]]
         environment = dict(os.environ, PEERS_SHM=f"/proc/{os.getpid()}/fd/{self.common}", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         what = ["--colls", ",".join(names), "--sizes", ",".join(map(str, sizes)), "--out", table]
         if not run_together([self.shield + start + what for start in starts], environment):

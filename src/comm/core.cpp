@@ -125,6 +125,7 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
   if (const Plans* known = origin.parent == nullptr ? nullptr : origin.parent->plans_.get();
       known != nullptr && known->environment() == core->plans_->environment() && known->wishes() == options.wishes)
     core->plans_->share_with(*known);
+  core->most_referenced_ = core->most_referenced_in_groups();
   core->execution_ = std::make_unique<executor::Execution>(*core->routes_, rank, core->size());
   core->wait_policy_.fit(core->shares_cores_, core->routes_->has_sockets());
   core->world_->add(core.get());

@@ -4,9 +4,11 @@
 #include <base/names.hpp>
 #include <comm/core.hpp>
 #include <cstring>
+#include <limits>
 #include <reduce/copy.hpp>
 #include <schedule/registry.hpp>
 #include <span>
+#include <tuning/message_cost.hpp>
 
 namespace peal::comm {
 
@@ -108,19 +110,23 @@ std::uint64_t Core::least_referenced(CachedPlan& plan) const {
   return is_wanted && plans_->may_show(plan) ? schedule::kLeastReferencedBytes : 0;
 }
 
-// Slots are faster (bench/RESULTS.md), so the messages of a group stay in their senders' memory only where that is asked for by name.
-bool Core::wants_references_in_groups() const {
-  return options_.direct_read && options_.wishes.protocol == schedule::name_of(schedule::Protocol::direct_read);
+// The messages of a group stay in their senders' memory where that is faster by this host's constants, and where it is asked for by name: then
+// long ones do not, which go through several slots.
+std::uint64_t Core::most_referenced_in_groups() const {
+  if (!options_.direct_read) return 0;
+  if (tuning::reads_in_place(*plans_->environment())) return std::numeric_limits<std::uint64_t>::max();
+  return options_.wishes.protocol == schedule::name_of(schedule::Protocol::direct_read) ? schedule::kMostReferencedBytes : 0;
 }
 
 void Core::allow_references(Pending& pending) const {
   executor::Operands& operands = pending.operands;
   operands.least_referenced = 0;
-  if (!wants_references_in_groups()) return;
+  operands.most_referenced = most_referenced_;
+  if (most_referenced_ == 0) return;
   const auto& sends = pending.group.sends;
   for (std::size_t i = 0; i < sends.size(); ++i) {
     const std::uint64_t bytes = operands.user[i].bytes;
-    if (bytes >= schedule::kLeastReferencedBytes && bytes <= schedule::kMostReferencedBytes && routes_->is_shared(sends[i].peer))
+    if (bytes >= schedule::kLeastReferencedBytes && bytes <= most_referenced_ && routes_->is_shared(sends[i].peer))
       operands.least_referenced = schedule::kLeastReferencedBytes;
   }
 }
@@ -369,7 +375,7 @@ Status Core::prepare_group(std::span<const PairTransfer> transfers, Pending& pen
     plan.message_bytes = plans_->message_bytes();
     plan.is_cut_by_transfer = true;
     plan.is_cut_for_sockets = plans_->environment()->is_by_sockets_alone();
-    plan.is_cut_for_references = wants_references_in_groups();
+    plan.is_cut_for_references = most_referenced_ > 0;
     plan.program = schedule::group_program(rank_, size(), group.sends, group.receives);
     pending.plan = group.made.get();
     pending.call.collective = Collective::send_recv;

@@ -80,6 +80,11 @@ std::string cpuinfo_value(const Roots& roots, const std::string& key) {
   return {};
 }
 
+std::string processor_of(const Roots& roots) {
+  const std::string vendor = cpuinfo_value(roots, "vendor_id"), family = cpuinfo_value(roots, "cpu family");
+  return vendor.empty() || family.empty() ? std::string() : fmt::format("{} {} {}", vendor, family, cpuinfo_value(roots, "model"));
+}
+
 bool is_virtual_machine(const Roots& roots) {
   std::istringstream flags(cpuinfo_value(roots, "flags"));
   for (std::string flag; flags >> flag;)

@@ -12,6 +12,8 @@ namespace peal::discovery {
 
 /// Value of a key of /proc/cpuinfo ("model name"), first processor.
 std::string cpuinfo_value(const Roots& roots, const std::string& key);
+/// Maker, family and model of the processor ("GenuineIntel 6 207"); empty where the kernel does not say them.
+std::string processor_of(const Roots& roots);
 bool is_virtual_machine(const Roots& roots);
 /// What shows that this is a container ("the control group /docker/4711 of /proc/self/cgroup"), or empty: nothing shows it.
 std::string container_sign(const Roots& roots);

@@ -69,7 +69,7 @@ bool Execution::show(int peer, transport::Sender& to, const std::byte* data, std
 // True where a message may go as a reference.
 bool Execution::refers(const Ref& ref, const Edge& e, std::size_t bytes) const {
   if (!refers_ || bytes < operands_->least_referenced || !e.sender->has_references()) return false;
-  return ref.buffer < schedule::kFirstUserBuffer || user_buffer(ref.buffer).bytes <= schedule::kMostReferencedBytes;
+  return ref.buffer < schedule::kFirstUserBuffer || user_buffer(ref.buffer).bytes <= operands_->most_referenced;
 }
 
 // A way whose receiver has come late is spared some references.

@@ -75,6 +75,7 @@ Result<HostDefaults> read_host(const YamlNode& node, const std::string& file) {
   PEAL_TRY(time("core_switch_polling_ns", host.core_switch_polling));
   PEAL_ASSIGN(host.same_core_gain, fields.number("same_core_gain", 0.01, 100));
   PEAL_ASSIGN(host.fetch_share, fields.number("fetch_share", 0, 1));
+  PEAL_ASSIGN(host.shared_read, fields.number("shared_read", 0, 1));
   PEAL_TRY(time("loopback_latency_ns", host.loopback_latency));
   PEAL_TRY(rate("core_copy_GBps", host.core_copy));
   PEAL_TRY(rate("domain_memory_GBps", host.domain_memory));
@@ -86,9 +87,22 @@ Result<HostDefaults> read_host(const YamlNode& node, const std::string& file) {
   return host;
 }
 
+Result<ProcessorDefaults> read_processor(YamlFields& fields) {
+  ProcessorDefaults processor;
+  PEAL_ASSIGN(processor.name, fields.text("name"));
+  PEAL_ASSIGN(const YamlNode* cpus, fields.list("cpus"));
+  if (cpus != nullptr)
+    for (const YamlNode& cpu : cpus->items) processor.cpus.push_back(cpu.text);
+  PEAL_ASSIGN(processor.fetch_share, fields.number("fetch_share", 0, 1));
+  PEAL_ASSIGN(processor.shared_read, fields.number("shared_read", 0, 1));
+  PEAL_ASSIGN(processor.source, fields.text("source"));
+  return processor;
+}
+
 struct ConstantsTable {
   std::vector<ProtocolConstants> sets;
   std::optional<HostDefaults> host;
+  std::vector<ProcessorDefaults> processors;
 };
 
 Result<ConstantsTable> read_constants_table(std::string_view text, const std::string& name) {
@@ -98,6 +112,11 @@ Result<ConstantsTable> read_constants_table(std::string_view text, const std::st
   if (const YamlNode* host = top.find("host")) {
     PEAL_ASSIGN(table.host, read_host(*host, name));
   }
+  PEAL_TRY(each_row(top, "processors", name, "processor", [&](YamlFields& fields) -> Status {
+    PEAL_ASSIGN(ProcessorDefaults processor, read_processor(fields));
+    table.processors.push_back(std::move(processor));
+    return {};
+  }));
   PEAL_ASSIGN(const YamlNode* list, top.list("constants"));
   PEAL_TRY(top.finish());
   if (list == nullptr) return table;
@@ -119,7 +138,9 @@ Result<ConstantsTable> read_constants() {
     PEAL_ASSIGN(ConstantsTable table, read_constants_table(file.text, file.path));
     all.sets.insert(all.sets.end(), table.sets.begin(), table.sets.end());
     if (table.host) all.host = std::move(table.host);
+    all.processors.insert(all.processors.end(), table.processors.begin(), table.processors.end());
   }
+  if (all.host) all.host->processors = std::move(all.processors);
   return all;
 }
 
@@ -153,6 +174,12 @@ Result<HostDefaults> host_defaults() {
   if (!table) return pass_on(table.error());
   if (!table->host) return fail(ErrorCode::corrupt, "no file of {}/constants has a `host:` section", data_directory());
   return *table->host;
+}
+
+const ProcessorDefaults* HostDefaults::of_processor(std::string_view cpu) const {
+  for (const ProcessorDefaults& processor : processors)
+    if (std::find(processor.cpus.begin(), processor.cpus.end(), cpu) != processor.cpus.end()) return &processor;
+  return nullptr;
 }
 
 Result<ProtocolConstants> constants_for(std::string_view scope, std::string_view protocol) {

@@ -9,7 +9,7 @@ ShmLayout ShmLayout::of(int ranks, int channels, std::size_t control_bytes) {
   layout.control_bytes = control_bytes;
   if (ranks == 2) layout.spread = 2;
   if (ranks > 2) layout.lines = kFewLines;
-  if (ranks > 8) layout.slot_bytes = 64 * 1024;
+  if (ranks > 16) layout.slot_bytes = 64 * 1024;
   if (ranks > 32) layout.slot_bytes = 16 * 1024;
   if (ranks > 128) layout.slot_bytes = 4 * 1024;
   return layout;

@@ -143,34 +143,35 @@ bool ShmSender::send_reference(const std::byte* data, std::size_t bytes, const T
   return true;
 }
 
-// The receiver's memory is written only while the receiver waits for it: from `taken` on until all that was claimed is finished.
+// The receiver's memory is written only while the receiver waits for it: from `taken` on until all that was claimed is finished. Not where
+// the sender receives, too: then every core copies already, and what one writes for another leaves that one's caches.
 void ShmSender::help_receiver() {
-  for (std::uint64_t number = std::max(helped_, credit_); number < last_reference_; ++number) {
+  for (std::uint64_t number = std::max(helped_, credit_); number < last_reference_; helped_ = ++number) {
     ShmLine& line = lines_[number & line_mask_];
-    if (line.kind == shm::by_reference) {
-      Reference& reference = shm::reference_in(line);
-      reference.is_shared.store(1, std::memory_order_relaxed);
-      const std::uint32_t state = reference.state.load(std::memory_order_acquire);
-      if (state == Reference::offered) return;
-      if (state == Reference::refused && !copy_into_slot(line, number)) return;
-      if (state == Reference::taken) {
-        const auto reach = cannot_write_ ? ShmTransport::Reach::none : owner_->reach(peer_);
-        if (reach == ShmTransport::Reach::none) return;
-        const std::uint64_t target = reference.target.load(std::memory_order_relaxed);
-        for (Part part{}; claim(reference, part);) {
-          auto* const from = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(reference.address + part.offset));
-          if (reach == ShmTransport::Reach::by_address) {
-            std::memcpy(reinterpret_cast<void*>(static_cast<std::uintptr_t>(target + part.offset)), from, part.bytes);
-          } else if (copy_process(Way::write, owner_->card(peer_).identity.pid, target + part.offset, from, part.bytes) != 0) {
-            cannot_write_ = true;
-            reference.returned.store(part.offset + 1, std::memory_order_release);
-            return;
-          }
-          reference.finished.fetch_add(part.bytes, std::memory_order_acq_rel);
-        }
-      }
+    if (line.kind != shm::by_reference) continue;
+    Reference& reference = shm::reference_in(line);
+    const std::uint32_t state = reference.state.load(std::memory_order_acquire);
+    if (state == Reference::in_slot || (state == Reference::refused && copy_into_slot(line, number))) continue;
+    // The receiver takes one message after the other, and may refuse this one yet.
+    if (state == Reference::taken && reference.is_shared.load(std::memory_order_relaxed) != 0) write_parts(reference);
+    return;
+  }
+}
+
+void ShmSender::write_parts(Reference& reference) {
+  const auto reach = cannot_write_ ? ShmTransport::Reach::none : owner_->reach(peer_);
+  if (reach == ShmTransport::Reach::none) return;
+  const std::uint64_t target = reference.target.load(std::memory_order_relaxed);
+  for (Part part{}; claim(reference, part);) {
+    auto* const from = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(reference.address + part.offset));
+    if (reach == ShmTransport::Reach::by_address) {
+      std::memcpy(reinterpret_cast<void*>(static_cast<std::uintptr_t>(target + part.offset)), from, part.bytes);
+    } else if (copy_process(Way::write, owner_->card(peer_).identity.pid, target + part.offset, from, part.bytes) != 0) {
+      cannot_write_ = true;
+      reference.returned.store(part.offset + 1, std::memory_order_release);
+      return;
     }
-    helped_ = number + 1;
+    reference.finished.fetch_add(part.bytes, std::memory_order_acq_rel);
   }
 }
 

@@ -166,7 +166,7 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
     if (!environment.is_used(l)) continue;
     const Level& level = environment.level[l];
     const schedule::CostTerms::Level& term = terms.level[l];
-    const MessageCost message = message_cost(environment, offer.constants[l], plan.protocol, l, level.latency, level.bottleneck);
+    const MessageCost message = message_cost(environment, plan, l, level.latency, level.bottleneck);
     cost.launch = std::max(cost.launch, offer.constants[l].launch.value);
     // Pieces follow one another through a pipeline, or each starts when the one before has ended.
     const double rounds = terms.pipelined ? term.rounds : term.rounds * std::max(1.0, length);

@@ -178,7 +178,16 @@ class Survey {
   Route route_;
 };
 
-void offer_protocols(Environment& environment, const EnvironmentOptions& options) {
+/// What is special about the processor of the hosts, which are taken for alike; null: nothing is known.
+const topology::ProcessorDefaults* processor_of(const topology::HostDefaults& defaults, const topology::Graph& host) {
+  for (const int cpu : host.devices_of(topology::DeviceKind::cpu))
+    for (const topology::Attribute& attribute : host.device(cpu).attributes)
+      if (attribute.key == "processor") return defaults.of_processor(attribute.value);
+  return nullptr;
+}
+
+/// `processor`: its name in the scopes of constants; may be empty.
+void offer_protocols(Environment& environment, const EnvironmentOptions& options, const std::string& processor) {
   for (const schedule::ProtocolTraits& traits : schedule::all_protocols()) {
     const auto refuse = [&](std::string why) { environment.refusals.push_back({traits.protocol, std::move(why)}); };
     if (!options.protocols.empty() &&
@@ -195,7 +204,9 @@ void offer_protocols(Environment& environment, const EnvironmentOptions& options
     bool is_possible = true;
     for (int l = 0; l < kLevels && is_possible; ++l) {
       if (!environment.level[l].is_used) continue;
-      auto constants = topology::constants_for(environment.level[l].scope, traits.name);
+      const std::string& scope = environment.level[l].scope;
+      const bool is_special = !processor.empty() && is_by_memory(environment, l);
+      auto constants = topology::constants_for(is_special ? scope + "-" + processor : scope, traits.name);
       if (constants) {
         offer.constants[l] = *std::move(constants);
       } else {
@@ -311,15 +322,19 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
     inside.scope = !environment.is_host ? "nvlink" : is_socket ? "tcp-loopback" : "shm";
     inside.path_class = is_socket ? PathClass::loopback : PathClass::self;
   }
+  std::string processor;
   if (environment.is_host) {
     number_cores(environment, options.core_of.empty() ? cores_of(cluster, device_of_rank) : options.core_of);
     PEAL_ASSIGN(const topology::HostDefaults defaults, topology::host_defaults());
     const bool polls_sockets = environment.is_by_sockets(0) || environment.is_by_sockets(1);
     environment.core_switch = polls_sockets ? defaults.core_switch_polling : defaults.core_switch;
     environment.same_core_gain = defaults.same_core_gain;
-    environment.fetch_share = defaults.fetch_share;
+    const topology::ProcessorDefaults* const known = processor_of(defaults, cluster.machine());
+    if (known != nullptr) processor = known->name;
+    environment.fetch_share = known != nullptr ? known->fetch_share : defaults.fetch_share;
+    environment.shared_read = known != nullptr ? known->shared_read : defaults.shared_read;
   }
-  offer_protocols(environment, options);
+  offer_protocols(environment, options, processor);
   look_at_switches(environment, resources, device_of_rank);
   if (environment.is_host) {
     environment.placement.rings = host_rings(environment.placement, environment.ranks);

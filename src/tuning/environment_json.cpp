@@ -109,6 +109,7 @@ Result<Environment> read_environment_tree(const json& tree) {
   e.core_switch.value = tree.at("core_switch").get<double>();
   e.same_core_gain = tree.at("same_core_gain").get<double>();
   e.fetch_share = tree.at("fetch_share").get<double>();
+  e.shared_read = tree.at("shared_read").get<double>();
   e.fused = tree.at("fused").get<std::vector<std::string>>();
   const auto is_per_rank = [&](const std::vector<std::int32_t>& v, std::int32_t below) {
     if (v.empty()) return true;
@@ -180,6 +181,7 @@ std::string to_json(const Environment& e) {
                {"core_switch", e.core_switch.value},
                {"same_core_gain", e.same_core_gain},
                {"fetch_share", e.fetch_share},
+               {"shared_read", e.shared_read},
                {"fused", e.fused},
                {"levels", json::array()},
                {"switches", {to_tree(e.switches[0]), to_tree(e.switches[1])}},

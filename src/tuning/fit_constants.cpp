@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <tuning/cost.hpp>
 #include <tuning/fit_constants.hpp>
 #include <tuning/message_cost.hpp>
@@ -20,7 +21,7 @@ constexpr double kOutlier = 0.15;       // errors beyond it weigh in proportion,
 constexpr double kPriorWeight = 0.03;   // of a term that leaves its start by a factor of e, against one error of 100 %
 constexpr double kSmoothWeight = 0.15;  // the same of neighbouring rates
 constexpr int kMostRounds = 40;
-constexpr double kEnoughGain = 1e-5;  // gain of a round
+constexpr double kEnoughGain = 1e-4;  // gain of a round
 constexpr int kSingle = 4;            // launch, meeting, hop, op; then the rates of every size
 
 struct Cell {
@@ -87,9 +88,35 @@ class Fit {
     Vector errors;
     for (Cell& cell : cells_) {
       cell.plan.offer = offer_with(environment_, cell.plan.call, offer_, constants);
-      errors.push_back(std::log(std::max(1e-6, predict(environment_, cell.plan).time.microseconds()) / cell.us));
+      errors.push_back(error_of(cell));
     }
     return errors;
+  }
+  double error_of(const Cell& cell) const {
+    return std::log(std::max(1e-6, predict(environment_, cell.plan).time.microseconds()) / cell.us);
+  }
+
+  /// How each cell's error changes with term i. Most cells do not know it: a call has the rates of its own size alone.
+  Vector slope_of(const Vector& x, std::size_t i, const Vector& errors) {
+    constexpr double kStep = 1e-3;
+    Vector moved = x;
+    moved[i] += kStep;
+    const MeasuredConstants here = constants_with(x), there = constants_with(moved);
+    Vector slope(cells_.size());
+    for (std::size_t c = 0; c < cells_.size(); ++c) {
+      Plan& plan = cells_[c].plan;
+      plan.offer = offer_with(environment_, plan.call, offer_, there);
+      if (has_same_terms(plan.offer, offer_with(environment_, plan.call, offer_, here))) continue;
+      slope[c] = (error_of(cells_[c]) - errors[c]) / kStep;
+    }
+    return slope;
+  }
+  static bool has_same_terms(const Offer& a, const Offer& b) {
+    const auto terms = [](const Offer& offer) {
+      const topology::ProtocolConstants& c = offer.constants[0];
+      return std::tuple{c.launch.value, c.per_hop.value, c.per_op.value, c.efficiency, c.copy.value, c.reduce.value};
+    };
+    return terms(a) == terms(b);
   }
   double cost_of(const Vector& x, const Vector& errors) const {
     double cost = 0;
@@ -115,16 +142,9 @@ class Fit {
   }
 
   Vector step_from(const Vector& x, const Vector& errors, double damping) {
-    constexpr double kStep = 1e-3;
     const std::size_t n = x.size();
     std::vector<Vector> slopes;  // of a term, of every cell
-    for (std::size_t i = 0; i < n; ++i) {
-      Vector moved = x;
-      moved[i] += kStep;
-      Vector slope = errors_of(moved);
-      for (std::size_t c = 0; c < slope.size(); ++c) slope[c] = (slope[c] - errors[c]) / kStep;
-      slopes.push_back(std::move(slope));
-    }
+    for (std::size_t i = 0; i < n; ++i) slopes.push_back(slope_of(x, i, errors));
     Vector a(n * n), step(n);
     for (std::size_t c = 0; c < errors.size(); ++c) {
       const double weight = std::min(1.0, kOutlier / std::max(1e-9, std::abs(errors[c])));

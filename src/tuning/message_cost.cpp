@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <limits>
+#include <tuning/measured_constants.hpp>
 #include <tuning/message_cost.hpp>
 #include <utility>
 
@@ -31,6 +33,28 @@ MessageCost message_cost(const Environment& environment, const topology::Protoco
   cost.wire_rate = cost.link_rate;
   if (cost.pattern_cap > 0) cost.wire_rate = std::min(cost.wire_rate, cost.pattern_cap);
   return cost;
+}
+
+MessageCost message_cost(const Environment& environment, const Plan& plan, int level, Nanoseconds way_latency, Bandwidth bottleneck,
+                         bool is_one_core) {
+  MessageCost cost = message_cost(environment, plan.offer.constants[level], plan.protocol, level, way_latency, bottleneck, is_one_core);
+  if (cost.is_read_in_place)  // a sender that has nothing else to do copies a part, too
+    cost.copy *= (plan.helped > 0 ? 1 + 1.0 / plan.helped : 1) / (1 + environment.shared_read * (plan.readers - 1));
+  return cost;
+}
+
+bool reads_in_place(const Environment& environment) {
+  if (!is_by_memory(environment, 0) || environment.shares_cores() || environment.ranks < 2) return false;
+  Call call;
+  call.collective = Collective::send_recv;
+  call.bytes = {schedule::kMostReferencedBytes};
+  const auto time = [&](Protocol protocol, double copies) {
+    const Offer* offer = environment.offer(protocol);
+    if (offer == nullptr) return std::numeric_limits<double>::infinity();
+    const topology::ProtocolConstants terms = offer_for(environment, call, *offer).constants[0];
+    return 2 * terms.per_op.value + terms.per_hop.value + copies * time_at(static_cast<double>(call.bytes.value), terms.copy.gigabytes());
+  };
+  return time(Protocol::direct_read, 1) < time(Protocol::staged, 2);
 }
 
 double wire_time(const MessageCost& cost, double bytes) { return cost.is_memory ? 0 : time_at(bytes, cost.wire_rate); }

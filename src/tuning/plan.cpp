@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <schedule/cursor.hpp>
 #include <set>
 #include <tuning/measured_constants.hpp>
@@ -37,6 +38,11 @@ struct MessageShape {
   bool is_fp32 = false;
   std::uint64_t channels = 0;           // from a rank to a rank; counted where ranks share cores
   std::int32_t switched[kLevels] = {};  // chunks of an op that switches compute; 0: there is none
+  // Counted where ranks read in place:
+  std::int32_t readers = 1;                                                  // most of the same bytes, in one row of sends
+  std::int32_t fewest_readers = std::numeric_limits<std::int32_t>::max();  // of a rank's longest row
+  std::int32_t helped = 0;                                                   // by a rank that only sends
+  bool is_mixed = false;                                                     // a rank sends and receives
 };
 
 // A row of sends of the same bytes is stored once for all its peers, so that it counts as one.
@@ -55,15 +61,37 @@ std::size_t channels_sent_on(const schedule::Program& program) {
   return channels.size();
 }
 
-MessageShape shape_of(const Environment& environment, const schedule::Schedule& schedule) {
+void count_readers(const schedule::Program& program, MessageShape& shape) {
+  std::set<std::int32_t> peers;
+  bool receives = false;
+  std::int32_t readers = 1;
+  for (std::size_t s = 0; s < program.strands(); ++s) {
+    for (schedule::StrandCursor at(program, s, 1); !at.done(); at.advance(program)) {
+      const schedule::BoundOp bound = at.current(program);
+      receives |= schedule::receives(bound.op->kind);
+      if (!schedule::sends(bound.op->kind)) continue;
+      peers.insert(bound.op->kind == schedule::OpKind::send ? bound.peer : bound.peer2);
+      const schedule::SameSends same = at.same_sends(program);
+      readers = std::max(readers, same.before + 1 + same.after);
+    }
+  }
+  shape.readers = std::max(shape.readers, readers);
+  shape.fewest_readers = std::min(shape.fewest_readers, readers);
+  shape.helped = std::max(shape.helped, static_cast<std::int32_t>(peers.size()));
+  shape.is_mixed |= receives && !peers.empty();
+}
+
+MessageShape shape_of(const Environment& environment, const schedule::Schedule& schedule, Protocol protocol) {
   MessageShape shape;
   const std::int32_t n = schedule.request.ranks;
   std::int32_t stride = std::max(1, n / kMostRanksLookedAt);
   const bool counts_channels = environment.is_host && environment.shares_cores();
+  const bool is_read = environment.is_host && protocol == Protocol::direct_read;
   for (std::int32_t rank = 0; rank < n; rank += stride) {
     const schedule::Program program = schedule::program_for(schedule, rank);
     if (rank == 0) stride = std::max(stride, static_cast<std::int32_t>(n * program.ops.size() / kMostOpsLookedAt));
     shape.chunks = std::max(shape.chunks, program.chunks_a_message);
+    if (is_read) count_readers(program, shape);
     if (counts_channels) shape.channels += static_cast<std::uint64_t>(stride) * channels_sent_on(program);
     for (const schedule::Op& op : program.ops) {
       shape.is_fp32 |= op.wire == schedule::Wire::fp32;
@@ -256,8 +284,11 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   }
   plan.extents = {table_of(layouts.input, elements.input, plan.varied.get()), table_of(layouts.output, elements.output, plan.varied.get()),
                   layouts};
-  const MessageShape shape = plan.schedule.pieced ? shape_of(environment, plan.schedule) : MessageShape{};
+  const MessageShape shape = plan.schedule.pieced ? shape_of(environment, plan.schedule, protocol) : MessageShape{};
   plan.has_wide_partials = shape.is_fp32;
+  // Where every rank has as many readers they come to it in turns.
+  if (shape.fewest_readers < shape.readers) plan.readers = shape.readers;
+  if (!shape.is_mixed) plan.helped = shape.helped;
   const std::uint64_t size = shape.is_fp32 ? std::max<std::uint64_t>(4, plan.element_bytes) : plan.element_bytes;
   const std::uint64_t whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));
   plan.message_bytes = message_limit(environment, *offer, shape, terms.pipelined, whole);

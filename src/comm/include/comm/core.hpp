@@ -257,7 +257,7 @@ class Core final : public FaultListener {
   std::uint64_t least_shown(const Pending& pending);
   bool are_private(const executor::Operands& operands);
   std::uint64_t least_referenced(CachedPlan& plan) const;
-  bool wants_references_in_groups() const;
+  std::uint64_t most_referenced_in_groups() const;
   void allow_references(Pending& pending) const;
   Status begin(Pending& pending, const executor::ShortCall* begun = nullptr);
   Status run_prepared(Pending& pending, const executor::ShortCall* begun = nullptr);
@@ -303,6 +303,7 @@ class Core final : public FaultListener {
   std::unique_ptr<executor::Execution> execution_;
   executor::WaitPolicy wait_policy_;
   bool shares_cores_ = false;
+  std::uint64_t most_referenced_ = 0;  // bytes of the longest buffer of a group that may be read in its sender's memory
   std::uint32_t sequence_ = 0;
   std::uint32_t splits_ = 0;
   std::uint32_t segments_ = 0;

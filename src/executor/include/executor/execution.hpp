@@ -31,6 +31,7 @@ struct Operands {
   /// Messages of at least so many bytes may be sent as references (Sender::send_reference) where the transport has them, under the same
   /// condition. 0: none.
   std::uint64_t least_referenced = 0;
+  std::uint64_t most_referenced = 0;  ///< of a group: bytes of the longest buffer of which that holds
   /// Finished sums may be written where the senders of such messages want them; the plan must be right when answered
   /// (schedule::is_right_when_answered).
   bool answers = false;

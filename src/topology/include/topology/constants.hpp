@@ -42,6 +42,16 @@ Result<ProtocolConstants> constants_for(std::string_view scope, std::string_view
 /// Parses one file's text; `name` stands for the file in messages.
 Result<std::vector<ProtocolConstants>> read_constants_text(std::string_view text, const std::string& name);
 
+/// Processors whose cores pass messages through memory in another way than those of `shm` in the constants: their sets have the scope
+/// "shm-<name>".
+struct ProcessorDefaults {
+  std::string name;
+  std::vector<std::string> cpus;  ///< as discovery names them: "GenuineIntel 6 207", maker, family and model
+  double fetch_share = 1;         ///< as below
+  double shared_read = 0;
+  std::string source;
+};
+
 /// What discovery assumes of a host where nothing was measured: exchange of a flag, a switch of processes, one core's copy, memory,
 /// loopback, a NIC of unknown speed.
 struct HostDefaults {
@@ -52,6 +62,7 @@ struct HostDefaults {
   Nanoseconds core_switch;          ///< from a process that yields to the next one on its core
   Nanoseconds core_switch_polling;  ///< the same where every process looks at its sockets before it yields again
   double same_core_gain = 1;  ///< how many times as fast messages between ranks of one core are copied and reduced: they lie in its caches
+  double shared_read = 0;     ///< share by which each further rank that reads the same bytes in a rank's memory slows the others
   double fetch_share = 1;     ///< time to fetch what is reduced where another core wrote it, of the time of a copy
   Bandwidth core_copy;        ///< one core, large copies
   Bandwidth domain_memory;    ///< all cores of a NUMA domain together
@@ -60,6 +71,10 @@ struct HostDefaults {
   Nanoseconds loopback_latency;
   Bandwidth unknown_nic;  ///< a NIC that does not say its speed
   std::string source;
+  std::vector<ProcessorDefaults> processors;
+
+  /// Of a processor that discovery names so; null: it is like all.
+  const ProcessorDefaults* of_processor(std::string_view cpu) const;
 };
 Result<HostDefaults> host_defaults();
 

@@ -83,7 +83,7 @@ struct ShmLayout {
   int channels = 1;
   int lines = 16;  ///< messages in flight in all; a power of two, at least kFewestLines
 
-  /// The default: slots of 256 KiB up to 8 ranks, 64 KiB up to 32, 16 KiB up to 128, 4 KiB beyond; few lines from 3 ranks on.
+  /// The default: slots of 256 KiB up to 16 ranks, 64 KiB up to 32, 16 KiB up to 128, 4 KiB beyond; few lines from 3 ranks on.
   static ShmLayout of(int ranks, int channels = 1, std::size_t control_bytes = 0);
   /// Same on every rank, or it is a bug of the caller.
   Status check() const;

@@ -55,7 +55,7 @@ struct Reference {
   std::atomic<std::uint64_t> finished;  ///< bytes that are there
   std::atomic<std::uint64_t> returned;  ///< 1 + offset of a part that the sender could not write; 0: none
   std::atomic<std::uint32_t> state;
-  std::atomic<std::uint32_t> is_shared;  ///< the sender has nothing else to do than to copy its part
+  std::atomic<std::uint32_t> is_shared;  ///< the sender has nothing else to do than to copy its part; set when it is offered
 };
 inline constexpr std::size_t kReferenceAt = kBodyBytes - sizeof(Reference);
 static_assert(kReferenceAt >= 64 - 16 && (kReferenceAt + 16) % alignof(Reference) == 0);
@@ -288,6 +288,7 @@ class ShmSender final : public Sender {
   }
 
   void help_receiver();
+  void write_parts(shm::Reference& reference);
   bool copy_into_slot(ShmLine& line, std::uint64_t number);
 
   // Cold: memory for slots, lent or of its own.

@@ -68,6 +68,7 @@ struct Environment {
   std::vector<std::int32_t> core_of;  ///< host ranks: ranks with equal numbers share one core; numbered from 0 without gaps
   Nanoseconds core_switch;            ///< from one rank to the next on the same core (core_turns.hpp)
   double same_core_gain = 1;          ///< of the rates at which messages between ranks of one core are copied and reduced
+  double shared_read = 0;             ///< how much longer a rank reads in another's memory for each other rank that reads the same there
   double fetch_share = 1;             ///< of the time of a copy: what a reduction pays to fetch what stayed in its slot
   Level level[kLevels];
   SwitchOffer switches[kLevels];

@@ -8,7 +8,7 @@
 
 #include <schedule/cursor.hpp>
 #include <schedule/op.hpp>
-#include <tuning/environment.hpp>
+#include <tuning/plan.hpp>
 
 namespace peal::tuning {
 
@@ -36,6 +36,14 @@ bool is_by_memory(const Environment& environment, int level);
 /// `is_one_core`: the pair takes turns on a core.
 MessageCost message_cost(const Environment& environment, const topology::ProtocolConstants& constants, schedule::Protocol protocol,
                          int level, Nanoseconds way_latency, Bandwidth bottleneck, bool is_one_core = false);
+
+/// The same of a plan's messages, whose readers hold one another up.
+MessageCost message_cost(const Environment& environment, const Plan& plan, int level, Nanoseconds way_latency, Bandwidth bottleneck,
+                         bool is_one_core = false);
+
+/// True where two ranks of a host that send each other long messages are done sooner when each reads in the other's memory (direct_read)
+/// than through slots (staged), by the constants of this host.
+bool reads_in_place(const Environment& environment);
 
 /// Time for `bytes` at a rate that may be "never a limit".
 inline double time_at(double bytes, double rate) { return rate > 0 ? bytes / rate : 0; }
