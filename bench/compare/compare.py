@@ -78,6 +78,7 @@ class Runner:
         self.shield = ["chrt", "-r", "1"] if real_time else []
         self.crowded = arguments.ranks > os.cpu_count()  # then ranks cannot measure between calls where the cores lie: two ranks of Peal do
         self.unit = "core" if arguments.ranks <= cores() else "hwthread"  # to which a rank of the peers is bound, unless they are crowded
+        self.alike = arguments.alike
         self.place = None  # where they lay after the last run, if they are crowded
         self.common = os.memfd_create("peal-compare")  # what the peers' ranks align by: no name, so nothing is left behind, however this ends
 
@@ -90,7 +91,7 @@ class Runner:
             if collective == "all_reduce":
                 halves[-size] = "in_place"
             for key, half in halves.items():
-                rows[key] = (row[half]["p50_us"], place if self.crowded else placement(*row["line_ns"][half]))
+                rows[key] = (row[half]["p50_us"], place if self.crowded else self.where_between(*row["line_ns"][half]))
         return rows
 
     def sizes(self, collective):
@@ -116,6 +117,9 @@ class Runner:
     def where(self):
         line = self.peal_row("all_reduce", 2, 8)["line_ns"]["out_of_place"]
         return placement(line[1], line[1])
+
+    def where_between(self, before, after):
+        return "any" if self.alike else placement(before, after)
 
     def peer(self, settings, collective):
         """The same of a peer; where ranks are more than cores it starts anew for every size, so that the placement is known."""
@@ -157,7 +161,7 @@ class Runner:
                 if len(cells) != 15 or cells[12] != "ok":
                     continue
                 size = int(cells[4])
-                rows[-size if cells[2].endswith("_inplace") else size] = (float(cells[5]), placement(float(cells[13]), float(cells[14])))
+                rows[-size if cells[2].endswith("_inplace") else size] = (float(cells[5]), self.where_between(float(cells[13]), float(cells[14])))
         return rows
 
 
@@ -338,6 +342,7 @@ def main():
     parser.add_argument("--transport", choices=("shm", "tcp"), default="shm")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--sizes", default=None, help="default: 8,1K,64K,1M,16M,256M")
+    parser.add_argument("--alike", action="store_true", help="all cores lie alike (one mesh): an exchange near a bound of the placements tells nothing")
     parser.add_argument("--pairs", type=int, default=None, help="in one placement, for every size")
     parser.add_argument("--peers", default=None, help="comma separated: " + ", ".join([*PEERS, *TCP_PEERS]))
     parser.add_argument("--peal", default=os.path.join(ROOT, "build/release/bin/peal"))

@@ -122,11 +122,14 @@ bool Execution::settle_end() {
   return settled;
 }
 
-// A point-to-point message may be meant to be on its way when its receiver is not there yet: slots hold it then, and the next few.
+// A point-to-point message may be meant to be on its way when its receiver is not there yet: slots hold it then, and the next few. A receiver
+// that takes one message after the other is there.
 bool Execution::stop_waiting(Edge& e) {
   if (!refers_ || call_.collective != Collective::send_recv) return false;
   const std::int64_t now = now_ns();
-  if (ends_since_ns_ == 0) ends_since_ns_ = now;
+  const std::uint64_t released = e.sender->released();
+  if (ends_since_ns_ == 0 || released != e.released) ends_since_ns_ = now;
+  e.released = released;
   if (now - ends_since_ns_ < kLongestStayNs || !e.sender->copy_references()) return false;
   e.copied_last = std::clamp(2 * e.copied_last, kFewestCopied, kMostCopied);
   e.copied_next = e.copied_last;

@@ -22,8 +22,8 @@ std::uint64_t staged_message_bytes(std::uint64_t whole) noexcept {
   return std::clamp(half_of(whole), kWholeMessageBytes, kSlotMessageBytes);
 }
 
-std::uint64_t referenced_message_bytes(std::uint64_t whole) noexcept {
-  return whole < kLeastReferencedBytes || whole > kMostReferencedBytes ? staged_message_bytes(whole) : kMostReferencedBytes;
+std::uint64_t referenced_message_bytes(std::uint64_t whole, std::uint64_t least) noexcept {
+  return whole < least || whole > kMostReferencedBytes ? staged_message_bytes(whole) : kMostReferencedBytes;
 }
 
 std::uint64_t socket_message_bytes(std::uint64_t whole, std::uint64_t most) noexcept {

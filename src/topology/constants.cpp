@@ -55,6 +55,11 @@ Result<ProtocolConstants> read_set(const YamlNode& node, const std::string& file
   return set;
 }
 
+Result<Bytes> read_least_read(YamlFields& fields) {
+  PEAL_ASSIGN(const double bytes, fields.number("least_read_bytes", 1, 1 << 30));
+  return Bytes{static_cast<std::uint64_t>(bytes)};
+}
+
 Result<HostDefaults> read_host(const YamlNode& node, const std::string& file) {
   PEAL_ASSIGN(YamlFields fields, YamlFields::of(node, file, "host"));
   HostDefaults host;
@@ -76,6 +81,7 @@ Result<HostDefaults> read_host(const YamlNode& node, const std::string& file) {
   PEAL_ASSIGN(host.same_core_gain, fields.number("same_core_gain", 0.01, 100));
   PEAL_ASSIGN(host.fetch_share, fields.number("fetch_share", 0, 1));
   PEAL_ASSIGN(host.shared_read, fields.number("shared_read", 0, 1));
+  PEAL_ASSIGN(host.least_read, read_least_read(fields));
   PEAL_TRY(time("loopback_latency_ns", host.loopback_latency));
   PEAL_TRY(rate("core_copy_GBps", host.core_copy));
   PEAL_TRY(rate("domain_memory_GBps", host.domain_memory));
@@ -95,6 +101,7 @@ Result<ProcessorDefaults> read_processor(YamlFields& fields) {
     for (const YamlNode& cpu : cpus->items) processor.cpus.push_back(cpu.text);
   PEAL_ASSIGN(processor.fetch_share, fields.number("fetch_share", 0, 1));
   PEAL_ASSIGN(processor.shared_read, fields.number("shared_read", 0, 1));
+  PEAL_ASSIGN(processor.least_read, read_least_read(fields));
   PEAL_ASSIGN(processor.source, fields.text("source"));
   return processor;
 }

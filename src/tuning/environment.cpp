@@ -333,6 +333,7 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
     if (known != nullptr) processor = known->name;
     environment.fetch_share = known != nullptr ? known->fetch_share : defaults.fetch_share;
     environment.shared_read = known != nullptr ? known->shared_read : defaults.shared_read;
+    environment.least_read = known != nullptr ? known->least_read : defaults.least_read;
   }
   offer_protocols(environment, options, processor);
   look_at_switches(environment, resources, device_of_rank);

@@ -110,6 +110,7 @@ Result<Environment> read_environment_tree(const json& tree) {
   e.same_core_gain = tree.at("same_core_gain").get<double>();
   e.fetch_share = tree.at("fetch_share").get<double>();
   e.shared_read = tree.at("shared_read").get<double>();
+  e.least_read = {tree.at("least_read").get<std::uint64_t>()};
   e.fused = tree.at("fused").get<std::vector<std::string>>();
   const auto is_per_rank = [&](const std::vector<std::int32_t>& v, std::int32_t below) {
     if (v.empty()) return true;
@@ -182,6 +183,7 @@ std::string to_json(const Environment& e) {
                {"same_core_gain", e.same_core_gain},
                {"fetch_share", e.fetch_share},
                {"shared_read", e.shared_read},
+               {"least_read", e.least_read.value},
                {"fused", e.fused},
                {"levels", json::array()},
                {"switches", {to_tree(e.switches[0]), to_tree(e.switches[1])}},

@@ -288,10 +288,11 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   plan.has_wide_partials = shape.is_fp32;
   // Where every rank has as many readers they come to it in turns.
   if (shape.fewest_readers < shape.readers) plan.readers = shape.readers;
-  if (!shape.is_mixed) plan.helped = shape.helped;
+  if (!shape.is_mixed && !environment.shares_cores()) plan.helped = shape.helped;
   const std::uint64_t size = shape.is_fp32 ? std::max<std::uint64_t>(4, plan.element_bytes) : plan.element_bytes;
   const std::uint64_t whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));
   plan.message_bytes = message_limit(environment, *offer, shape, terms.pipelined, whole);
+  plan.longest = std::min(plan.message_bytes, whole);
   const double switched =
       terms.pipelined ? switched_chunk(environment, shape, static_cast<double>(plan.extents.largest_chunk() * size)) : 0;
   if (switched > 0) plan.message_bytes = std::max(kLeastSwitchedBytes, static_cast<std::uint64_t>(switched * shape.chunks));

@@ -105,6 +105,13 @@ Status check_protocol(const Environment& environment, const schedule::Algorithm&
   return check_safety(plan);
 }
 
+/// What goes through slots all the same is left to staged, unless it is asked for by name.
+Status check_length(const Environment& environment, const Plan& plan) {
+  if (plan.protocol != Protocol::direct_read || !environment.is_host || plan.longest >= environment.least_read.value) return {};
+  return fail(ErrorCode::unsupported, "its messages are shorter than {} bytes and go through slots, as those of staged do",
+              environment.least_read.value);
+}
+
 /// A place in the list of what is judged.
 struct Judge {
   const Environment& environment;
@@ -125,7 +132,9 @@ struct Judge {
         exclude(algorithm.name, offer.protocol, plan.error());
         continue;
       }
-      if (auto ok = check_protocol(environment, algorithm, *plan); !ok) {
+      Status ok = check_protocol(environment, algorithm, *plan);
+      if (ok && !forced) ok = check_length(environment, *plan);
+      if (!ok) {
         exclude(algorithm.name, offer.protocol, ok.error());
         continue;
       }

@@ -246,6 +246,17 @@ TEST(Discover, ContainersAndNestedQuotasAreSaid) {
   EXPECT_EQ(attribute(g.device(g.find("numa0")), "container", "self/cgroup"), "yes");
 }
 
+TEST(Discover, MakerFamilyAndModelOfTheProcessorAreKept) {
+  Tree tree;
+  tree.write("proc/cpuinfo", "processor : 0\nvendor_id : GenuineIntel\ncpu family : 6\nmodel : 207\nmodel name : Xeon\n\nprocessor : 1\n");
+  const Graph g = discover(tree.roots("core:4 pu:1"));
+  EXPECT_EQ(attribute(g.device(g.find("numa0")), "processor", "cpuinfo"), "GenuineIntel 6 207");
+  // An Arm core does not say them so.
+  tree.write("proc/cpuinfo", "processor : 0\nCPU implementer : 0x41\n");
+  const Graph arm = discover(tree.roots("core:4 pu:1"));
+  EXPECT_EQ(attribute(arm.device(arm.find("numa0")), "processor", ""), "none");
+}
+
 TEST(Discover, QuotasOfTheFirstVersionAreSaid) {
   Tree tree;
   tree.write("proc/self/cgroup", "4:memory:/a\n3:cpu,cpuacct:/a/../b\n2:cpu,cpuacct:/a\n");

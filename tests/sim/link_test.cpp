@@ -108,6 +108,8 @@ TEST(SimLink, NoMeasuredCopyIsFasterThanItsPackets) {
   check("nvlink-4", 18, "NVLink 4", "copies of one GPU by another, one way", 1);
   check("nvlink-5", 18, "NVLink 5", "copies of one GPU by another, one way", 1);
   check("pcie-4-x16", 1, "PCIe 4.0 x16", "copy from the host, one way", 1);
+  check("pcie-5-x16", 1, "PCIe 5.0 x16", "copy from or to the host, one way", 1);
+  check("pcie-5-x16", 2, "PCIe 5.0 x16", "copy from and to the host, both ways together", 1);
 }
 
 // ---- against closed forms ----

@@ -65,6 +65,10 @@ TEST(Constants, BrokenFilesNameTheLine) {
   EXPECT_THAT(error("constants:\n  - {scope: shm, protocol: line, source: x, cap_GBps: [1, 2]}\n"), HasSubstr("three"));
   EXPECT_THAT(error("constants:\n  - {scope: shm, protocol: line, source: x}\n  - {scope: shm, protocol: line, source: x}\n"),
               HasSubstr("c.yaml:3:"));
+  EXPECT_THAT(error("processors:\n  - {name: odd, cpus: [x], fetch_share: 2, shared_read: 0, least_read_bytes: 1, source: x}\n"),
+              HasSubstr("c.yaml:2:"));
+  EXPECT_THAT(error("processors:\n  - {name: odd, cpus: [x], fetch_share: 1, shared_read: 0, source: x}\n"), HasSubstr("least_read_bytes"));
+  EXPECT_EQ(error("processors:\n  - {name: odd, cpus: [x], fetch_share: 1, shared_read: 0, least_read_bytes: 1, source: x}\n"), "accepted");
 }
 
 TEST(Constants, HostDefaultsAreThere) {
@@ -72,6 +76,25 @@ TEST(Constants, HostDefaultsAreThere) {
   ASSERT_TRUE(host) << host.error().message;
   EXPECT_LT(host->near_exchange, host->far_exchange);
   EXPECT_GT(host->core_copy.value, 0);
+}
+
+TEST(Constants, SomeProcessorsHaveTheirOwn) {
+  const auto host = host_defaults();
+  ASSERT_TRUE(host) << host.error().message;
+  const ProcessorDefaults* const meshed = host->of_processor("GenuineIntel 6 207");
+  ASSERT_NE(meshed, nullptr);
+  EXPECT_LT(meshed->least_read, host->least_read);
+  EXPECT_EQ(host->of_processor("GenuineIntel 6 20"), nullptr);
+  EXPECT_EQ(host->of_processor(""), nullptr);
+  // Each has at least one set; what it lacks is that of all.
+  for (const ProcessorDefaults& processor : host->processors) {
+    const auto own = constants_for("shm-" + processor.name, "staged");
+    ASSERT_TRUE(own) << own.error().message;
+    EXPECT_EQ(own->scope, "shm-" + processor.name);
+    const auto of_all = constants_for("shm-" + processor.name, "inline");
+    ASSERT_TRUE(of_all) << of_all.error().message;
+    EXPECT_EQ(of_all->scope, "shm");
+  }
 }
 
 }  // namespace

@@ -99,6 +99,7 @@ class Execution {
     std::uint32_t received_pairs = 0;
     std::uint32_t copied_next = 0;  // so many messages are not worth a reference: the receiver comes late
     std::uint32_t copied_last = 0;
+    std::uint64_t released = 0;  // Sender::released() while its receiver was awaited at the end
   };
   /// A finished sum that was written into the peer's memory too, where the peer wanted it.
   struct Answer {
@@ -298,7 +299,7 @@ class Execution {
   bool shows_ = false;
   bool refers_ = false;
   bool only_sends_ = false;         // known where refers_
-  std::int64_t ends_since_ns_ = 0;  // when all ops were done and receivers were awaited; 0: not yet
+  std::int64_t ends_since_ns_ = 0;  // since when all ops are done and no receiver that is awaited has come for anything; 0: not yet
   std::uint32_t call_id_ = 0;
   bool done_ = true;
   bool failed_ = false;

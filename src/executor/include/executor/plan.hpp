@@ -26,7 +26,8 @@ struct Plan {
   /// all_to_all_v, gather_v, scatter_v).
   bool is_cut_by_transfer = false;
   bool is_cut_for_sockets = false;     ///< of these: all goes by sockets, where longer messages pay
-  bool is_cut_for_references = false;  ///< of these: the receiver may read the sender's memory, and each message costs system calls
+  /// Of these: from so many bytes on the receiver may read the sender's memory, and each message costs system calls. 0: it may not.
+  std::uint64_t least_referenced = 0;
   std::int32_t chunks_a_message = 1;   ///< of all ranks' programs (schedule::widest_message): decides the pieces
   bool wide_partials = false;          ///< fp32 partial sums travel (schedule::sends_wide_partials)
   std::uint32_t hash = 0;              ///< of what ranks must agree on
@@ -39,8 +40,8 @@ struct Plan {
   std::uint64_t message_bytes_of(std::uint64_t bytes) const {
     if (is_cut_for_sockets) return schedule::socket_message_bytes(bytes, message_bytes);
     if (!is_cut_by_transfer) return message_bytes;
-    return std::min(message_bytes,
-                    is_cut_for_references ? schedule::referenced_message_bytes(bytes) : schedule::staged_message_bytes(bytes));
+    return std::min(message_bytes, least_referenced > 0 ? schedule::referenced_message_bytes(bytes, least_referenced)
+                                                        : schedule::staged_message_bytes(bytes));
   }
   /// The longest streamed transfer that is one message.
   std::uint64_t longest_message() const {

@@ -39,15 +39,13 @@ inline constexpr std::uint64_t kSocketMessageBytes = 512 * 1024;
 /// Messages through slots of shared memory that go to several ranks are stored once from here on; below, a copy costs less than the longer
 /// way.
 inline constexpr std::uint64_t kLeastSharedBytes = 8 * 1024;
-/// Transfers that are read in the sender's memory where that is asked for: shorter ones are copied twice in much less time than a system
-/// call takes, longer ones too, in several slots (bench/RESULTS.md).
-inline constexpr std::uint64_t kLeastReferencedBytes = 128 * 1024;
+/// The most that one message carries which is read in the sender's memory.
 inline constexpr std::uint64_t kMostReferencedBytes = 256 * 1024;
 /// Bytes of one message where `whole` bytes go through slots. What goes through a slot is copied in and then out: in two halves, the
 /// second is copied in while the first is copied out (bench/RESULTS.md). Short messages stay whole, long ones fill slots.
 std::uint64_t staged_message_bytes(std::uint64_t whole) noexcept;
-/// The same where the sender may let the receiver read its memory instead: what can be read is not cut.
-std::uint64_t referenced_message_bytes(std::uint64_t whole) noexcept;
+/// The same where the sender may let the receiver read its memory instead, from `least` bytes on: what can be read is not cut.
+std::uint64_t referenced_message_bytes(std::uint64_t whole, std::uint64_t least) noexcept;
 /// The same where messages go by sockets: a message costs system calls and, where ranks wait for one another, a wake, so that they are cut
 /// less finely. `most`: what the longest may carry, from kRelayedSocketMessageBytes to kSocketMessageBytes.
 std::uint64_t socket_message_bytes(std::uint64_t whole, std::uint64_t most) noexcept;

@@ -49,6 +49,7 @@ struct ProcessorDefaults {
   std::vector<std::string> cpus;  ///< as discovery names them: "GenuineIntel 6 207", maker, family and model
   double fetch_share = 1;         ///< as below
   double shared_read = 0;
+  Bytes least_read;
   std::string source;
 };
 
@@ -63,6 +64,7 @@ struct HostDefaults {
   Nanoseconds core_switch_polling;  ///< the same where every process looks at its sockets before it yields again
   double same_core_gain = 1;  ///< how many times as fast messages between ranks of one core are copied and reduced: they lie in its caches
   double shared_read = 0;     ///< share by which each further rank that reads the same bytes in a rank's memory slows the others
+  Bytes least_read;           ///< messages from here on may be read in the sender's memory: shorter ones are copied twice in less time
   double fetch_share = 1;     ///< time to fetch what is reduced where another core wrote it, of the time of a copy
   Bandwidth core_copy;        ///< one core, large copies
   Bandwidth domain_memory;    ///< all cores of a NUMA domain together

@@ -66,6 +66,8 @@ class Sender {
   virtual bool send_reference(const std::byte* data, std::size_t bytes, const Tag* tag, bool is_idle = false);
   /// True when no message lies in memory of the sender's any more. Asking is what makes the sender copy its part.
   virtual bool is_drained() { return true; }
+  /// Messages that the receiver has done with, as is_drained() last saw it; always 0 where that is not known.
+  virtual std::uint64_t released() const { return 0; }
   /// Copies into slots, as far as there are any, what lies in the sender's own memory and nobody has come for yet. True when nothing is
   /// left there, so that is_drained().
   virtual bool copy_references() { return is_drained(); }

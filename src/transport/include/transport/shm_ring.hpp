@@ -169,6 +169,7 @@ class ShmSender final : public Sender {
   /// show() of what locate() has found. False while there is no room.
   bool show_located(const shm::PlaceToAnswer& places, bool has_answer, const Tag* tag);
 
+  std::uint64_t released() const override { return credit_; }
   bool is_drained() override {
     if (credit_ >= last_unsent_) return true;
     refresh_credit();

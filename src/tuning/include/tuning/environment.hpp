@@ -69,6 +69,7 @@ struct Environment {
   Nanoseconds core_switch;            ///< from one rank to the next on the same core (core_turns.hpp)
   double same_core_gain = 1;          ///< of the rates at which messages between ranks of one core are copied and reduced
   double shared_read = 0;             ///< how much longer a rank reads in another's memory for each other rank that reads the same there
+  Bytes least_read;                   ///< of messages under direct_read: shorter ones go through slots
   double fetch_share = 1;             ///< of the time of a copy: what a reduction pays to fetch what stayed in its slot
   Level level[kLevels];
   SwitchOffer switches[kLevels];

@@ -48,6 +48,7 @@ struct Plan {
   schedule::Extents extents;
   schedule::Pieces pieces;
   std::uint64_t message_bytes = 0;  ///< the most that one message (or one slice of a streamed op) carries
+  std::uint64_t longest = 0;        ///< bytes of the longest message, or of the longest chunk of a stream, that this call has
   int slots = 0;                    ///< messages that a channel holds
   std::uint32_t element_bytes = 4;
   bool has_wide_partials = false;           ///< fp32 partial sums travel

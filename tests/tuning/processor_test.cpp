@@ -1,0 +1,117 @@
+// What is taken on a processor whose cores pass messages in another way than those of most.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <topology/constants.hpp>
+#include <topology/machine.hpp>
+#include <tuning/explain.hpp>
+#include <tuning/message_cost.hpp>
+#include <tuning/select.hpp>
+
+namespace peal::tuning {
+namespace {
+
+using schedule::Protocol;
+using testing::HasSubstr;
+
+constexpr const char* kMeshed = "GenuineIntel 6 207";
+constexpr const char* kOther = "AuthenticAMD 25 17";
+
+Environment host(const std::string& processor, int ranks, int cores) {
+  auto cluster = topology::read_cluster_text(
+      fmt::format("devices:\n  - {{id: \"core[0-{0}]\", kind: core}}\n  - {{id: mem0, kind: memory}}\n"
+                  "  - {{id: numa0, kind: cpu, attributes: {{processor: \"{1}\"}}}}\n"
+                  "links:\n  - {{a: \"core[0-{0}]\", b: mem0, kind: shm, GBps: 100, latency_ns: 30}}\n"
+                  "  - {{a: mem0, b: numa0, kind: memory, GBps: 100}}\n",
+                  cores - 1, processor),
+      "test host");
+  EXPECT_TRUE(cluster) << (cluster ? "" : cluster.error().message);
+  const topology::Resources resources(std::move(*cluster));
+  std::vector<int> devices;
+  for (int r = 0; r < ranks; ++r) devices.push_back(r % cores);
+  EnvironmentOptions options;
+  options.protocols = {Protocol::line, Protocol::staged, Protocol::direct_read};
+  auto environment = environment_of(resources, devices, options);
+  EXPECT_TRUE(environment) << (environment ? "" : environment.error().message);
+  return std::move(*environment);
+}
+
+Question ask(Collective collective, std::uint64_t bytes) {
+  Question question;
+  question.call.collective = collective;
+  question.call.bytes = {bytes};
+  return question;
+}
+
+Plan plan_of(const Environment& environment, Collective collective, const char* algorithm, std::uint64_t bytes) {
+  auto plan = make_plan(environment, **schedule::find_algorithm(collective, algorithm), Protocol::direct_read, ask(collective, bytes).call);
+  EXPECT_TRUE(plan) << (plan ? "" : plan.error().message);
+  return std::move(*plan);
+}
+
+TEST(Processor, LongMessagesAreReadInTheSendersMemoryWhereThatWasMeasuredToWin) {
+  for (const int ranks : {2, 8, 16}) {
+    const auto long_call = select(host(kMeshed, ranks, 16), ask(Collective::all_to_all, std::uint64_t(ranks) << 18));
+    ASSERT_TRUE(long_call);
+    EXPECT_EQ(long_call->chosen().protocol, Protocol::direct_read) << ranks;
+    const auto short_call = select(host(kMeshed, ranks, 16), ask(Collective::all_to_all, std::uint64_t(ranks) << 13));
+    ASSERT_TRUE(short_call);
+    EXPECT_NE(short_call->chosen().protocol, Protocol::direct_read) << ranks;
+    const auto elsewhere = select(host(kOther, ranks, 16), ask(Collective::all_to_all, std::uint64_t(ranks) << 18));
+    ASSERT_TRUE(elsewhere);
+    EXPECT_EQ(elsewhere->chosen().protocol, Protocol::staged) << ranks;
+  }
+}
+
+TEST(Processor, GroupsAreReadThereTooButNotWhereRanksShareCores) {
+  EXPECT_TRUE(reads_in_place(host(kMeshed, 2, 16)));
+  EXPECT_TRUE(reads_in_place(host(kMeshed, 16, 16)));
+  EXPECT_FALSE(reads_in_place(host(kMeshed, 4, 2)));
+  EXPECT_FALSE(reads_in_place(host(kOther, 2, 16)));
+  EXPECT_FALSE(reads_in_place(host("", 2, 16)));
+}
+
+TEST(Processor, ShortMessagesAreReadOnlyByName) {
+  Question question = ask(Collective::all_to_all, 64 << 10);
+  const Environment environment = host(kMeshed, 8, 16);
+  const auto free = select(environment, question);
+  ASSERT_TRUE(free);
+  const auto excluded = std::find_if(free->excluded.begin(), free->excluded.end(), [](const Exclusion& e) {
+    return e.algorithm == "all_pairs" && e.protocol == Protocol::direct_read;
+  });
+  ASSERT_NE(excluded, free->excluded.end());
+  EXPECT_THAT(excluded->why, HasSubstr("shorter than 32768 bytes"));
+  question.protocol = "direct_read";
+  const auto named = select(environment, question);
+  ASSERT_TRUE(named) << named.error().message;
+  EXPECT_EQ(named->chosen().protocol, Protocol::direct_read);
+}
+
+// Who reads the same bytes at once waits for the others; a sender that receives nothing copies a part.
+TEST(Processor, ReadersAndHelpersOfAPlan) {
+  const Environment environment = host(kMeshed, 8, 16);
+  const Plan broadcast = plan_of(environment, Collective::broadcast, "direct", 8 << 20);
+  EXPECT_EQ(broadcast.readers, 7);
+  EXPECT_EQ(broadcast.helped, 7);
+  const Plan gather = plan_of(environment, Collective::gather, "direct", 8 << 20);
+  EXPECT_EQ(gather.readers, 1);
+  EXPECT_EQ(gather.helped, 1);
+  const Plan all_gather = plan_of(environment, Collective::all_gather, "direct", 8 << 20);
+  EXPECT_EQ(all_gather.readers, 1) << "they come in turns";
+  EXPECT_EQ(all_gather.helped, 0) << "every rank reads, too";
+  const auto copy = [&](const Plan& plan) { return message_cost(environment, plan, 0, {}, {}).copy; };
+  EXPECT_DOUBLE_EQ(copy(gather), 2 * copy(all_gather));
+  EXPECT_LT(copy(broadcast), 0.5 * copy(all_gather));
+}
+
+TEST(Processor, TheEnvironmentThatRanksSendOneAnotherKeepsIt) {
+  const Environment environment = host(kMeshed, 4, 16);
+  const auto read = environment_from_json(to_json(environment));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->least_read.value, environment.least_read.value);
+  EXPECT_EQ(read->shared_read, environment.shared_read);
+  EXPECT_TRUE(reads_in_place(*read));
+}
+
+}  // namespace
+}  // namespace peal::tuning
