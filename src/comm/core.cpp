@@ -23,6 +23,15 @@ constexpr std::uint64_t kWorldId = 1;
 constexpr std::uint64_t kNoOffer = 1;  // words are odd
 constexpr std::uint64_t kMostShared = std::uint64_t{1} << 46;
 
+/// The most that a message of so many ranks carries: the same on every rank, whatever the number of ranks on its host.
+std::uint64_t message_bytes_of(const tuning::Environment& environment) {
+  constexpr int kFewRanks = 8;
+  constexpr std::uint64_t kCrowdedMessageBytes = 64 * 1024;  // of more ranks that take turns on their cores: longer ones leave the caches
+  if (environment.is_by_sockets_alone()) return schedule::kSocketMessageBytes;
+  const std::uint64_t slot = transport::ShmLayout::of(environment.ranks, kChannels).slot_bytes;
+  return environment.shares_cores() && environment.ranks > kFewRanks ? std::min(slot, kCrowdedMessageBytes) : slot;
+}
+
 }  // namespace
 
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
@@ -117,9 +126,7 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
   core->shares_cores_ = core->world_->shares_cores();
   PEAL_TRY(core->open_memory(origin));
   PEAL_TRY(core->open_routes());
-  // The same on every rank, whatever the number of ranks on its host.
-  const std::uint64_t message_bytes =
-      environment->is_by_sockets_alone() ? schedule::kSocketMessageBytes : transport::ShmLayout::of(core->size(), kChannels).slot_bytes;
+  const std::uint64_t message_bytes = message_bytes_of(*environment);
   core->plans_ = std::make_unique<Plans>(std::move(environment), rank, message_bytes, options.wishes, core->choices_,
                                          [board = core->board_] { return board.is_set(); });
   if (const Plans* known = origin.parent == nullptr ? nullptr : origin.parent->plans_.get();

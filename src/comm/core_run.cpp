@@ -110,8 +110,8 @@ std::uint64_t Core::least_referenced(CachedPlan& plan) const {
   return is_wanted && plans_->may_show(plan) ? plans_->environment()->least_read.value : 0;
 }
 
-// The messages of a group stay in their senders' memory where that is faster by this host's constants, and where it is asked for by name: then
-// long ones do not, which go through several slots.
+// The messages of a group stay in their senders' memory where that is faster by this host's constants, and where it is asked for by name:
+// then long ones do not, which go through several slots.
 std::uint64_t Core::most_referenced_in_groups() const {
   if (!options_.direct_read) return 0;
   if (tuning::reads_in_place(*plans_->environment())) return std::numeric_limits<std::uint64_t>::max();

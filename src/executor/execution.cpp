@@ -122,8 +122,8 @@ bool Execution::settle_end() {
   return settled;
 }
 
-// A point-to-point message may be meant to be on its way when its receiver is not there yet: slots hold it then, and the next few. A receiver
-// that takes one message after the other is there.
+// A point-to-point message may be meant to be on its way when its receiver is not there yet: slots hold it then, and the next few. A
+// receiver that takes one message after the other is there.
 bool Execution::stop_waiting(Edge& e) {
   if (!refers_ || call_.collective != Collective::send_recv) return false;
   const std::int64_t now = now_ns();

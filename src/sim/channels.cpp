@@ -114,7 +114,8 @@ std::uint32_t World::kind_of(const ChannelKind::Terms& terms) {
   if (known.is_new || !(kinds_[*known.number].terms == terms)) {
     *known.number = static_cast<std::uint32_t>(kinds_.size());
     const Job& job = *terms.job->job;
-    kinds_.push_back({terms, tuning::message_cost(*job.environment, *job.plan, terms.level, {terms.latency}, Bandwidth{terms.bottleneck}, terms.is_on_one_core)});
+    kinds_.push_back({terms, tuning::message_cost(*job.environment, *job.plan, terms.level, {terms.latency}, Bandwidth{terms.bottleneck},
+                                                  terms.is_on_one_core)});
     if (terms.is_socket) kinds_.back().cost.copy = 0;  // which is what the receiving core does
   }
   return *known.number;

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <tuple>
 #include <tuning/cost.hpp>
 #include <tuning/fit_constants.hpp>
 #include <tuning/message_cost.hpp>
 #include <tuning/positive_definite.hpp>
+#include <tuple>
 
 namespace peal::tuning {
 

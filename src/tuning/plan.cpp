@@ -39,10 +39,10 @@ struct MessageShape {
   std::uint64_t channels = 0;           // from a rank to a rank; counted where ranks share cores
   std::int32_t switched[kLevels] = {};  // chunks of an op that switches compute; 0: there is none
   // Counted where ranks read in place:
-  std::int32_t readers = 1;                                                  // most of the same bytes, in one row of sends
+  std::int32_t readers = 1;                                                // most of the same bytes, in one row of sends
   std::int32_t fewest_readers = std::numeric_limits<std::int32_t>::max();  // of a rank's longest row
-  std::int32_t helped = 0;                                                   // by a rank that only sends
-  bool is_mixed = false;                                                     // a rank sends and receives
+  std::int32_t helped = 0;                                                 // by a rank that only sends
+  bool is_mixed = false;                                                   // a rank sends and receives
 };
 
 // A row of sends of the same bytes is stored once for all its peers, so that it counts as one.

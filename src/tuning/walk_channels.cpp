@@ -17,8 +17,7 @@ Channel& Walk::channel(int from, int to, int number) {
     c.way = environment_.wiring.way(from, to);
     const Nanoseconds latency = c.way == nullptr ? level.latency : Nanoseconds{c.way->latency_ns};
     const Bandwidth width = c.way == nullptr ? level.bottleneck : Bandwidth{environment_.wiring.width(*c.way) * 1e9};
-    c.cost =
-        message_cost(environment_, plan_, c.level, latency, width, environment_.are_on_one_core(from, to));
+    c.cost = message_cost(environment_, plan_, c.level, latency, width, environment_.are_on_one_core(from, to));
   }
   return c;
 }

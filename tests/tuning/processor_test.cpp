@@ -18,13 +18,13 @@ constexpr const char* kMeshed = "GenuineIntel 6 207";
 constexpr const char* kOther = "AuthenticAMD 25 17";
 
 Environment host(const std::string& processor, int ranks, int cores) {
-  auto cluster = topology::read_cluster_text(
-      fmt::format("devices:\n  - {{id: \"core[0-{0}]\", kind: core}}\n  - {{id: mem0, kind: memory}}\n"
-                  "  - {{id: numa0, kind: cpu, attributes: {{processor: \"{1}\"}}}}\n"
-                  "links:\n  - {{a: \"core[0-{0}]\", b: mem0, kind: shm, GBps: 100, latency_ns: 30}}\n"
-                  "  - {{a: mem0, b: numa0, kind: memory, GBps: 100}}\n",
-                  cores - 1, processor),
-      "test host");
+  auto cluster =
+      topology::read_cluster_text(fmt::format("devices:\n  - {{id: \"core[0-{0}]\", kind: core}}\n  - {{id: mem0, kind: memory}}\n"
+                                              "  - {{id: numa0, kind: cpu, attributes: {{processor: \"{1}\"}}}}\n"
+                                              "links:\n  - {{a: \"core[0-{0}]\", b: mem0, kind: shm, GBps: 100, latency_ns: 30}}\n"
+                                              "  - {{a: mem0, b: numa0, kind: memory, GBps: 100}}\n",
+                                              cores - 1, processor),
+                                  "test host");
   EXPECT_TRUE(cluster) << (cluster ? "" : cluster.error().message);
   const topology::Resources resources(std::move(*cluster));
   std::vector<int> devices;
@@ -76,9 +76,8 @@ TEST(Processor, ShortMessagesAreReadOnlyByName) {
   const Environment environment = host(kMeshed, 8, 16);
   const auto free = select(environment, question);
   ASSERT_TRUE(free);
-  const auto excluded = std::find_if(free->excluded.begin(), free->excluded.end(), [](const Exclusion& e) {
-    return e.algorithm == "all_pairs" && e.protocol == Protocol::direct_read;
-  });
+  const auto excluded = std::find_if(free->excluded.begin(), free->excluded.end(),
+                                     [](const Exclusion& e) { return e.algorithm == "all_pairs" && e.protocol == Protocol::direct_read; });
   ASSERT_NE(excluded, free->excluded.end());
   EXPECT_THAT(excluded->why, HasSubstr("shorter than 32768 bytes"));
   question.protocol = "direct_read";

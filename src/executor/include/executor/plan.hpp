@@ -25,12 +25,12 @@ struct Plan {
   /// Streams only: each transfer is cut by its own length, because only its two ends know that (groups,
   /// all_to_all_v, gather_v, scatter_v).
   bool is_cut_by_transfer = false;
-  bool is_cut_for_sockets = false;     ///< of these: all goes by sockets, where longer messages pay
+  bool is_cut_for_sockets = false;  ///< of these: all goes by sockets, where longer messages pay
   /// Of these: from so many bytes on the receiver may read the sender's memory, and each message costs system calls. 0: it may not.
   std::uint64_t least_referenced = 0;
-  std::int32_t chunks_a_message = 1;   ///< of all ranks' programs (schedule::widest_message): decides the pieces
-  bool wide_partials = false;          ///< fp32 partial sums travel (schedule::sends_wide_partials)
-  std::uint32_t hash = 0;              ///< of what ranks must agree on
+  std::int32_t chunks_a_message = 1;  ///< of all ranks' programs (schedule::widest_message): decides the pieces
+  bool wide_partials = false;         ///< fp32 partial sums travel (schedule::sends_wide_partials)
+  std::uint32_t hash = 0;             ///< of what ranks must agree on
   double predicted_ns = 0;
   bool canonical = false;
   schedule::Program program;
