@@ -84,6 +84,19 @@ TEST(Execution, EveryScheduleByReference) {
 }
 
 // A way offers references from some message on, so the sends of one row may go in two ways.
+// A message that its receiver may read costs system calls, not a slot: it is not cut in halves.
+TEST(Execution, TransfersThatMayBeReadInPlaceAreCutLess) {
+  executor::Plan plan;
+  plan.is_cut_by_transfer = true;
+  plan.message_bytes = 256 << 10;
+  EXPECT_EQ(plan.message_bytes_of(64 << 10), 32u << 10);
+  plan.least_referenced = 64 << 10;
+  EXPECT_EQ(plan.message_bytes_of(63 << 10), 32u << 10);
+  EXPECT_GE(plan.message_bytes_of(64 << 10), 64u << 10);
+  EXPECT_EQ(plan.message_bytes_of(256 << 10), 256u << 10);
+  EXPECT_EQ(plan.message_bytes_of(16 << 20), 256u << 10) << "as long as a slot, for who cannot read it";
+}
+
 TEST(Execution, ARowOfSendsEndsWithItsLastOneWhicheverWayThatGoes) {
   for (const int after : {1, 2, 3}) {
     CollectiveCase c{Collective::broadcast, 4, 0, 0, 12 * 4096, false};

@@ -325,6 +325,24 @@ TEST(ShmTransport, AReferenceThatNobodyComesForIsCopiedIntoASlot) {
   p.one->receiver(0)->release();
 }
 
+// By which a sender knows one that is late from one that takes message after message.
+TEST(ShmTransport, WhatTheReceiverHasDoneWithIsCounted) {
+  Pair p;
+  pass_one(*p.zero, *p.one);
+  ShmSender* const to = p.zero->sender(1);
+  const std::vector<std::byte> data(50000);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(to->send_reference(data.data(), data.size(), nullptr));
+  EXPECT_FALSE(to->is_drained());
+  EXPECT_EQ(to->released(), 1u);
+  for (std::uint64_t i = 1; i <= 2; ++i) {
+    ASSERT_NE(p.one->receiver(0)->peek(), nullptr);
+    EXPECT_FALSE(to->is_drained());
+    p.one->receiver(0)->release();
+    EXPECT_EQ(to->is_drained(), i == 2);
+    EXPECT_EQ(to->released(), 1 + i);
+  }
+}
+
 TEST(ShmTransport, AWithdrawnReferenceNeverComes) {
   Pair p;
   pass_one(*p.zero, *p.one);
