@@ -5,6 +5,7 @@
 #include <base/names.hpp>
 #include <cli/bench.hpp>
 #include <cli/tune.hpp>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -17,8 +18,10 @@ namespace peal::cli {
 
 namespace {
 
-constexpr double kHopeless = 2;  // times the best of the first rounds
-constexpr int kRoundsOfAll = 2;  // before what is hopeless is dropped
+// Times the best of a case's rounds so far: slower ways are dropped after the first round (whose first call of all waits for pages) and after
+// the second. They are most of what a round takes.
+constexpr double kHopelessAfter[] = {4, 2};
+constexpr int kRoundsThatDrop = static_cast<int>(std::size(kHopelessAfter));
 constexpr int kMostRounds = 25;
 constexpr double kSameSpeed = 1.1;       // of a core that no neighbour slows, from round to round
 constexpr double kPointSeconds = 0.004;  // of timed calls a point and round
@@ -72,7 +75,7 @@ Result<std::vector<TunedPoint>> points_of(const tuning::Environment& environment
 }
 
 /// Of ways whose first rounds found the cores alike; the better of their rounds counts, since the first call of all waits for pages.
-void drop_hopeless(std::vector<TunedPoint>& points) {
+void drop_hopeless(std::vector<TunedPoint>& points, double hopeless) {
   std::map<std::tuple<Collective, std::uint64_t, tuning::CoreDistance>, double> best;
   const auto case_of = [](const TunedPoint& p) { return std::tuple{p.collective, p.bytes, p.samples.front().cores}; };
   const auto least = [](const TunedPoint& p) {
@@ -86,7 +89,7 @@ void drop_hopeless(std::vector<TunedPoint>& points) {
     const auto [at, is_new] = best.emplace(case_of(p), least(p));
     if (!is_new) at->second = std::min(at->second, least(p));
   }
-  for (TunedPoint& p : points) p.is_dropped = !p.samples.empty() && least(p) > kHopeless * best[case_of(p)];
+  for (TunedPoint& p : points) p.is_dropped = !p.samples.empty() && least(p) > hopeless * best[case_of(p)];
 }
 
 class Tuner {
@@ -100,10 +103,10 @@ class Tuner {
     for (int round = 1; round <= kMostRounds; ++round) {
       const std::int64_t round_begin = now_ns();
       PEAL_TRY(measure_round(points, round == 1, what));
-      if (round == kRoundsOfAll) drop_hopeless(points);
+      if (round <= kRoundsThatDrop) drop_hopeless(points, kHopelessAfter[round - 1]);
       round_s = static_cast<double>(now_ns() - round_begin) * 1e-9;
       // All ranks must come to the same end.
-      double spent[2] = {static_cast<double>(now_ns() - begin) * 1e-9, round == kRoundsOfAll ? round_s / 2 : round_s};
+      double spent[2] = {static_cast<double>(now_ns() - begin) * 1e-9, round <= kRoundsThatDrop ? round_s / 2 : round_s};
       comm::Call call{Collective::all_reduce, spent, spent, 2, DataType::f64, ReduceOp::max};
       PEAL_TRY(world_.run(call));
       say_(fmt::format("{}: round {} done after {:.1f} s of {:.0f}", what, round, spent[0], budget_s));

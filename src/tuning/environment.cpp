@@ -2,6 +2,7 @@
 #include <map>
 #include <topology/switch_tree.hpp>
 #include <tuning/environment.hpp>
+#include <tuning/message_cost.hpp>
 #include <tuning/placement.hpp>
 #include <tuning/ring_set.hpp>
 
