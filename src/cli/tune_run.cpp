@@ -18,8 +18,8 @@ namespace peal::cli {
 
 namespace {
 
-// Times the best of a case's rounds so far: slower ways are dropped after the first round (whose first call of all waits for pages) and after
-// the second. They are most of what a round takes.
+// Times the best of a case's rounds so far: slower ways are dropped after the first round (whose first call of all waits for pages) and
+// after the second. They are most of what a round takes.
 constexpr double kHopelessAfter[] = {4, 2};
 constexpr int kRoundsThatDrop = static_cast<int>(std::size(kHopelessAfter));
 constexpr int kMostRounds = 25;

@@ -1,4 +1,5 @@
-// What a benchmark tells its ranks: `peal tune` drops ways by it, and ranks that dropped different ones would wait for one another for ever.
+// What a benchmark tells its ranks: `peal tune` drops ways by it, and ranks that dropped different ones would wait for one another for
+// ever.
 #include <cli/bench.hpp>
 #include <mutex>
 #include <thread>
