@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <base/log.hpp>
 #include <base/settings.hpp>
+#include <bootstrap/rendezvous.hpp>
 #include <comm/host_environment.hpp>
 #include <discovery/discover.hpp>
 #include <map>
+#include <string_view>
 #include <topology/constants.hpp>
 #include <topology/machine.hpp>
 #include <topology/resources.hpp>
@@ -114,6 +116,22 @@ Result<tuning::Environment> find(const World& world) {
   return environment;
 }
 
+// What rank 0 says, in as many exchanges as it takes: with a table of `peal tune` an environment has hundreds of kilobytes.
+Result<std::string> told_by_rank_zero(World& world, std::string_view text) {
+  constexpr std::size_t kPiece = bootstrap::kMaxBlobBytes - 1;
+  constexpr char kMore = '+', kLast = '.';
+  std::string whole;
+  for (bool is_last = false; !is_last; text.remove_prefix(std::min(kPiece, text.size()))) {
+    std::string piece;
+    if (world.rank() == 0) piece = (text.size() > kPiece ? kMore : kLast) + std::string(text.substr(0, kPiece));
+    PEAL_ASSIGN(const auto said, world.rendezvous().all_gather(piece));
+    if (said[0].empty()) return fail(ErrorCode::internal, "{} said nothing of its host", world.describe(0));
+    is_last = said[0][0] == kLast;
+    whole += said[0].substr(1);
+  }
+  return whole;
+}
+
 }  // namespace
 
 Result<std::vector<schedule::Protocol>> host_protocols() {
@@ -134,13 +152,12 @@ Result<tuning::Environment> agreed_environment(World& world) {
       failure = environment.error();
     if (!environment) found = "!" + failure.message;
   }
-  PEAL_ASSIGN(const auto said, world.rendezvous().all_gather(found));
-  if (said[0].empty() || said[0][0] == '!') {
+  PEAL_ASSIGN(const std::string said, told_by_rank_zero(world, found));
+  if (said.empty() || said[0] == '!') {
     if (world.rank() == 0) return pass_on(std::move(failure));
-    return fail(ErrorCode::internal, "{} could not describe its host: {}", world.describe(0),
-                said[0].empty() ? said[0] : said[0].substr(1));
+    return fail(ErrorCode::internal, "{} could not describe its host: {}", world.describe(0), said.empty() ? said : said.substr(1));
   }
-  return tuning::environment_from_json(said[0]);
+  return tuning::environment_from_json(said);
 }
 
 }  // namespace peal::comm

@@ -44,6 +44,16 @@ class Tune(harness.ToolCase):
         after = [way for way in json.loads(table.read_text())["ways"] if way["collective"] == "all_reduce"]
         self.assertEqual(before, after)
 
+    def test_ranks_start_with_a_table_of_any_size(self):
+        table, _ = self.tuned()
+        text = json.loads(table.read_text())
+        for way in text["ways"]:
+            way["bytes_us_spread_exchange"] = [[8 * (i + 1), 1.25, 0.25, 60] for i in range(2000)]
+        table.write_text(json.dumps(text))
+        self.assertGreater(table.stat().st_size, 1 << 18, "more than one message of the ranks' meeting carries")
+        ran = json.loads(self.assert_right(self.peal("bench", "all_reduce", "-n", 2, "-b", 512, "-e", 512, "--check", "--json", "-", env={"PEAL_TUNING": table})).out)
+        self.assertEqual(ran["rows"][0]["out_of_place"]["wrong"], 0)
+
     def test_a_table_of_another_host_is_moved_aside_and_never_used(self):
         table, _ = self.tuned()
         text = json.loads(table.read_text())
