@@ -77,7 +77,7 @@ class Runner:
         real_time = arguments.ranks <= os.cpu_count() and subprocess.run(["chrt", "-r", "1", "true"], capture_output=True).returncode == 0
         self.shield = ["chrt", "-r", "1"] if real_time else []
         self.crowded = arguments.ranks > os.cpu_count()  # then ranks cannot measure between calls where the cores lie: two ranks of Peal do
-        self.unit = "core" if arguments.ranks <= cores() else "hwthread"  # to which a rank of the peers is bound, unless they are crowded
+        self.unit = "core" if self.crowded or arguments.ranks <= cores() else "hwthread"  # to which a rank of the peers is bound
         self.alike = arguments.alike
         self.place = None  # where they lay after the last run, if they are crowded
         self.common = os.memfd_create("peal-compare")  # what the peers' ranks align by: no name, so nothing is left behind, however this ends

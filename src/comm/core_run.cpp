@@ -123,10 +123,10 @@ void Core::allow_references(Pending& pending) const {
   operands.least_referenced = 0;
   operands.most_referenced = most_referenced_;
   if (most_referenced_ == 0) return;
+  const std::uint64_t least = plans_->environment()->least_read.value;
   const auto& sends = pending.group.sends;
   for (std::size_t i = 0; i < sends.size(); ++i) {
     const std::uint64_t bytes = operands.user[i].bytes;
-    const std::uint64_t least = plans_->environment()->least_read.value;
     if (bytes >= least && bytes <= most_referenced_ && routes_->is_shared(sends[i].peer)) operands.least_referenced = least;
   }
 }

@@ -153,9 +153,9 @@ Result<tuning::Environment> agreed_environment(World& world) {
     if (!environment) found = "!" + failure.message;
   }
   PEAL_ASSIGN(const std::string said, told_by_rank_zero(world, found));
-  if (said.empty() || said[0] == '!') {
+  if (said.starts_with('!')) {
     if (world.rank() == 0) return pass_on(std::move(failure));
-    return fail(ErrorCode::internal, "{} could not describe its host: {}", world.describe(0), said.empty() ? said : said.substr(1));
+    return fail(ErrorCode::internal, "{} could not describe its host: {}", world.describe(0), said.substr(1));
   }
   return tuning::environment_from_json(said);
 }

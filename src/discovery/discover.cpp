@@ -42,7 +42,6 @@ class HostBuilder {
     graph_.rank_kind = DeviceKind::core;
     model_ = cpuinfo_value(roots_, "model name");
     if (model_.empty()) model_ = "processor";
-    processor_ = processor_of(roots_);
     graph_.title = fmt::format("this host: {}, {} cores", model_, facts_.cores.size());
     PEAL_TRY(add_domains());
     PEAL_TRY(add_cores());
@@ -119,11 +118,12 @@ class HostBuilder {
 
   Status add_domains() {
     std::map<int, std::vector<int>> by_package;
+    const std::string processor = processor_of(roots_);
     for (const DomainFact& fact : facts_.domains) {
       Device device{
           .id = fmt::format("numa{}", fact.os_index), .kind = DeviceKind::cpu, .name = model_, .numa = fact.os_index, .source = "hwloc"};
       if (fact.memory_bytes > 0) device.attributes.push_back({"memory_bytes", std::to_string(fact.memory_bytes), "hwloc"});
-      if (!processor_.empty()) device.attributes.push_back({"processor", processor_, fmt::format("read from {}/cpuinfo", roots_.proc)});
+      if (!processor.empty()) device.attributes.push_back({"processor", processor, fmt::format("read from {}/cpuinfo", roots_.proc)});
       if (detail_ == Detail::all) add_host_attributes(roots_, device.attributes);
       PEAL_ASSIGN(const int index, graph_.add_device(std::move(device)));
       domains_.push_back(index);
@@ -295,7 +295,6 @@ class HostBuilder {
   Detail detail_;
   std::string of_cores_, of_loopback_, of_memory_;  // sources
   std::string model_;
-  std::string processor_;
   CoreFacts facts_;
   Graph graph_;
   std::vector<int> domains_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <set>
 #include <sstream>
@@ -72,8 +73,9 @@ void lower(CpuQuota& quota, double time, double period, const fs::path& file) {
 }  // namespace
 
 std::string cpuinfo_value(const Roots& roots, const std::string& key) {
-  for (const std::string& line : read_lines(roots.proc + "/cpuinfo")) {
-    if (line.empty()) break;  // end of the first processor
+  std::ifstream file(roots.proc + "/cpuinfo");
+  // To the end of the first processor: the kernel writes the others, hundreds of them, as they are read.
+  for (std::string line; std::getline(file, line) && !line.empty();) {
     const auto colon = line.find(':');
     if (colon != std::string::npos && trimmed(line.substr(0, colon)) == key) return trimmed(line.substr(colon + 1));
   }
