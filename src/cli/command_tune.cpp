@@ -33,6 +33,7 @@ struct TuneWords {
 
 constexpr double kLongestBudget = 24 * 3600;
 constexpr std::uint64_t kSmallestSize = 8;
+constexpr std::uint64_t kDoubledFrom = 32;  // what is shorter takes as long
 
 std::vector<std::string> parts_of(const std::string& list) {
   std::vector<std::string> parts;
@@ -80,9 +81,10 @@ Result<TuneOptions> options_of(const TuneWords& words) {
   PEAL_ASSIGN(const Bytes largest, parse_bytes(words.largest));
   if (largest.value < 64 || largest.value > (1ull << 32))
     return fail(ErrorCode::invalid_argument, "--largest {} is no size to tune up to; give 64 to 4G", words.largest);
-  for (std::uint64_t size = kSmallestSize; size <= largest.value; size *= 4) {
+  options.sizes.push_back(kSmallestSize);
+  for (std::uint64_t size = kDoubledFrom; size <= largest.value; size *= 2) {
     options.sizes.push_back(size);
-    if (words.check && size * 2 < largest.value) options.kept_out.push_back(size * 2);
+    if (words.check && size * 3 / 2 < largest.value) options.kept_out.push_back(size * 3 / 2);
   }
   if (!(words.budget_s > 0) || words.budget_s > kLongestBudget)
     return fail(ErrorCode::invalid_argument, "--budget {} is no time to spend; give seconds above 0, at most {:.0f}", words.budget_s,

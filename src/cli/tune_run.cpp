@@ -102,7 +102,7 @@ class Tuner {
     double round_s = 0;
     for (int round = 1; round <= kMostRounds; ++round) {
       const std::int64_t round_begin = now_ns();
-      PEAL_TRY(measure_round(points, round == 1, what));
+      PEAL_TRY(measure_round(points, round, what));
       if (round <= kRoundsThatDrop) drop_hopeless(points, kHopelessAfter[round - 1]);
       round_s = static_cast<double>(now_ns() - round_begin) * 1e-9;
       // All ranks must come to the same end.
@@ -116,14 +116,8 @@ class Tuner {
   }
 
  private:
-  // The ways of one case one behind the other: what the machine does to one of them, it mostly does to all.
-  Status measure_round(std::vector<TunedPoint>& points, bool is_first, const std::string& what) {
-    std::vector<std::size_t> order;
-    for (std::size_t i = 0; i < points.size(); ++i)
-      if (!points[i].is_dropped) order.push_back(i);
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return std::tie(points[a].collective, points[a].bytes) < std::tie(points[b].collective, points[b].bytes);
-    });
+  Status measure_round(std::vector<TunedPoint>& points, int round, const std::string& what) {
+    const std::vector<std::size_t> order = order_of_round(points, round);
     std::vector<BenchPoint> asked;
     for (const std::size_t i : order) {
       BenchPoint point;
@@ -144,7 +138,7 @@ class Tuner {
         read = pass_on(sample.error());
       else if (*sample)
         points[order[k]].samples.push_back(**sample);
-      if (!is_first || now_ns() - said_ns_ < 3'000'000'000) return;
+      if (round > 1 || now_ns() - said_ns_ < 3'000'000'000) return;
       said_ns_ = now_ns();
       say_(fmt::format("{}: first round, {} of {} measurements", what, k + 1, asked.size()));
     }));
@@ -171,7 +165,7 @@ class Tuner {
 Result<std::optional<TunedSample>> sample_of(const BenchHalf& half) {
   PEAL_ASSIGN(const tuning::CoreDistance cores, tuning::core_distance(half.line_ns, half.line_after_ns));
   if (half.line_ns > 0 && cores == tuning::CoreDistance::unknown) return std::optional<TunedSample>{};
-  return std::optional(TunedSample{std::max(1e-3, half.p50_us), std::min(half.line_ns, half.line_after_ns), cores, half.full_speed,
+  return std::optional(TunedSample{std::max(1e-3, half.middle_us), std::min(half.line_ns, half.line_after_ns), cores, half.full_speed,
                                    half.all_us, half.work_ns});
 }
 
@@ -190,6 +184,20 @@ std::optional<tuning::MeasuredPoint> TunedPoint::typical(tuning::CoreDistance co
   std::sort(exchanges.begin(), exchanges.end());
   const double quartile = us[us.size() / 4];
   return tuning::MeasuredPoint{bytes, quartile, (us[us.size() * 3 / 4] - quartile) / quartile, exchanges[exchanges.size() / 2]};
+}
+
+std::vector<std::size_t> order_of_round(const std::vector<TunedPoint>& points, int round) {
+  const auto case_of = [&](std::size_t i) { return std::tie(points[i].collective, points[i].bytes); };
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (!points[i].is_dropped) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return case_of(a) < case_of(b); });
+  for (auto begin = order.begin(); begin != order.end();) {
+    const auto end = std::find_if(begin, order.end(), [&](std::size_t i) { return case_of(i) != case_of(*begin); });
+    std::rotate(begin, begin + round % (end - begin), end);
+    begin = end;
+  }
+  return order;
 }
 
 tuning::CoreDistance usual_distance(const std::vector<TunedPoint>& points) {

@@ -134,9 +134,16 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
     core->plans_->share_with(*known);
   core->most_referenced_ = core->most_referenced_in_groups();
   core->execution_ = std::make_unique<executor::Execution>(*core->routes_, rank, core->size());
+  if (core->plans_->environment()->shares_cores()) core->execution_->share_core(core->ranks_on_my_core());
   core->wait_policy_.fit(core->shares_cores_, core->routes_->has_sockets());
   core->world_->add(core.get());
   return core;
+}
+
+std::vector<bool> Core::ranks_on_my_core() const {
+  std::vector<bool> is_beside;
+  for (const int member : members_) is_beside.push_back(world_->is_on_my_core(member));
+  return is_beside;
 }
 
 // What stands before the rings: faults and what every rank calls; choices.

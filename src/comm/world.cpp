@@ -67,6 +67,12 @@ bool World::shares_cores() const {
   return false;
 }
 
+bool World::is_on_my_core(int world_rank) const {
+  const bootstrap::Contact& mine = contacts_[static_cast<std::size_t>(rank_)];
+  const bootstrap::Contact& other = contacts_[static_cast<std::size_t>(world_rank)];
+  return mine.cores == 1 && other.machine == mine.machine && other.core_set == mine.core_set;
+}
+
 std::string World::describe(int world_rank) const {
   const bootstrap::Contact& contact = contacts_[static_cast<std::size_t>(world_rank)];
   return fmt::format("rank {} (pid {} on {})", world_rank, contact.pid, contact.host_name);

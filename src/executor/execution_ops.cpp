@@ -153,7 +153,7 @@ bool Execution::send_large(std::uint32_t edge, const std::byte* data, std::size_
   std::byte* room = to.acquire(bytes);
   if (room == nullptr) return false;
   begin_fill(edge, bytes, tag);
-  reduce::copy(room, data, bytes, fills_[edge].stores());
+  reduce::copy(room, data, bytes, stores_by(fills_.find(edge)));
   publish(edge, bytes, tag);
   return true;
 }
@@ -171,8 +171,9 @@ bool Execution::send_once(const void* row, bool is_last, std::uint32_t edge, con
   }
   if (copied->keeper == nullptr && !is_last && area != nullptr) {
     if (std::byte* const room = to.acquire_shared(); room != nullptr) {
-      begin_fill(edge, bytes, tag);
-      reduce::copy(room, data, bytes, fills_[edge].stores());
+      FillChoice* const fill = fills_.find_shared(edge);
+      begin_fill(fill, bytes, tag);
+      reduce::copy(room, data, bytes, stores_by(fill));
       copied->keeper = &to;
       copied->room = room;
     } else if (const std::int64_t now = now_ns(); copied->since_ns == 0 || now - copied->since_ns < kLongestWaitForRoomNs) {
@@ -182,7 +183,7 @@ bool Execution::send_once(const void* row, bool is_last, std::uint32_t edge, con
   }
   const bool is_shared = copied->keeper != nullptr && area == copied->keeper->shared_area();
   const bool went = is_shared ? to.send_shared(copied->room, bytes, tag) : send_large(edge, data, bytes, tag);
-  if (went && is_shared && copied->keeper == &to) end_fill(edge, bytes);
+  if (went && is_shared && copied->keeper == &to) end_fill(fills_.find_shared(edge), edge, bytes);
   if (went && is_last) end_row(row);
   return went;
 }

@@ -98,17 +98,21 @@ Result<MeasuredTable> read_measured(std::string_view text, const std::string& na
 
 }  // namespace
 
-std::optional<double> MeasuredWay::time_us(double bytes) const {
+std::optional<double> MeasuredWay::time_us(std::uint64_t bytes, const Shape& shape) const {
   if (points.empty()) return std::nullopt;
-  const auto above =
-      std::find_if(points.begin(), points.end(), [&](const MeasuredPoint& p) { return static_cast<double>(p.bytes) >= bytes; });
-  if (above == points.end()) return points.back().us * bytes / std::max(1.0, static_cast<double>(points.back().bytes));
-  if (above == points.begin() || static_cast<double>(above->bytes) == bytes) return above->us;
-  const MeasuredPoint& below = *(above - 1);
-  const double low = std::log(std::max(1.0, static_cast<double>(below.bytes)));
-  const double high = std::log(std::max(2.0, static_cast<double>(above->bytes)));
-  const double share = (std::log(std::max(1.0, bytes)) - low) / (high - low);
-  return std::exp(std::log(below.us) + share * (std::log(above->us) - std::log(below.us)));
+  const auto size_of = [](std::uint64_t size) { return std::max(1.0, static_cast<double>(size)); };
+  const MeasuredPoint& last = points.back();
+  if (bytes >= last.bytes) return last.us * size_of(bytes) / size_of(last.bytes);
+  const auto above = std::find_if(points.begin(), points.end(), [&](const MeasuredPoint& p) { return p.bytes > bytes; });
+  const MeasuredPoint& high = *above;
+  const MeasuredPoint& low = above == points.begin() ? high : *(above - 1);
+  if (low.bytes == bytes) return low.us;
+  const double share =
+      &low == &high ? 0 : std::log(size_of(bytes) / size_of(low.bytes)) / std::log(size_of(high.bytes) / size_of(low.bytes));
+  const auto between = [&](double from, double to) { return from * std::pow(to / from, share); };
+  const auto here = shape(bytes), at_low = shape(low.bytes), at_high = shape(high.bytes);
+  if (!here || !at_low || !at_high) return between(low.us, high.us);
+  return between(low.us / *at_low, high.us / *at_high) * *here;
 }
 
 namespace {

@@ -88,6 +88,12 @@ Status check_safety(const Plan& plan) {
   return {};
 }
 
+/// In which the longest message of an op goes, or the pieces of a plan in pieces.
+double messages_of(const Plan& plan) {
+  return plan.schedule.pieced ? plan.pieces.count
+                              : static_cast<double>(plan.slices(plan.bytes_of(schedule::kInput, 0, 1, 0, schedule::Wire::element)));
+}
+
 Status check_protocol(const Environment& environment, const schedule::Algorithm& algorithm, const Plan& plan) {
   if (algorithm.switches != 0 && plan.protocol != Protocol::staged && plan.schedule.request.ranks > 1)
     return fail(ErrorCode::unsupported, "what switches compute takes the protocol staged alone");
@@ -96,17 +102,17 @@ Status check_protocol(const Environment& environment, const schedule::Algorithm&
     if (std::find(environment.fused.begin(), environment.fused.end(), routine) == environment.fused.end())
       return fail(ErrorCode::unsupported, "no hand-written routine equals this schedule");
   }
-  const double messages = plan.schedule.pieced
-                              ? plan.pieces.count
-                              : static_cast<double>(plan.slices(plan.bytes_of(schedule::kInput, 0, 1, 0, schedule::Wire::element)));
-  if (plan.protocol == Protocol::line && messages > kMostLinePieces)
+  if (plan.protocol == Protocol::line && messages_of(plan) > kMostLinePieces)
     return fail(ErrorCode::unsupported, "{} bytes would take more than {} messages of {} bytes", plan.call.bytes.value, kMostLinePieces,
                 plan.message_bytes);
   return check_safety(plan);
 }
 
-/// What goes through slots all the same is left to staged, unless it is asked for by name.
+/// What goes through slots all the same is left to staged, unless it is asked for by name; so are lines where ranks share cores, and any
+/// message of several lines may wait for turns.
 Status check_length(const Environment& environment, const Plan& plan) {
+  if (plan.protocol == Protocol::line && environment.is_host && environment.shares_cores() && messages_of(plan) > 1)
+    return fail(ErrorCode::unsupported, "ranks share cores, and messages of several lines take turns");
   if (plan.protocol != Protocol::direct_read || !environment.is_host || plan.longest >= environment.least_read.value) return {};
   return fail(ErrorCode::unsupported, "its messages are shorter than {} bytes and go through slots, as those of staged do",
               environment.least_read.value);
@@ -120,6 +126,15 @@ struct Judge {
 
   void exclude(std::string_view algorithm, std::optional<Protocol> protocol, const Failure& why) {
     selection.excluded.push_back({std::string(algorithm), protocol, why.message});
+  }
+
+  /// Nanoseconds of the call, were it of so many bytes.
+  std::optional<double> predicted_at(const schedule::Algorithm& algorithm, const Offer& offer, std::uint64_t bytes) const {
+    Call call = question.call;
+    call.bytes = {bytes};
+    const auto plan = make_plan(environment, algorithm, offer.protocol, call);
+    const double time = plan ? predict(environment, *plan).time.value : 0;
+    return time > 0 ? std::optional(time) : std::nullopt;
   }
 
   void consider(const schedule::Algorithm& algorithm, const std::optional<Protocol>& forced) {
@@ -149,7 +164,8 @@ struct Judge {
       // What was measured carried its partial sums in their own type.
       if (const MeasuredWay* way =
               request.wide_partials ? nullptr : environment.measured_way(algorithm.collective, algorithm.name, offer.protocol))
-        candidate.measured_us = way->time_us(static_cast<double>(question.call.bytes.value));
+        candidate.measured_us =
+            way->time_us(question.call.bytes.value, [&](std::uint64_t bytes) { return predicted_at(algorithm, offer, bytes); });
       selection.candidates.push_back(std::move(candidate));
     }
   }
@@ -194,6 +210,12 @@ constexpr double kFewer = 0.97;
 /// predicted times are as good as equal, that with the fewest steps is taken; and of those one whose sums are made at once, because they
 /// are rounded once, and read where they lie if the buffers are shown.
 constexpr double kAsGood = 1.05;
+/// Ranks that share cores take turns, and where the cores lie is not known beforehand. While they are near each other a tree, which few
+/// messages take from core to core, takes as long for an all-reduce as everybody sending to everybody, and half of it when they are far
+/// (bench/RESULTS.md, "More ranks than cores"). What is longer waits for memory more than for the other core.
+constexpr double kFewerBetweenCores = 0.6;
+constexpr std::uint64_t kLeastBetweenCores = 32 << 10;
+constexpr std::uint64_t kMostBetweenCores = 2 << 20;
 
 /// Puts in front the best of those that take up to `limit` times as long as the fastest, unless times are measured or not exact.
 template <class Better>
@@ -213,6 +235,15 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
     const auto crosses_less = [](const Candidate& a, const Candidate& b) { return a.prediction.crossed < kFewer * b.prediction.crossed; };
     if (prefer(selection.candidates, kNearInTime, crosses_less)) selection.preferred_for = "fewer bytes between hosts";
   } else if (environment.is_host) {
+    const Call& call = selection.question.call;
+    if (environment.shares_cores() && call.collective == Collective::all_reduce && call.bytes.value >= kLeastBetweenCores &&
+        call.bytes.value <= kMostBetweenCores) {
+      const auto crosses_less = [](const Candidate& a, const Candidate& b) {
+        return a.prediction.crossed < kFewerBetweenCores * b.prediction.crossed;
+      };
+      if (prefer(selection.candidates, kNearInTime, crosses_less)) selection.preferred_for = "fewer bytes between cores";
+      return;
+    }
     const auto is_plainer = [](const Candidate& a, const Candidate& b) {
       if (a.prediction.steps != b.prediction.steps) return a.prediction.steps < b.prediction.steps;
       return a.algorithm->sums_at_once && !b.algorithm->sums_at_once;

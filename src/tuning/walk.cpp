@@ -198,6 +198,7 @@ Stamp Walk::cross_wires(const Channel& c, int from, const Stamp& start, double b
 Stamp Walk::send_out(Channel& c, int from, int to, Stamp start, double bytes, double work) {
   const Stamp copied = start.plus(kCopy, work);
   sent_[c.level][at(from)] += bytes;
+  if (!environment_.are_on_one_core(from, to)) between_cores_ += bytes;
   Stamp left = copied;
   if (!c.cost.is_memory) left = later(cross(c, from, to, start, bytes), copied);
   c.seen.push_back(left.plus(kLatency, c.cost.hop));
@@ -273,7 +274,7 @@ Result<Prediction> Walk::run() {
   prediction.breakdown = {last.parts[kLaunch],   last.parts[kLatency], last.parts[kOverhead],
                           last.parts[kTransfer], last.parts[kCopy],    last.parts[kReduce]};
   for (int l = 0; l < kLevels; ++l) prediction.bytes[l] = sent_[l].empty() ? 0 : *std::max_element(sent_[l].begin(), sent_[l].end());
-  prediction.crossed = std::accumulate(sent_[1].begin(), sent_[1].end(), 0.0);
+  prediction.crossed = environment_.nodes > 1 ? std::accumulate(sent_[1].begin(), sent_[1].end(), 0.0) : between_cores_;
   return prediction;
 }
 

@@ -154,6 +154,7 @@ class Walk {
   std::vector<Stamp> out_[kLevels];
   std::vector<Stamp> in_[kLevels];
   std::vector<Stamp> wires_;  // when each is free again
+  double between_cores_ = 0;  // bytes
   std::vector<double> sent_[kLevels];
   std::unordered_map<std::uint64_t, Channel> channels_;
   std::map<std::tuple<int, int, std::size_t, int>, Meeting> meetings_;  // by lowest and highest member, how many, channel

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cli/tune.hpp>
+#include <set>
 
 namespace peal::cli {
 namespace {
@@ -36,7 +38,7 @@ TEST(Tune, RoundsDuringWhichANeighbourSlowedACoreDoNotCount) {
 
 TEST(Tune, ARoundDuringWhichTheCoresWereMovedIsThrownAway) {
   BenchHalf half;
-  half.p50_us = 0.25;
+  half.middle_us = 0.25;
   half.line_ns = 64;
   half.line_after_ns = 72;
   auto sample = sample_of(half);
@@ -51,6 +53,25 @@ TEST(Tune, ARoundDuringWhichTheCoresWereMovedIsThrownAway) {
   sample = sample_of(half);
   ASSERT_TRUE(sample && *sample);
   EXPECT_EQ((*sample)->cores, CoreDistance::unknown);
+}
+
+TEST(Tune, EveryWayOfACaseIsTheFirstOfItInSomeRound) {
+  std::vector<TunedPoint> points;
+  for (const char* algorithm : {"ring", "tree", "direct", "bruck"})
+    for (const std::uint64_t bytes : {8, 64}) points.push_back({Collective::all_gather, bytes, algorithm, Protocol::staged, {}, false});
+  points.back().is_dropped = true;
+  std::set<std::string> first[2];
+  for (int round = 1; round <= 4; ++round) {
+    const std::vector<std::size_t> order = order_of_round(points, round);
+    ASSERT_EQ(order.size(), 7U);
+    EXPECT_EQ(std::set(order.begin(), order.end()).size(), 7U);
+    for (std::size_t i = 0; i < 7; ++i) EXPECT_EQ(points[order[i]].bytes, i < 4 ? 8U : 64U);
+    EXPECT_FALSE(std::find(order.begin(), order.end(), 7U) != order.end());
+    first[0].insert(points[order[0]].algorithm);
+    first[1].insert(points[order[4]].algorithm);
+  }
+  EXPECT_EQ(first[0], (std::set<std::string>{"ring", "tree", "direct", "bruck"}));
+  EXPECT_EQ(first[1], (std::set<std::string>{"ring", "tree", "direct"}));
 }
 
 TEST(Tune, PointsOfOneWayMakeALineOfTheTableForEachDistanceOfCores) {

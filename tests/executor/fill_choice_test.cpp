@@ -59,6 +59,38 @@ class Stream : private Traffic {
 
 TEST(FillChoice, BeginsThroughTheCaches) { EXPECT_EQ(FillChoice().stores(), reduce::Stores::cached); }
 
+TEST(FillChoice, OfRanksThatShareCoresBeginsPastThem) {
+  EXPECT_EQ(FillChoice(FillChoice::Of::all_to_other_cores).stores(), reduce::Stores::streaming);
+}
+
+TEST(FillChoice, OfRanksThatShareCoresCountsFillingAlone) {
+  // From message to message others have their turns, 20 times as long as it takes to fill one.
+  for (const int in_call : {2, 64}) {
+    FillChoice near(FillChoice::Of::all_to_other_cores), far(FillChoice::Of::all_to_other_cores);
+    Stream stream({.in_call = in_call, .is_timed = false, .between_ns = 200'000});
+    stream.run(near, 1000, {0.09, 0}, {0.06, 0});
+    EXPECT_LT(stream.run(near, 20'000, {0.09, 0}, {0.06, 0}), 0.03) << in_call;
+    stream.run(far, 1000, {0.24, 0}, {0.08, 0});
+    EXPECT_GT(stream.run(far, 20'000, {0.24, 0}, {0.08, 0}), 0.97) << in_call;
+  }
+}
+
+TEST(FillChoices, AreOneForEachEndUnlessRanksShareCores) {
+  FillChoices choices;
+  choices.resize(8);
+  EXPECT_NE(choices.find(1), nullptr);
+  EXPECT_NE(choices.find(1), choices.find(2));
+  EXPECT_EQ(choices.find(1), choices.find_shared(1));
+  FillChoices on_shared_cores;  // rank 0 of 4, two channels
+  on_shared_cores.share_core({true, true, false, false});
+  on_shared_cores.resize(8);
+  EXPECT_EQ(on_shared_cores.find(1), nullptr) << "the same core: through its caches";
+  EXPECT_EQ(on_shared_cores.find(5), nullptr);
+  ASSERT_NE(on_shared_cores.find(2), nullptr);
+  for (const std::size_t end : {3U, 6U, 7U}) EXPECT_EQ(on_shared_cores.find(end), on_shared_cores.find(2));
+  EXPECT_EQ(on_shared_cores.find_shared(1), on_shared_cores.find(2)) << "what several read, on other cores too";
+}
+
 TEST(FillChoice, GoesPastTheCachesWhereThatIsFaster) {
   FillChoice choice;
   Stream stream;

@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   // What was read can be asked and written, and what was written can be read.
   for (const auto& way : table->ways) {
-    const auto time = way.time_us(1000);
+    const auto time = way.time_us(1000, [](std::uint64_t bytes) { return std::optional(1.0 + static_cast<double>(bytes)); });
     if (!time || !(*time >= 0)) std::abort();
   }
   if (!peal::tuning::measured_table_from_text(peal::tuning::to_text(*table), "again.json")) std::abort();

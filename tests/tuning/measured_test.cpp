@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -88,15 +89,28 @@ TEST(Measured, WhatDoesNotParseSaysWhyAndWhatToType) {
   }
 }
 
-TEST(Measured, BetweenSizesTheTimeIsOnALineInLogLog) {
+TEST(Measured, BetweenSizesTheTimeIsOnALineInLogLogWhereNoModelSpeaks) {
+  const MeasuredWay::Shape none = [](std::uint64_t) { return std::optional<double>(); };
   const MeasuredWay w = way("ring", Protocol::staged, {{64, 10, 0}, {1024, 40, 0}});
-  EXPECT_DOUBLE_EQ(*w.time_us(64), 10);
-  EXPECT_DOUBLE_EQ(*w.time_us(8), 10);
-  EXPECT_NEAR(*w.time_us(256), 20, 1e-9);
-  EXPECT_DOUBLE_EQ(*w.time_us(1024), 40);
-  EXPECT_DOUBLE_EQ(*w.time_us(4096), 160);
-  EXPECT_FALSE(way("ring", Protocol::staged, {}).time_us(8));
-  EXPECT_DOUBLE_EQ(*way("direct", Protocol::line, {{0, 7, 0}}).time_us(0), 7) << "a barrier has no bytes";
+  EXPECT_DOUBLE_EQ(*w.time_us(64, none), 10);
+  EXPECT_DOUBLE_EQ(*w.time_us(8, none), 10);
+  EXPECT_NEAR(*w.time_us(256, none), 20, 1e-9);
+  EXPECT_DOUBLE_EQ(*w.time_us(1024, none), 40);
+  EXPECT_DOUBLE_EQ(*w.time_us(4096, none), 160);
+  EXPECT_FALSE(way("ring", Protocol::staged, {}).time_us(8, none));
+  EXPECT_DOUBLE_EQ(*way("direct", Protocol::line, {{0, 7, 0}}).time_us(0, none), 7) << "a barrier has no bytes";
+}
+
+TEST(Measured, BetweenSizesTheTimeHasTheStepsOfTheModel) {
+  // Lines of 64 bytes, each 3 us: 1 up to 64 bytes, 2 up to 128, and so on.
+  const auto lines = [](std::uint64_t bytes) { return std::optional(3.0 * static_cast<double>((bytes + 63) / 64)); };
+  const MeasuredWay w = way("ring", Protocol::line, {{32, 4, 0}, {128, 8, 0}, {512, 48, 0}});
+  EXPECT_DOUBLE_EQ(*w.time_us(128, lines), 8);
+  EXPECT_NEAR(*w.time_us(64, lines), 4, 1e-9) << "as long as it should";
+  EXPECT_NEAR(*w.time_us(256, lines), 4 * 4 * std::sqrt(1.5), 1e-9) << "half way from right to half as long again";
+  EXPECT_NEAR(*w.time_us(8, lines), 4, 1e-9);
+  EXPECT_NEAR(*way("ring", Protocol::line, {{512, 48, 0}}).time_us(128, lines), 12, 1e-9) << "below the first point by the model alone";
+  EXPECT_DOUBLE_EQ(*w.time_us(1024, lines), 96);
 }
 
 TEST(Measured, WhatWasMeasuredChoosesAndTheModelElsewhere) {
@@ -111,7 +125,14 @@ TEST(Measured, WhatWasMeasuredChoosesAndTheModelElsewhere) {
   const auto measured = select(environment, measured_question(1 << 16));
   ASSERT_TRUE(measured);
   EXPECT_EQ(measured->chosen().algorithm->name, other);
-  EXPECT_NEAR(measured->chosen().measured_us.value_or(0), 20, 1e-9);
+  const auto predicted = [&](std::uint64_t bytes) {
+    Question named = measured_question(bytes);
+    named.algorithm = other;
+    named.protocol = "staged";
+    return select(four_ranks(), named)->chosen().prediction.time.value;
+  };
+  const double expected = std::sqrt(10 / predicted(1 << 14) * (40 / predicted(1 << 18))) * predicted(1 << 16);
+  EXPECT_NEAR(measured->chosen().measured_us.value_or(0), expected, 1e-9) << "with the steps of the model";
   EXPECT_EQ(measured->candidates[1].algorithm->name, model->chosen().algorithm->name) << "what was measured stands before the rest";
   EXPECT_THAT(explain_text(environment, *measured), HasSubstr("chosen by measurement: peal tune on a test host, 2026-11-22"));
   EXPECT_THAT(explain_json(environment, *measured), HasSubstr("\"chosen_by\": \"measurement\""));

@@ -421,6 +421,37 @@ TEST(Select, BetweenTwoHostsTheFewestBytesCross) {
     }
 }
 
+TEST(Select, WhereRanksShareCoresFewBytesOfAnAllReduceCrossBetweenThem) {
+  const Environment shared = host(2, 8).environment;
+  for (const std::uint64_t bytes : {std::uint64_t{64} << 10, std::uint64_t{1} << 20}) {
+    const auto selection = select(shared, ask(bytes));
+    ASSERT_TRUE(selection) << selection.error().message;
+    const Candidate& chosen = selection->chosen();
+    const auto size = static_cast<double>(bytes);
+    EXPECT_NEAR(chosen.prediction.crossed, 2 * size, 0.01 * size) << bytes << " by " << chosen.algorithm->name;
+    EXPECT_EQ(selection->preferred_for, "fewer bytes between cores");
+    const auto faster = std::find_if(selection->candidates.begin(), selection->candidates.end(),
+                                     [](const Candidate& c) { return c.algorithm->name == "two_shot" && c.protocol == Protocol::staged; });
+    ASSERT_NE(faster, selection->candidates.end());
+    EXPECT_NEAR(faster->prediction.crossed, 8 * size, 0.01 * size);
+    EXPECT_LT(faster->prediction.time.value, chosen.prediction.time.value);
+  }
+  EXPECT_NE(select(host(8, 8).environment, ask(64 << 10))->preferred_for, "fewer bytes between cores") << "a core each";
+}
+
+TEST(Select, WhereRanksShareCoresLinesAreTakenOnlyForWhatFitsOne) {
+  const auto has_lines = [](const Environment& environment, std::uint64_t bytes) {
+    Question q = ask(bytes);
+    q.call.collective = Collective::all_gather;
+    const auto selection = select(environment, q);
+    return std::any_of(selection->candidates.begin(), selection->candidates.end(),
+                       [](const Candidate& c) { return c.protocol == Protocol::line; });
+  };
+  EXPECT_TRUE(has_lines(host(2, 4).environment, 256));
+  EXPECT_FALSE(has_lines(host(2, 4).environment, 768));
+  EXPECT_TRUE(has_lines(host(4, 4).environment, 768));
+}
+
 // Of several ways that cross equally little the busiest link decides, so large calls go by chains.
 TEST(Select, BetweenSeveralHostsTheFewestBytesOfBroadcastAndReduceCrossByEveryLinkOnce) {
   for (const auto& [count, each] : {std::pair{3, 2}, {3, 4}, {4, 2}, {8, 4}})

@@ -52,6 +52,7 @@ struct BenchHalf {
   double full_speed = 1;  ///< only_full_speed: share of the calls that p50 is of
   double all_us = 0;      ///< only_full_speed: p50 of all calls
   double work_ns = 0;     ///< only_full_speed: time_of_work of the slowest core in the fastest tenth of the calls
+  double middle_us = 0;   ///< mean of the middle half of the calls that p50 is of: finer than a clock that goes in steps
 };
 
 /// What `digest_repeats` calls gave, of inputs whose sums depend on the order (bench_reals.hpp).

@@ -18,9 +18,9 @@ struct TuneOptions {
   double budget_s = 20;                 ///< for the table, and as much again for the judgement; the first round is always done
 };
 
-/// The median of a round, with where the cores were; the same on every rank.
+/// A round, with where the cores were; the same on every rank.
 struct TunedSample {
-  double us = 0;
+  double us = 0;           ///< BenchHalf::middle_us
   double exchange_ns = 0;  ///< between two cores, the shorter of before and after; 0: ranks share cores
   tuning::CoreDistance cores = tuning::CoreDistance::unknown;
   double full_speed = 1;  ///< share of the round's calls that `us` is of: the others met a core that a neighbour slowed
@@ -44,6 +44,11 @@ struct TunedPoint {
   /// round longer), the width of their middle half over it, and the median of their exchanges. Nothing where there was no such round.
   std::optional<tuning::MeasuredPoint> typical(tuning::CoreDistance cores) const;
 };
+
+/// The places in `points` of what is measured in a round (counted from 1), in turn. The ways of one case come one behind the other: what
+/// the machine does to one of them, it mostly does to all. Each round begins a case with another way, since what was measured just before
+/// has a part in what comes after it.
+std::vector<std::size_t> order_of_round(const std::vector<TunedPoint>& points, int round);
 
 /// Where the cores were in most rounds.
 tuning::CoreDistance usual_distance(const std::vector<TunedPoint>& points);

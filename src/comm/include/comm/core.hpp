@@ -210,6 +210,7 @@ class Core final : public FaultListener {
                                             std::shared_ptr<const tuning::Environment> environment, const CoreOptions& options,
                                             Origin origin);
   transport::ShmLayout layout_of(int locals, int most_lines) const;
+  std::vector<bool> ranks_on_my_core() const;  ///< by rank, whether it is bound to this rank's core
   transport::ShmLayout layout() const;
   Status open_memory(Origin& origin);
   void borrow_slots(const Core* parent, const std::vector<int>& parent_ranks, std::size_t offset);

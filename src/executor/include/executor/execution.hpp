@@ -58,6 +58,8 @@ class Execution {
  public:
   /// `transport` outlives this object.
   Execution(transport::Transport& transport, int rank, int ranks);
+  /// Where ranks share cores. `is_beside`: by peer, whether it is bound to this rank's core. Before the first call.
+  void share_core(std::vector<bool> is_beside) { fills_.share_core(std::move(is_beside)); }
 
   /// Begins a call. Everything named must stay as it is until the call is done or failed. `tag` is to_tag(call).
   /// Point-to-point calls (collective send_recv) take their sequence numbers per edge.
@@ -243,22 +245,27 @@ class Execution {
   void fail_call(Failure failure);
   /// How a message of so many bytes is to be written into the memory that acquire() of this edge gives.
   reduce::Stores stores_for_slot(std::uint32_t edge, std::size_t bytes) {
-    return bytes >= FillChoice::kLeastBytes && edges_[edge].sender->fills_shared_memory() ? fills_[edge].stores() : reduce::Stores::cached;
+    return bytes >= FillChoice::kLeastBytes && edges_[edge].sender->fills_shared_memory() ? stores_by(fills_.find(edge))
+                                                                                          : reduce::Stores::cached;
   }
   /// True where a long message that is stored here as well goes out of the memory where it is stored, because the transport copies it
   /// anyway.
   static bool is_sent_from_memory(const transport::Sender& to, std::size_t bytes) {
     return bytes >= FillChoice::kLeastBytes && !to.fills_shared_memory();
   }
+  static reduce::Stores stores_by(const FillChoice* fill) { return fill == nullptr ? reduce::Stores::cached : fill->stores(); }
+  static void begin_fill(FillChoice* fill, std::size_t bytes, const transport::Tag* tag) {
+    if (fill != nullptr && fill->is_to_be_timed(bytes, tag != nullptr)) fill->begin(now_ns());
+  }
+  void end_fill(FillChoice* fill, std::uint32_t edge, std::size_t bytes) {
+    if (fill != nullptr && fill->is_timing() && fill->end(bytes, now_ns())) fill->take_sample(edges_[edge].sender->drained());
+  }
+  /// What is shorter is always filled through the caches.
   void begin_fill(std::uint32_t edge, std::size_t bytes, const transport::Tag* tag) {
-    if (bytes < FillChoice::kLeastBytes) return;
-    FillChoice& fill = fills_[edge];
-    if (fill.is_to_be_timed(bytes, tag != nullptr)) fill.begin(now_ns());
+    if (bytes >= FillChoice::kLeastBytes) begin_fill(fills_.find(edge), bytes, tag);
   }
   void end_fill(std::uint32_t edge, std::size_t bytes) {
-    if (bytes < FillChoice::kLeastBytes) return;
-    FillChoice& fill = fills_[edge];
-    if (fill.is_timing() && fill.end(bytes, now_ns())) fill.take_sample(edges_[edge].sender->drained());
+    if (bytes >= FillChoice::kLeastBytes) end_fill(fills_.find(edge), edge, bytes);
   }
   void publish(std::uint32_t edge, std::size_t bytes, const transport::Tag* tag) {
     edges_[edge].sender->publish(bytes, tag);

@@ -11,6 +11,10 @@
 // one it waits for nobody. There the time of filling counts, and that which the receiver says it took to take messages out: what was filled
 // past the caches it has to fetch from memory. Short messages of short calls are timed now and then, since the clock is part of what they
 // cost.
+//
+// Ranks that share cores: from one message to the next others have their turns, so the time of filling alone counts. To a rank of the same
+// core all goes through its caches. All that a rank sends to other cores is one stream, so that little of it is enough to learn from; it
+// begins past the caches, which costs a little where that is wrong, and half where it is right.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +22,17 @@
 #include <memory>
 #include <reduce/copy.hpp>
 #include <transport/channel.hpp>
+#include <utility>
 #include <vector>
 
 namespace peal::executor {
 
-/// Of one sending end; one thread at a time, as the end itself.
+/// Of one sending end, or of all of a rank that shares its core to ranks of other cores; one thread at a time, as the ends themselves.
 class FillChoice {
  public:
+  enum class Of : std::uint8_t { one_end, all_to_other_cores };
+  explicit FillChoice(Of of = Of::one_end) : is_alone_(of == Of::one_end), is_past_(of == Of::all_to_other_cores) {}
+
   /// Shorter messages are always filled through the caches: their receiver waits for them, and a look at the clock would cost too much.
   static constexpr std::uint64_t kLeastBytes = 8 * 1024;
 
@@ -38,7 +46,7 @@ class FillChoice {
       sent_in_call_ = 0;
       last_ns_ = 0;
     }
-    is_paced_ = ++sent_in_call_ > kSlots || is_after_long_;
+    is_paced_ = (++sent_in_call_ > kSlots || is_after_long_) && is_alone_;
     bytes_ += bytes;
     return is_paced_ || bytes >= kAlwaysTimed || untimed_++ % kTimedOf == 0;
   }
@@ -141,22 +149,33 @@ class FillChoice {
   int interval_ = kSoonestTrial;
   int uncounted_ = kUncounted;
   bool is_trial_ = false;
-  bool is_past_ = false;
+  bool is_alone_;  // else other ranks have their turns between two messages
+  bool is_past_;
 };
 
 /// Those of a communicator's sending ends, each from its first large message on: a communicator may be one of hundreds.
 class FillChoices {
  public:
-  void resize(std::size_t ends) { choices_.resize(ends); }
-  FillChoice& operator[](std::size_t end) {
+  void resize(std::size_t ends) {
+    if (is_beside_.empty()) choices_.resize(ends);
+  }
+  /// The rank shares its core. `is_beside`: by peer, whether it does with that one. Ends are numbered as by edge_index(). Before resize().
+  void share_core(std::vector<bool> is_beside) { is_beside_ = std::move(is_beside); }
+  /// Null: nothing is to choose, all goes through the caches.
+  FillChoice* find(std::size_t end) {
+    if (!is_beside_.empty()) return is_beside_[end % is_beside_.size()] ? nullptr : &to_other_cores_;
     std::unique_ptr<FillChoice>& choice = choices_[end];
     if (choice == nullptr) [[unlikely]]
       choice = std::make_unique<FillChoice>();
-    return *choice;
+    return choice.get();
   }
+  /// Of what is filled once for several ends, of which this is one: some are on other cores.
+  FillChoice* find_shared(std::size_t end) { return is_beside_.empty() ? find(end) : &to_other_cores_; }
 
  private:
   std::vector<std::unique_ptr<FillChoice>> choices_;
+  std::vector<bool> is_beside_;  // empty: ranks have a core each
+  FillChoice to_other_cores_{FillChoice::Of::all_to_other_cores};
 };
 
 }  // namespace peal::executor

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <base/result.hpp>
+#include <functional>
 #include <optional>
 #include <peal/types.hpp>
 #include <schedule/protocol.hpp>
@@ -18,8 +19,8 @@ namespace peal::tuning {
 
 struct MeasuredPoint {
   std::uint64_t bytes = 0;  ///< size of the call as nccl-tests counts it
-  double us = 0;            ///< lower quartile of the repeats' medians of the calls' times (aligned starts, maximum over ranks)
-  double spread = 0;        ///< width of the middle half of the repeats' medians / us; 0 for one repeat
+  double us = 0;            ///< lower quartile of the repeats' means of the middle half of calls (aligned starts, maximum over ranks)
+  double spread = 0;        ///< width of the middle half of the repeats' means / us; 0 for one repeat
   double exchange_ns = 0;   ///< median over the repeats of the time in which two cores showed each other a flag; 0: not measured
   bool operator==(const MeasuredPoint&) const = default;
 };
@@ -35,9 +36,12 @@ struct MeasuredWay {
   CoreDistance cores = CoreDistance::unknown;  ///< where the cores were, before and after every repeat
   bool operator==(const MeasuredWay&) const = default;
 
-  /// Microseconds of a call of `bytes`: between two points on a straight line in log-log, below the first the first, above the last in
-  /// proportion to the bytes. Nothing without points.
-  std::optional<double> time_us(double bytes) const;
+  /// What a call of so many bytes takes by a model, above 0 in any unit; nothing where it cannot say.
+  using Shape = std::function<std::optional<double>(std::uint64_t bytes)>;
+  /// Microseconds of a call of `bytes`: by how much longer it took than by the model is, between two points, on a straight line in log-log,
+  /// and below the first point as there; above the last the time grows with the bytes. A model that says nothing is taken to say that all
+  /// sizes take as long. Nothing without points.
+  std::optional<double> time_us(std::uint64_t bytes, const Shape& shape) const;
 };
 
 struct MeasuredTable {
