@@ -430,8 +430,9 @@ TEST(Select, WhereRanksShareCoresFewBytesOfAnAllReduceCrossBetweenThem) {
     const auto size = static_cast<double>(bytes);
     EXPECT_NEAR(chosen.prediction.crossed, 2 * size, 0.01 * size) << bytes << " by " << chosen.algorithm->name;
     EXPECT_EQ(selection->preferred_for, "fewer bytes between cores");
-    const auto faster = std::find_if(selection->candidates.begin(), selection->candidates.end(),
-                                     [](const Candidate& c) { return c.algorithm->name == "two_shot" && c.protocol == Protocol::staged; });
+    const auto faster = std::find_if(selection->candidates.begin(), selection->candidates.end(), [](const Candidate& c) {
+      return c.algorithm->name == "two_shot" && c.protocol == schedule::Protocol::staged;
+    });
     ASSERT_NE(faster, selection->candidates.end());
     EXPECT_NEAR(faster->prediction.crossed, 8 * size, 0.01 * size);
     EXPECT_LT(faster->prediction.time.value, chosen.prediction.time.value);
@@ -445,7 +446,7 @@ TEST(Select, WhereRanksShareCoresLinesAreTakenOnlyForWhatFitsOne) {
     q.call.collective = Collective::all_gather;
     const auto selection = select(environment, q);
     return std::any_of(selection->candidates.begin(), selection->candidates.end(),
-                       [](const Candidate& c) { return c.protocol == Protocol::line; });
+                       [](const Candidate& c) { return c.protocol == schedule::Protocol::line; });
   };
   EXPECT_TRUE(has_lines(host(2, 4).environment, 256));
   EXPECT_FALSE(has_lines(host(2, 4).environment, 768));
