@@ -12,6 +12,7 @@
 #include <cli/launcher.hpp>
 #include <cli/scratch.hpp>
 #include <cli/tune.hpp>
+#include <cmath>
 #include <ctime>
 #include <discovery/discover.hpp>
 #include <memory>
@@ -199,8 +200,12 @@ Result<int> run(const TuneWords& words) {
   Scratch scratch;
   PEAL_TRY(scratch.make());
   std::vector<Judgement> judged;
-  const double share = words.budget_s / static_cast<double>(ranks.size()) / (words.check ? 2 : 1);
+  // More ranks have more ways, and share cores.
+  const auto weight = [](int n) { return std::sqrt(static_cast<double>(n)); };
+  double weights = 0;
+  for (const int n : ranks) weights += weight(n);
   for (const int n : ranks) {
+    const double share = words.budget_s * weight(n) / weights / (words.check ? 2 : 1);
     PEAL_ASSIGN(const int code, tune_ranks(words, n, share, (scratch.path / fmt::format("{}", n)).string(), table, judged));
     if (code != 0) return code;
     // After each, so that what was measured is kept when the rest is interrupted.
