@@ -12,7 +12,6 @@
 #include <cli/digest.hpp>
 #include <cmath>
 #include <functional>
-#include <numeric>
 #include <tuning/fit_constants.hpp>
 #include <tuning/plan.hpp>
 
@@ -236,13 +235,6 @@ Result<ErrorFigures> Bench::measure_numerics(bool in_place) {
 
 /// What the fastest tenth is below.
 double tenth_of(std::vector<double> values) { return value_at(std::move(values), 0.1); }
-
-/// Of values that ascend: at least one.
-double mean_of_middle_half(const std::vector<double>& values) {
-  const auto outside = static_cast<std::ptrdiff_t>(values.size() / 4);
-  const auto count = static_cast<double>(values.size() - 2 * static_cast<std::size_t>(outside));
-  return std::accumulate(values.begin() + outside, values.end() - outside, 0.0) / count;
-}
 
 /// Those of the times during which the slowest core was as fast as in the fastest tenth of them.
 std::vector<double> at_full_speed(const std::vector<double>& times, const std::vector<double>& slowness, double fastest) {

@@ -107,7 +107,7 @@ std::uint64_t Core::least_shown(const Pending& pending) {
 // References, which every plan's receivers understand: only senders need to know.
 std::uint64_t Core::least_referenced(CachedPlan& plan) const {
   const bool is_wanted = options_.direct_read && plan.plan->protocol == schedule::Protocol::direct_read;
-  return is_wanted && plans_->may_show(plan) ? plans_->environment()->least_read.value : 0;
+  return is_wanted && plans_->may_show(plan) ? plans_->environment()->memory.least_read.value : 0;
 }
 
 // The messages of a group stay in their senders' memory where that is faster by this host's constants, and where it is asked for by name:
@@ -123,7 +123,7 @@ void Core::allow_references(Pending& pending) const {
   operands.least_referenced = 0;
   operands.most_referenced = most_referenced_;
   if (most_referenced_ == 0) return;
-  const std::uint64_t least = plans_->environment()->least_read.value;
+  const std::uint64_t least = plans_->environment()->memory.least_read.value;
   const auto& sends = pending.group.sends;
   for (std::size_t i = 0; i < sends.size(); ++i) {
     const std::uint64_t bytes = operands.user[i].bytes;
@@ -375,7 +375,7 @@ Status Core::prepare_group(std::span<const PairTransfer> transfers, Pending& pen
     plan.message_bytes = plans_->message_bytes();
     plan.is_cut_by_transfer = true;
     plan.is_cut_for_sockets = plans_->environment()->is_by_sockets_alone();
-    plan.least_referenced = most_referenced_ > 0 ? plans_->environment()->least_read.value : 0;
+    plan.least_referenced = most_referenced_ > 0 ? plans_->environment()->memory.least_read.value : 0;
     plan.program = schedule::group_program(rank_, size(), group.sends, group.receives);
     pending.plan = group.made.get();
     pending.call.collective = Collective::send_recv;

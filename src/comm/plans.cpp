@@ -160,7 +160,8 @@ Result<std::shared_ptr<const executor::Plan>> Plans::make(const PlanKey& key) co
   plan.wide_partials = schedule::sends_wide_partials(schedule);
   plan.is_cut_by_transfer = has_private_counts(key.collective);
   plan.is_cut_for_sockets = plan.is_cut_by_transfer && environment_->is_by_sockets_alone();
-  plan.least_referenced = plan.is_cut_by_transfer && plan.protocol == schedule::Protocol::direct_read ? environment_->least_read.value : 0;
+  plan.least_referenced =
+      plan.is_cut_by_transfer && plan.protocol == schedule::Protocol::direct_read ? environment_->memory.least_read.value : 0;
   plan.message_bytes = plan.is_cut_for_sockets   ? message_bytes_
                        : plan.is_cut_by_transfer ? std::min(message_bytes_, schedule::traits_of(chosen.protocol).message_bytes)
                                                  : std::min(message_bytes_, chosen.message_bytes);

@@ -55,9 +55,17 @@ Result<ProtocolConstants> read_set(const YamlNode& node, const std::string& file
   return set;
 }
 
-Result<Bytes> read_least_read(YamlFields& fields) {
-  PEAL_ASSIGN(const double bytes, fields.number("least_read_bytes", 1, 1 << 30));
+Result<Bytes> read_size(YamlFields& fields, std::string_view key) {
+  PEAL_ASSIGN(const double bytes, fields.number(key, 1, 1 << 30));
   return Bytes{static_cast<std::uint64_t>(bytes)};
+}
+
+Result<MemoryTerms> read_memory(YamlFields& fields) {
+  MemoryTerms memory;
+  PEAL_ASSIGN(memory.fetch_share, fields.number("fetch_share", 0, 1));
+  PEAL_ASSIGN(memory.shared_read, fields.number("shared_read", 0, 1));
+  PEAL_ASSIGN(memory.least_read, read_size(fields, "least_read_bytes"));
+  return memory;
 }
 
 Result<HostDefaults> read_host(const YamlNode& node, const std::string& file) {
@@ -79,9 +87,9 @@ Result<HostDefaults> read_host(const YamlNode& node, const std::string& file) {
   PEAL_TRY(time("core_switch_ns", host.core_switch));
   PEAL_TRY(time("core_switch_polling_ns", host.core_switch_polling));
   PEAL_ASSIGN(host.same_core_gain, fields.number("same_core_gain", 0.01, 100));
-  PEAL_ASSIGN(host.fetch_share, fields.number("fetch_share", 0, 1));
-  PEAL_ASSIGN(host.shared_read, fields.number("shared_read", 0, 1));
-  PEAL_ASSIGN(host.least_read, read_least_read(fields));
+  PEAL_ASSIGN(host.least_within_cores, read_size(fields, "least_within_cores_bytes"));
+  PEAL_ASSIGN(host.most_within_cores, read_size(fields, "most_within_cores_bytes"));
+  PEAL_ASSIGN(host.memory, read_memory(fields));
   PEAL_TRY(time("loopback_latency_ns", host.loopback_latency));
   PEAL_TRY(rate("core_copy_GBps", host.core_copy));
   PEAL_TRY(rate("domain_memory_GBps", host.domain_memory));
@@ -99,9 +107,7 @@ Result<ProcessorDefaults> read_processor(YamlFields& fields) {
   PEAL_ASSIGN(const YamlNode* cpus, fields.list("cpus"));
   if (cpus != nullptr)
     for (const YamlNode& cpu : cpus->items) processor.cpus.push_back(cpu.text);
-  PEAL_ASSIGN(processor.fetch_share, fields.number("fetch_share", 0, 1));
-  PEAL_ASSIGN(processor.shared_read, fields.number("shared_read", 0, 1));
-  PEAL_ASSIGN(processor.least_read, read_least_read(fields));
+  PEAL_ASSIGN(processor.memory, read_memory(fields));
   PEAL_ASSIGN(processor.source, fields.text("source"));
   return processor;
 }

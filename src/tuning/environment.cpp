@@ -332,9 +332,9 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
     environment.same_core_gain = defaults.same_core_gain;
     const topology::ProcessorDefaults* const known = processor_of(defaults, cluster.machine());
     if (known != nullptr) processor = known->name;
-    environment.fetch_share = known != nullptr ? known->fetch_share : defaults.fetch_share;
-    environment.shared_read = known != nullptr ? known->shared_read : defaults.shared_read;
-    environment.least_read = known != nullptr ? known->least_read : defaults.least_read;
+    environment.memory = known != nullptr ? known->memory : defaults.memory;
+    environment.least_within_cores = defaults.least_within_cores;
+    environment.most_within_cores = defaults.most_within_cores;
   }
   offer_protocols(environment, options, processor);
   look_at_switches(environment, resources, device_of_rank);

@@ -108,9 +108,11 @@ Result<Environment> read_environment_tree(const json& tree) {
   e.core_of = tree.at("core_of").get<std::vector<std::int32_t>>();
   e.core_switch.value = tree.at("core_switch").get<double>();
   e.same_core_gain = tree.at("same_core_gain").get<double>();
-  e.fetch_share = tree.at("fetch_share").get<double>();
-  e.shared_read = tree.at("shared_read").get<double>();
-  e.least_read = {tree.at("least_read").get<std::uint64_t>()};
+  e.least_within_cores = {tree.at("least_within_cores").get<std::uint64_t>()};
+  e.most_within_cores = {tree.at("most_within_cores").get<std::uint64_t>()};
+  e.memory.fetch_share = tree.at("fetch_share").get<double>();
+  e.memory.shared_read = tree.at("shared_read").get<double>();
+  e.memory.least_read = {tree.at("least_read").get<std::uint64_t>()};
   e.fused = tree.at("fused").get<std::vector<std::string>>();
   const auto is_per_rank = [&](const std::vector<std::int32_t>& v, std::int32_t below) {
     if (v.empty()) return true;
@@ -181,9 +183,11 @@ std::string to_json(const Environment& e) {
                {"core_of", e.core_of},
                {"core_switch", e.core_switch.value},
                {"same_core_gain", e.same_core_gain},
-               {"fetch_share", e.fetch_share},
-               {"shared_read", e.shared_read},
-               {"least_read", e.least_read.value},
+               {"least_within_cores", e.least_within_cores.value},
+               {"most_within_cores", e.most_within_cores.value},
+               {"fetch_share", e.memory.fetch_share},
+               {"shared_read", e.memory.shared_read},
+               {"least_read", e.memory.least_read.value},
                {"fused", e.fused},
                {"levels", json::array()},
                {"switches", {to_tree(e.switches[0]), to_tree(e.switches[1])}},

@@ -110,7 +110,7 @@ std::optional<double> MeasuredWay::time_us(std::uint64_t bytes, const Shape& sha
   const double share =
       &low == &high ? 0 : std::log(size_of(bytes) / size_of(low.bytes)) / std::log(size_of(high.bytes) / size_of(low.bytes));
   const auto between = [&](double from, double to) { return from * std::pow(to / from, share); };
-  const auto here = shape(bytes), at_low = shape(low.bytes), at_high = shape(high.bytes);
+  const auto here = shape(bytes), at_low = shape(low.bytes), at_high = &low == &high ? at_low : shape(high.bytes);
   if (!here || !at_low || !at_high) return between(low.us, high.us);
   return between(low.us / *at_low, high.us / *at_high) * *here;
 }

@@ -27,7 +27,7 @@ MessageCost message_cost(const Environment& environment, const topology::Protoco
   const double gain = is_one_core && cost.is_memory ? environment.same_core_gain : 1;
   cost.copy = gain * constants.copy.gigabytes();
   cost.reduce = gain * constants.reduce.gigabytes();
-  cost.fetch_share = environment.fetch_share;
+  cost.fetch_share = environment.memory.fetch_share;
   cost.pattern_cap = constants.cap(environment.nodes).gigabytes();
   cost.link_rate = cost.efficiency * bottleneck.gigabytes();
   cost.wire_rate = cost.link_rate;
@@ -39,7 +39,7 @@ MessageCost message_cost(const Environment& environment, const Plan& plan, int l
                          bool is_one_core) {
   MessageCost cost = message_cost(environment, plan.offer.constants[level], plan.protocol, level, way_latency, bottleneck, is_one_core);
   if (cost.is_read_in_place)  // a sender that has nothing else to do copies a part, too
-    cost.copy *= (plan.helped > 0 ? 1 + 1.0 / plan.helped : 1) / (1 + environment.shared_read * (plan.readers - 1));
+    cost.copy *= (plan.helped > 0 ? 1 + 1.0 / plan.helped : 1) / (1 + environment.memory.shared_read * (plan.readers - 1));
   return cost;
 }
 

@@ -113,9 +113,9 @@ Status check_protocol(const Environment& environment, const schedule::Algorithm&
 Status check_length(const Environment& environment, const Plan& plan) {
   if (plan.protocol == Protocol::line && environment.is_host && environment.shares_cores() && messages_of(plan) > 1)
     return fail(ErrorCode::unsupported, "ranks share cores, and messages of several lines take turns");
-  if (plan.protocol != Protocol::direct_read || !environment.is_host || plan.longest >= environment.least_read.value) return {};
+  if (plan.protocol != Protocol::direct_read || !environment.is_host || plan.longest >= environment.memory.least_read.value) return {};
   return fail(ErrorCode::unsupported, "its messages are shorter than {} bytes and go through slots, as those of staged do",
-              environment.least_read.value);
+              environment.memory.least_read.value);
 }
 
 /// A place in the list of what is judged.
@@ -128,13 +128,16 @@ struct Judge {
     selection.excluded.push_back({std::string(algorithm), protocol, why.message});
   }
 
+  static std::optional<double> time_of(const Prediction& prediction) {
+    return prediction.time.value > 0 ? std::optional(prediction.time.value) : std::nullopt;
+  }
+
   /// Nanoseconds of the call, were it of so many bytes.
   std::optional<double> predicted_at(const schedule::Algorithm& algorithm, const Offer& offer, std::uint64_t bytes) const {
     Call call = question.call;
     call.bytes = {bytes};
     const auto plan = make_plan(environment, algorithm, offer.protocol, call);
-    const double time = plan ? predict(environment, *plan).time.value : 0;
-    return time > 0 ? std::optional(time) : std::nullopt;
+    return plan ? time_of(predict(environment, *plan)) : std::nullopt;
   }
 
   void consider(const schedule::Algorithm& algorithm, const std::optional<Protocol>& forced) {
@@ -164,8 +167,9 @@ struct Judge {
       // What was measured carried its partial sums in their own type.
       if (const MeasuredWay* way =
               request.wide_partials ? nullptr : environment.measured_way(algorithm.collective, algorithm.name, offer.protocol))
-        candidate.measured_us =
-            way->time_us(question.call.bytes.value, [&](std::uint64_t bytes) { return predicted_at(algorithm, offer, bytes); });
+        candidate.measured_us = way->time_us(question.call.bytes.value, [&](std::uint64_t bytes) {
+          return bytes == question.call.bytes.value ? time_of(candidate.prediction) : predicted_at(algorithm, offer, bytes);
+        });
       selection.candidates.push_back(std::move(candidate));
     }
   }
@@ -214,8 +218,6 @@ constexpr double kAsGood = 1.05;
 /// messages take from core to core, takes as long for an all-reduce as everybody sending to everybody, and half of it when they are far
 /// (bench/RESULTS.md, "More ranks than cores"). What is longer waits for memory more than for the other core.
 constexpr double kFewerBetweenCores = 0.6;
-constexpr std::uint64_t kLeastBetweenCores = 32 << 10;
-constexpr std::uint64_t kMostBetweenCores = 2 << 20;
 
 /// Puts in front the best of those that take up to `limit` times as long as the fastest, unless times are measured or not exact.
 template <class Better>
@@ -230,20 +232,22 @@ bool prefer(std::vector<Candidate>& candidates, double limit, Better&& is_better
   return is_slower;
 }
 
+/// Than so many times what the other sends between hosts, or between cores.
+auto crosses_less(double share) {
+  return [share](const Candidate& a, const Candidate& b) { return a.prediction.crossed < share * b.prediction.crossed; };
+}
+
+bool stays_within_cores(const Environment& environment, const Call& call) {
+  return environment.shares_cores() && call.collective == Collective::all_reduce && call.bytes >= environment.least_within_cores &&
+         call.bytes <= environment.most_within_cores;
+}
+
 void prefer_sparing(const Environment& environment, Selection& selection) {
   if (environment.is_by_sockets(1)) {
-    const auto crosses_less = [](const Candidate& a, const Candidate& b) { return a.prediction.crossed < kFewer * b.prediction.crossed; };
-    if (prefer(selection.candidates, kNearInTime, crosses_less)) selection.preferred_for = "fewer bytes between hosts";
+    if (prefer(selection.candidates, kNearInTime, crosses_less(kFewer))) selection.preferred_for = "fewer bytes between hosts";
+  } else if (stays_within_cores(environment, selection.question.call)) {
+    if (prefer(selection.candidates, kNearInTime, crosses_less(kFewerBetweenCores))) selection.preferred_for = "fewer bytes between cores";
   } else if (environment.is_host) {
-    const Call& call = selection.question.call;
-    if (environment.shares_cores() && call.collective == Collective::all_reduce && call.bytes.value >= kLeastBetweenCores &&
-        call.bytes.value <= kMostBetweenCores) {
-      const auto crosses_less = [](const Candidate& a, const Candidate& b) {
-        return a.prediction.crossed < kFewerBetweenCores * b.prediction.crossed;
-      };
-      if (prefer(selection.candidates, kNearInTime, crosses_less)) selection.preferred_for = "fewer bytes between cores";
-      return;
-    }
     const auto is_plainer = [](const Candidate& a, const Candidate& b) {
       if (a.prediction.steps != b.prediction.steps) return a.prediction.steps < b.prediction.steps;
       return a.algorithm->sums_at_once && !b.algorithm->sums_at_once;

@@ -198,7 +198,7 @@ Stamp Walk::cross_wires(const Channel& c, int from, const Stamp& start, double b
 Stamp Walk::send_out(Channel& c, int from, int to, Stamp start, double bytes, double work) {
   const Stamp copied = start.plus(kCopy, work);
   sent_[c.level][at(from)] += bytes;
-  if (!environment_.are_on_one_core(from, to)) between_cores_ += bytes;
+  if (environment_.is_host && !environment_.are_on_one_core(from, to)) between_cores_ += bytes;
   Stamp left = copied;
   if (!c.cost.is_memory) left = later(cross(c, from, to, start, bytes), copied);
   c.seen.push_back(left.plus(kLatency, c.cost.hop));

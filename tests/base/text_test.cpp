@@ -21,6 +21,11 @@ TEST(Percentile, OneOfTheValuesOrBetweenTwo) {
   EXPECT_EQ(value_at({4, 1, 3, 2}, 0.5), 3);
   EXPECT_EQ(value_at({5, 4, 1, 3, 2}, 0.5), 3);
   EXPECT_EQ(value_at({4, 1, 3, 2}, 0.25), 2);
+  EXPECT_EQ(mean_of_middle_half({7}), 7);
+  EXPECT_EQ(mean_of_middle_half({7, 8}), 7.5);
+  EXPECT_EQ(mean_of_middle_half({100, 1, 3}), 3);
+  EXPECT_EQ(mean_of_middle_half({100, 1, 3, 5}), 4);
+  EXPECT_EQ(mean_of_middle_half({100, 90, 1, 3, 5, 7, 2, 4}), 4.75);
   EXPECT_EQ(value_at({7}, 0.9), 7);
   EXPECT_EQ(value_at({}, 0.5), 0);
 }

@@ -75,6 +75,13 @@ TEST(FillChoice, OfRanksThatShareCoresCountsFillingAlone) {
   }
 }
 
+TEST(FillChoice, OfRanksThatShareCoresIsNotMisledByWhatReceiversSay) {
+  FillChoice near(FillChoice::Of::all_to_other_cores);
+  Stream stream({.in_call = 2, .is_timed = true});  // each end counts for itself: differences between two ends mean nothing
+  stream.run(near, 1000, {0.09, 5}, {0.06, 0});
+  EXPECT_LT(stream.run(near, 20'000, {0.09, 5}, {0.06, 0}), 0.03);
+}
+
 TEST(FillChoices, AreOneForEachEndUnlessRanksShareCores) {
   FillChoices choices;
   choices.resize(8);

@@ -83,7 +83,7 @@ TEST(Constants, SomeProcessorsHaveTheirOwn) {
   ASSERT_TRUE(host) << host.error().message;
   const ProcessorDefaults* const meshed = host->of_processor("GenuineIntel 6 207");
   ASSERT_NE(meshed, nullptr);
-  EXPECT_LT(meshed->least_read, host->least_read);
+  EXPECT_LT(meshed->memory.least_read, host->memory.least_read);
   EXPECT_EQ(host->of_processor("GenuineIntel 6 20"), nullptr);
   EXPECT_EQ(host->of_processor(""), nullptr);
   // Each has at least one set; what it lacks is that of all.

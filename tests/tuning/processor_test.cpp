@@ -107,8 +107,9 @@ TEST(Processor, TheEnvironmentThatRanksSendOneAnotherKeepsIt) {
   const Environment environment = host(kMeshed, 4, 16);
   const auto read = environment_from_json(to_json(environment));
   ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(read->least_read.value, environment.least_read.value);
-  EXPECT_EQ(read->shared_read, environment.shared_read);
+  EXPECT_EQ(read->memory, environment.memory);
+  EXPECT_EQ(read->least_within_cores, environment.least_within_cores);
+  EXPECT_EQ(read->most_within_cores, environment.most_within_cores);
   EXPECT_TRUE(reads_in_place(*read));
 }
 

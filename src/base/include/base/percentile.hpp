@@ -12,4 +12,7 @@ double percentile(std::vector<double> values, double share);
 /// two; 0 of none. `share` is from 0 to below 1.
 double value_at(std::vector<double> values, double share);
 
+/// Mean of those that lie neither in the lowest nor in the highest quarter of `values`, which are not empty; at least one or two of them.
+double mean_of_middle_half(std::vector<double> values);
+
 }  // namespace peal

@@ -38,7 +38,7 @@ struct TunedPoint {
   std::string algorithm;
   schedule::Protocol protocol = schedule::Protocol::staged;
   std::vector<TunedSample> samples;
-  bool is_dropped = false;  ///< slower than twice the best of the first two rounds: not measured again
+  bool is_dropped = false;  ///< much slower than the best of the first rounds: not measured again
 
   /// The rounds with the cores there, those at their best speed alone: their lower quartile (others' work on the machine only ever makes a
   /// round longer), the width of their middle half over it, and the median of their exchanges. Nothing where there was no such round.

@@ -54,7 +54,8 @@ class World {
   /// True where more ranks run on this machine than it has cores for them, also where containers of it are hosts of their own. The same on
   /// all ranks of the machine.
   bool shares_cores() const;
-  /// Both may run on one core alone, and it is the same.
+  /// This rank and that one are each bound to one core, and it is the same. (tuning::Environment::core_of guesses where they are not
+  /// bound.)
   bool is_on_my_core(int world_rank) const;
   bool spans_hosts() const { return spans_hosts_; }
   TransportChoice choice() const { return choice_; }

@@ -67,8 +67,9 @@ class FillChoice {
     last_ns_ = now_ns;
     return bytes_ >= kSampleBytes;
   }
-  /// `drained`: what the receiver has taken out so far.
+  /// `drained`: what the receiver of this end has taken out so far; of several ends it tells nothing.
   void take_sample(transport::Drained drained) noexcept {
+    if (!is_alone_) drained = {};
     const double cost = cost_of(drained);
     drained_ = drained;
     filling_ns_ = elapsed_ns_ = 0;

@@ -42,14 +42,20 @@ Result<ProtocolConstants> constants_for(std::string_view scope, std::string_view
 /// Parses one file's text; `name` stands for the file in messages.
 Result<std::vector<ProtocolConstants>> read_constants_text(std::string_view text, const std::string& name);
 
+/// How messages that go from core to core through memory meet the caches.
+struct MemoryTerms {
+  double fetch_share = 1;  ///< time to fetch what is reduced where another core wrote it, of the time of a copy
+  double shared_read = 0;  ///< share by which each further rank that reads the same bytes in a rank's memory slows the others
+  Bytes least_read;        ///< messages from here on may be read in the sender's memory: shorter ones are copied twice in less time
+  bool operator==(const MemoryTerms&) const = default;
+};
+
 /// Processors whose cores pass messages through memory in another way than those of `shm` in the constants: their sets have the scope
 /// "shm-<name>".
 struct ProcessorDefaults {
   std::string name;
   std::vector<std::string> cpus;  ///< as discovery names them: "GenuineIntel 6 207", maker, family and model
-  double fetch_share = 1;         ///< as below
-  double shared_read = 0;
-  Bytes least_read;
+  MemoryTerms memory;
   std::string source;
 };
 
@@ -63,9 +69,9 @@ struct HostDefaults {
   Nanoseconds core_switch;          ///< from a process that yields to the next one on its core
   Nanoseconds core_switch_polling;  ///< the same where every process looks at its sockets before it yields again
   double same_core_gain = 1;  ///< how many times as fast messages between ranks of one core are copied and reduced: they lie in its caches
-  double shared_read = 0;     ///< share by which each further rank that reads the same bytes in a rank's memory slows the others
-  Bytes least_read;           ///< messages from here on may be read in the sender's memory: shorter ones are copied twice in less time
-  double fetch_share = 1;     ///< time to fetch what is reduced where another core wrote it, of the time of a copy
+  Bytes least_within_cores;   ///< ranks that share cores: all-reduces from here on go the way that takes few bytes from core to core...
+  Bytes most_within_cores;    ///< ... up to here
+  MemoryTerms memory;
   Bandwidth core_copy;        ///< one core, large copies
   Bandwidth domain_memory;    ///< all cores of a NUMA domain together
   Bandwidth between_domains;  ///< one way between two NUMA domains

@@ -26,7 +26,8 @@ struct Prediction {
   bool is_walked = false;      ///< false: closed form
   double steps = 0;            ///< messages one after another (of one piece)
   double bytes[kLevels] = {};  ///< payload that the busiest rank sends at each level
-  double crossed = 0;  ///< payload that all ranks together send between groups, of one group between cores; 0 where is_walked is not
+  /// Payload that all ranks together send between groups; on one host between cores. 0 where is_walked is not, and in one group of GPUs.
+  double crossed = 0;
 };
 
 /// The walk takes this many op visits before the closed form takes over (about 0.1 us each).

@@ -68,9 +68,9 @@ struct Environment {
   std::vector<std::int32_t> core_of;  ///< host ranks: ranks with equal numbers share one core; numbered from 0 without gaps
   Nanoseconds core_switch;            ///< from one rank to the next on the same core (core_turns.hpp)
   double same_core_gain = 1;          ///< of the rates at which messages between ranks of one core are copied and reduced
-  double shared_read = 0;             ///< how much longer a rank reads in another's memory for each other rank that reads the same there
-  Bytes least_read;                   ///< of messages under direct_read: shorter ones go through slots
-  double fetch_share = 1;             ///< of the time of a copy: what a reduction pays to fetch what stayed in its slot
+  Bytes least_within_cores;      ///< ranks that share cores: of all-reduces from here to most_within_cores few bytes go from core to core
+  Bytes most_within_cores;       ///< none where it is the smaller one
+  topology::MemoryTerms memory;  ///< messages under direct_read that are shorter than its least_read go through slots
   Level level[kLevels];
   SwitchOffer switches[kLevels];
   std::vector<Offer> offers;
