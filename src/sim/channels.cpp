@@ -2,6 +2,7 @@
 #include <base/index.hpp>
 #include <bit>
 #include <sim/refine.hpp>
+#include <utility>
 
 #include "world.hpp"
 
@@ -11,17 +12,21 @@ bool World::can_send(Index strand) {
   const Strand& s = strands_[strand];
   const int slots = plan_of(s).slots;
   Channel& c = channels_[s.out];
-  const bool is_possible = slots == 0 ? c.announced != c.sent : c.sent - c.credited < static_cast<std::uint32_t>(slots);
-  if (!is_possible) c.waiting_sender = strand;
-  return is_possible;
+  c.look(engine_.now());
+  if (slots == 0 ? c.is_announced() : c.in_slots() < slots) return true;
+  c.waiting_sender = strand;
+  if (c.credits != Channel::kNever) engine_.at(std::exchange(c.credits, Channel::kNever), tag(Kind::credit, s.out));
+  return false;
 }
 
 bool World::can_receive(Index strand) {
   const Strand& s = strands_[strand];
   const Index id = s.in;
   Channel& c = channels_[id];
-  if (c.arrived != c.received) return true;
+  c.look(engine_.now());
+  if (c.unread() > 0) return true;
   c.waiting_receiver = strand;
+  if (c.arrives != Channel::kNever) engine_.at(std::exchange(c.arrives, Channel::kNever), tag(Kind::arrived, id));
   if (plan_of(s).slots == 0 && c.posted == c.received) {
     ++c.posted;
     path_.push(PathRecorder::Line::announces, id, path_.begin(s.bound.op->kind, s.rank, c.from, engine_.now()));
@@ -32,7 +37,7 @@ bool World::can_receive(Index strand) {
 
 bool World::is_message_there(const Strand& s, const schedule::BoundOp& bound) {
   const Channel& c = channels_[channel(number_of(s, bound.peer), s.rank, bound.op->channel)];
-  return c.arrived != c.received;
+  return c.unread() > 0;
 }
 
 void World::wake(Index& waiting) {
@@ -48,12 +53,31 @@ void World::wake_waiting(std::int32_t rank) {
   for (Index strand : woken) consider(strand);
 }
 
+/// Keeps the time of an arrival that nobody waits for yet; false: there must be an event.
+bool World::keep_arrival(Index id, double time) {
+  Channel& c = channels_[id];
+  c.look(engine_.now());
+  if (!keeps_times_ || c.waiting_receiver != kNobody || c.arrives != Channel::kNever || c.log != MessageLog::kNone) return false;
+  c.arrives = time;
+  return true;
+}
+
 void World::arrived(Index id) {
   ++channels_[id].arrived;
   if (const std::uint32_t log = channels_[id].log; log != MessageLog::kNone) message_log_.log(log).arrived.push(engine_.now());
-  messages_ += kinds_[channels_[id].kind].terms.members;
   path_.happened(path_.pop(PathRecorder::Line::messages, id), PathRecorder::Why::message);
   wake(channels_[id].waiting_receiver);
+}
+
+/// A message has been received, which its sender will know a hop later. As with arrivals: an event only where somebody waits.
+void World::credit_later(Index id) {
+  Channel& c = channels_[id];
+  const ChannelKind& kind = kinds_[c.kind];
+  c.look(engine_.now());
+  if (keeps_times_ && c.waiting_sender == kNobody && c.credits == Channel::kNever && kind.terms.job->snapshots)
+    c.credits = engine_.now() + kind.cost.hop;
+  else
+    engine_.after(kind.cost.hop, tag(Kind::credit, id));
 }
 
 void World::credit(Index id) {
@@ -184,7 +208,7 @@ void World::lay_way(Channel& c, double members) {
     if (pattern == kNobody) pattern = engine_.add_resource(cost.pattern_cap / cost.efficiency);
     add_to_way(c, pattern, true);
   }
-  c.wires = static_cast<std::uint32_t>(ways_.size() - c.first_wire);
+  c.wires = static_cast<std::uint16_t>(ways_.size() - c.first_wire);
   if (c.wires > Channel::kFewWires || has_counts()) return;
   std::uint32_t few[Channel::kFewWires] = {};
   std::copy(ways_.end() - static_cast<std::ptrdiff_t>(c.wires), ways_.end(), few);

@@ -68,7 +68,8 @@ void Engine::finish_flow(const What& what, Listener& listener) {
   for (const FairShare::Link& link : share_.links(what.flow)) share_.carry(link.constraint, link.count * flow.bytes);
   if (flow.bytes > 0) is_changed_ = true;
   const Tag tag = flow.tag;
-  if (flow.wants_arrival) queue_.push_after(now_, flow.latency + flow.queueing, {tag, 0, 0, Kind::arrived});
+  const double delay = flow.latency + flow.queueing;
+  if (flow.wants_arrival && listener.wants_arrival(tag, now_ + delay)) queue_.push_after(now_, delay, {tag, 0, 0, Kind::arrived});
   share_.remove_variable(what.flow);
   listener.on_flow_left(tag);
 }

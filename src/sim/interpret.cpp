@@ -5,7 +5,8 @@
 //      ^                                                                                      '----(GPU: last byte left)---------'   |
 //      '------------------------------------------ next slice, next op, next piece --------------------------------------------------'
 //
-// A message arrives a hop after it has left; its place is free again for the sender a hop after it was received.
+// A message arrives a hop after it has left; its place is free again for the sender a hop after it was received. Where nobody waits for
+// that when it is known, the channel keeps the time and no event is made (keep_arrival, credit_later).
 #include <base/index.hpp>
 #include <sim/interpret.hpp>
 
@@ -53,6 +54,10 @@ void World::on_timer(Tag tag) {
     case Kind::ended: return rank_ended(static_cast<std::int32_t>(index));
     default: return;
   }
+}
+
+bool World::wants_arrival(Tag tag, double time) {
+  return static_cast<Kind>(tag >> 56) != Kind::wire || !keep_arrival(static_cast<Index>((tag >> kIndexBits) & kIndexMask), time);
 }
 
 void World::on_flow_left(Tag tag) {
@@ -340,7 +345,7 @@ void World::worked(Index index) {
   auto* step = step_of(s);
   if (step != nullptr) step->hop = hop;
   if (cost.is_memory) {
-    engine_.after(hop, tag(Kind::arrived, s.out));
+    if (!keep_arrival(s.out, engine_.now() + hop)) engine_.after(hop, tag(Kind::arrived, s.out));
     return slice_done(index);
   }
   const double bytes = plan_of(s).sent_of(*s.bound.op, s.bytes);
@@ -376,7 +381,7 @@ void World::slice_done(Index index) {
   if (s.in != kNobody) {
     ++channels_[s.in].received;
     if (path_.is_on()) path_.push(PathRecorder::Line::credits, s.in, s.step);
-    engine_.after(cost_of(channels_[s.in]).hop, tag(Kind::credit, s.in));
+    credit_later(s.in);
   }
   if (++s.slice >= s.slices) op_done(index);
   // First the strand itself: its rank keeps the core while it can go on.

@@ -19,6 +19,7 @@ World::World(const Step& step, const topology::Resources& resources, const Inter
   pattern_.assign(ranks_.size(), kNobody);
   make_lines();
   if (fold_.takes_chunks_as_equal) outcome_.chunk_spread = jobs_.front().sizes->spread();
+  keeps_times_ = !path_.is_on() && !options.failure;
   may_repeat_ = fold_.repeats && step.jobs.front().plan->pieces.count > 1;
   ask_for_messages();
   if (has_waiting(step)) {

@@ -41,7 +41,7 @@ Result<Outcome> World::run() {
   else
     PEAL_TRY(check_finished());
   gather_times();
-  outcome_.messages = static_cast<std::uint64_t>(messages_ + 0.5);
+  outcome_.messages = count_messages();
   if (options_.keeps_path) gather_path();
   outcome_.messages_asked = message_log_.answers();
   outcome_.events = engine_.events();
@@ -51,6 +51,16 @@ Result<Outcome> World::run() {
     for (std::int32_t r = 0; r < static_cast<std::int32_t>(ranks_.size()); ++r)
       if (trace_row(r) == r) outcome_.trace.name_process(r, fmt::format("rank {} ({})", r, resources_.cluster().id_of(device_of(r))));
   return std::move(outcome_);
+}
+
+/// That have arrived, of all members of classes.
+std::uint64_t World::count_messages() {
+  double messages = switched_;
+  for (Channel& c : channels_) {
+    c.look(engine_.now());
+    messages += kinds_[c.kind].terms.members * (c.sent - c.under_way());
+  }
+  return static_cast<std::uint64_t>(messages + 0.5);
 }
 
 void World::gather_times() {

@@ -89,9 +89,9 @@ StateMark World::mark() {
   }
   mark.channels.resize(channels_.size());
   for (std::size_t i = 0; i < channels_.size(); ++i) {
-    const Channel& c = channels_[i];
-    mark.channels[i] = {static_cast<std::uint16_t>(c.sent - c.arrived), static_cast<std::uint16_t>(c.arrived - c.received),
-                        static_cast<std::uint16_t>(c.received - c.credited), static_cast<std::uint16_t>(c.posted - c.announced)};
+    Channel& c = channels_[i];
+    c.look(now);
+    mark.channels[i] = {c.under_way(), c.unread(), c.uncredited(), c.unannounced()};
   }
   return mark;
 }
@@ -118,6 +118,10 @@ void World::repeat(const StateMark& now, const StateMark& then) {
     s.bound.piece += times * pieces[i];
     s.began += delay;
     s.since += delay;
+  }
+  for (Channel& c : channels_) {
+    c.arrives += delay;
+    c.credits += delay;
   }
   skip_messages(logged, times, period);
   outcome_.repeated_pieces += times * most_pieces;
@@ -180,8 +184,9 @@ void World::count_pieces(const Strand& s, double pieces, std::vector<double>& by
     if (!schedule::sends(bound.op->kind)) continue;
     const std::int32_t peer = bound.op->kind == schedule::OpKind::send ? bound.peer : bound.peer2;
     Channel& c = channels_[channel(s.rank, number_of(s, peer), bound.op->channel)];
-    for (std::uint32_t* count : {&c.sent, &c.arrived, &c.received, &c.credited, &c.posted, &c.announced}) *count += messages;
-    messages_ += kinds_[c.kind].terms.members * pieces;
+    c.sent += messages;
+    for (std::uint16_t* count : {&c.arrived, &c.received, &c.credited, &c.posted, &c.announced})
+      *count = static_cast<std::uint16_t>(*count + messages);
     const double sent = on_wire(c, plan_of(s).sent_of(*bound.op, rank.job->sizes->bytes_of(bound))) * pieces;
     const Way wire = wire_of(c);
     const std::span<const double> counts = counts_of(c);
@@ -191,7 +196,7 @@ void World::count_pieces(const Strand& s, double pieces, std::vector<double>& by
 
 /// What all members of a group have a switch compute: bytes are counted with the first of them.
 void World::count_switched(const Strand& s, const schedule::BoundOp& bound, double pieces, std::vector<double>& bytes) {
-  messages_ += pieces;
+  switched_ += pieces;
   Strand here = s;
   here.bound = bound;
   if (number_of(here, group_of(here).front().peer) != s.rank) return;

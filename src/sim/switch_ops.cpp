@@ -139,7 +139,7 @@ void World::start_switched(Index id) {
 void World::switched(Index id) {
   meetings_[id].issued = 0;
   for (const Index strand : std::exchange(meetings_[id].come, {})) {
-    messages_ += 1;
+    switched_ += 1;
     slice_done(strand);
   }
 }

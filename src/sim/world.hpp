@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <schedule/cursor.hpp>
@@ -62,28 +63,52 @@ struct ChannelKind {
   double counted = 0;
 };
 
-/// One cache line: there may be millions. Counts of messages may wrap round, only what lies between two of them is asked for.
+/// One cache line: there may be millions. Most counts of messages wrap round, only what lies between two of them is asked for.
 struct Channel {
   static constexpr std::uint32_t kFewWires = 2;
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
   std::int32_t from = 0;  // numbers
   std::int32_t to = 0;
   std::uint32_t kind = 0;
-  std::uint32_t wires = 0;  // of its way
+  std::uint32_t sent = 0;  // messages begun
   union {
     std::size_t first_wire = 0;          // in ways_
     std::uint32_t few_wires[kFewWires];  // where the way is short and has no counts
   };
-  std::uint32_t sent = 0;  // messages begun
-  std::uint32_t arrived = 0;
-  std::uint32_t received = 0;
-  std::uint32_t credited = 0;   // received, and the sender knows
-  std::uint32_t posted = 0;     // rendezvous: receives announced
-  std::uint32_t announced = 0;  // ... and the sender knows
+  // When a message arrives, and a credit, that nobody waited for when it set out: no event tells, who asks looks at the clock.
+  double arrives = kNever;
+  double credits = kNever;
   Index waiting_sender = kNobody;
   Index waiting_receiver = kNobody;
   std::uint32_t log = MessageLog::kNone;  // where somebody asks for its messages
+  std::uint16_t wires = 0;                // of its way
+  std::uint16_t arrived = 0;
+  std::uint16_t received = 0;
+  std::uint16_t credited = 0;   // received, and the sender knows
+  std::uint16_t posted = 0;     // rendezvous: receives announced
+  std::uint16_t announced = 0;  // ... and the sender knows
+
+  static std::uint16_t between(std::uint32_t later, std::uint32_t sooner) { return static_cast<std::uint16_t>(later - sooner); }
+  std::uint16_t under_way() const { return between(sent, arrived); }
+  std::uint16_t unread() const { return between(arrived, received); }
+  std::uint16_t uncredited() const { return between(received, credited); }
+  std::uint16_t unannounced() const { return between(posted, announced); }
+  bool is_announced() const { return between(announced, sent) != 0; }
+  /// Sent, and the sender does not know that it was received.
+  std::uint16_t in_slots() const { return between(sent, credited); }
+  /// Counts what has come by now.
+  void look(double now) {
+    if (arrives <= now) {
+      ++arrived;
+      arrives = kNever;
+    }
+    if (credits <= now) {
+      ++credited;
+      credits = kNever;
+    }
+  }
 };
-static_assert(sizeof(Channel) <= 64);
+static_assert(sizeof(Channel) == 64);
 
 /// A group of ranks for which switches compute: what its ops cross, and who stands at the next of them.
 struct Meeting {
@@ -193,6 +218,7 @@ class World final : Engine::Listener {
   };
 
   void on_timer(Tag tag) override;
+  bool wants_arrival(Tag tag, double time) override;
   void on_flow_left(Tag tag) override;
   void on_flow_arrived(Tag tag) override;
   void on_soon(const std::array<Soon, kSoon>& soon) override;
@@ -257,6 +283,7 @@ class World final : Engine::Listener {
   // outcome.cpp
   bool run_events();
   Status check_finished() const;
+  std::uint64_t count_messages();
   void gather_times();
   void gather_path();
   void tell_who_waits();
@@ -266,6 +293,8 @@ class World final : Engine::Listener {
   bool can_send(Index strand);
   bool can_receive(Index strand);
   void arrived(Index channel);
+  bool keep_arrival(Index channel, double time);
+  void credit_later(Index channel);
   void credit(Index channel);
   void announced(Index channel);
   void emit_signal(Index strand);
@@ -388,9 +417,10 @@ class World final : Engine::Listener {
   };
   std::vector<RemoteSignal> remote_signals_;
   bool may_repeat_ = false;
+  bool keeps_times_ = false;  // of arrivals and credits that nobody waits for: not where it is asked why or what was on its way
   Index beat_ = 0;
   StateHistory history_;
-  double messages_ = 0;
+  double switched_ = 0;  // messages to and from switches
   MessageLog message_log_;
   std::deque<Index> to_consider_;
   bool is_considering_ = false;

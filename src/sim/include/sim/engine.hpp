@@ -25,6 +25,8 @@ class Engine {
    public:
     virtual ~Listener() = default;
     virtual void on_timer(Tag tag) = 0;
+    /// Asked when the last byte has left, just before on_flow_left: is there to be an on_flow_arrived at that time?
+    virtual bool wants_arrival(Tag, double) { return true; }
     virtual void on_flow_left(Tag tag) = 0;     ///< the last byte has left: the source and the resources are free
     virtual void on_flow_arrived(Tag tag) = 0;  ///< `latency` after that
     enum class Event : std::uint8_t { timer, left, arrived, lets_pass };
