@@ -11,7 +11,7 @@ namespace peal::cli {
 
 namespace {
 
-constexpr std::uint64_t kFirstChecked = 16;  // tables go 8, 32, 128, ...: these lie between
+constexpr std::uint64_t kFirstChecked = 48;  // tables go 32, 64, 128, ...: these lie between
 constexpr double kCheckedSeconds = 0.004;    // of timed calls a cell and round
 constexpr int kFewestRounds = 4;             // of a cell: two for each repeat
 constexpr int kMostCheckRounds = 100;
@@ -56,7 +56,7 @@ Result<std::vector<HostCell>> cells_of(comm::Core& core, const TunedPoint& point
     }
     cell.all_us = value_at(std::move(of_all), 0.5);
     tuning::Environment environment = *core.plans().environment();
-    environment.cores = cores;
+    environment.stay_at(cores);
     if (environment.constants_of(point.protocol) != nullptr) {
       const int root = has_root(point.collective) ? 0 : -1;
       PEAL_ASSIGN(cell.predicted_us, core.plans().predicted_us(point.collective, {point.bytes}, DataType::f32, root, cores));

@@ -63,7 +63,7 @@ Result<sim::Scene> scene_of(const QuestionWords& words) {
   for (sim::Group& group : scene.further) environments.push_back(&group.environment);
   for (tuning::Environment* environment : environments) {
     PEAL_TRY(tuning::add_measurements(*environment, [] { return discovery::host_fingerprint(); }));
-    if (cores) environment->cores = *cores;
+    if (cores) environment->stay_at(*cores);
   }
   return scene;
 }

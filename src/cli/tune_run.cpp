@@ -92,6 +92,32 @@ void drop_hopeless(std::vector<TunedPoint>& points, double hopeless) {
   for (TunedPoint& p : points) p.is_dropped = !p.samples.empty() && least(p) > hopeless * best[case_of(p)];
 }
 
+/// One way of a case over where the cores were.
+struct MeasuredMean {
+  const TunedPoint* point = nullptr;
+  double us = 0;
+  double spread = 0;
+};
+
+/// Those that were measured at all.
+std::vector<MeasuredMean> means_of(const std::vector<const TunedPoint*>& points, const std::vector<tuning::DistanceShare>& distances) {
+  std::vector<tuning::DistanceTimes> times(points.size());
+  std::vector<double> spreads(points.size());
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    for (const tuning::DistanceShare& at : distances) {
+      const auto typical = points[i]->typical(at.cores);
+      if (!typical) continue;
+      times[i][static_cast<std::size_t>(at.cores)] = typical->us;
+      spreads[i] = std::max(spreads[i], typical->spread);
+    }
+  }
+  const std::vector<double> us = tuning::mean_over_distances(times, distances);
+  std::vector<MeasuredMean> means;
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (us[i] > 0) means.push_back({points[i], us[i], spreads[i]});
+  return means;
+}
+
 class Tuner {
  public:
   Tuner(comm::Core& world, const std::function<void(const std::string&)>& say) : world_(world), say_(say) {}
@@ -170,12 +196,18 @@ Result<std::optional<TunedSample>> sample_of(const BenchHalf& half) {
 }
 
 std::optional<tuning::MeasuredPoint> TunedPoint::typical(tuning::CoreDistance cores) const {
+  std::vector<TunedSample> there;
+  const auto take = [&](bool has_settled) {
+    for (std::size_t i = has_settled ? 1 : 0; i < samples.size(); ++i)
+      if (samples[i].cores == cores && (!has_settled || samples[i - 1].cores == cores)) there.push_back(samples[i]);
+  };
+  take(true);
+  if (there.empty()) take(false);
   std::vector<double> us, exchanges;
   double fastest = std::numeric_limits<double>::max();
-  for (const TunedSample& sample : samples)
-    if (sample.cores == cores) fastest = std::min(fastest, sample.work_ns);
-  for (const TunedSample& sample : samples) {
-    if (sample.cores != cores || sample.work_ns > kSameSpeed * fastest) continue;
+  for (const TunedSample& sample : there) fastest = std::min(fastest, sample.work_ns);
+  for (const TunedSample& sample : there) {
+    if (sample.work_ns > kSameSpeed * fastest) continue;
     us.push_back(sample.us);
     exchanges.push_back(sample.exchange_ns);
   }
@@ -183,7 +215,8 @@ std::optional<tuning::MeasuredPoint> TunedPoint::typical(tuning::CoreDistance co
   std::sort(us.begin(), us.end());
   std::sort(exchanges.begin(), exchanges.end());
   const double quartile = us[us.size() / 4];
-  return tuning::MeasuredPoint{bytes, quartile, (us[us.size() * 3 / 4] - quartile) / quartile, exchanges[exchanges.size() / 2]};
+  return tuning::MeasuredPoint{bytes, quartile, (us[us.size() * 3 / 4] - quartile) / quartile, exchanges[exchanges.size() / 2],
+                               static_cast<int>(us.size())};
 }
 
 std::vector<std::size_t> order_of_round(const std::vector<TunedPoint>& points, int round) {
@@ -198,14 +231,6 @@ std::vector<std::size_t> order_of_round(const std::vector<TunedPoint>& points, i
     begin = end;
   }
   return order;
-}
-
-tuning::CoreDistance usual_distance(const std::vector<TunedPoint>& points) {
-  std::map<tuning::CoreDistance, int> rounds;
-  for (const TunedPoint& p : points)
-    for (const TunedSample& sample : p.samples) ++rounds[sample.cores];
-  const auto most = std::max_element(rounds.begin(), rounds.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == rounds.end() ? tuning::CoreDistance::unknown : most->first;
 }
 
 std::vector<tuning::MeasuredWay> ways_of(const std::vector<TunedPoint>& points, int ranks, const std::string& scope) {
@@ -231,15 +256,15 @@ Result<std::vector<Judgement>> judge(const tuning::Environment& environment, con
                                      const std::vector<TunedPoint>& points) {
   tuning::Environment tuned = environment;
   tuned.measured = ways;
-  tuned.cores = usual_distance(points);
+  const std::vector<tuning::DistanceShare> distances = tuned.distances();
   std::vector<Judgement> judgements;
   std::map<std::pair<Collective, std::uint64_t>, std::vector<const TunedPoint*>> cases;
-  for (const TunedPoint& p : points)
-    if (p.typical(tuned.cores)) cases[{p.collective, p.bytes}].push_back(&p);
+  for (const TunedPoint& p : points) cases[{p.collective, p.bytes}].push_back(&p);
   for (const auto& [which, all] : cases) {
-    const auto find = [&](const tuning::Candidate& c) -> const TunedPoint* {
-      for (const TunedPoint* p : all)
-        if (p->algorithm == c.algorithm->name && p->protocol == c.protocol) return p;
+    const std::vector<MeasuredMean> means = means_of(all, distances);
+    const auto find = [&](const tuning::Candidate& c) -> const MeasuredMean* {
+      for (const MeasuredMean& m : means)
+        if (m.point->algorithm == c.algorithm->name && m.point->protocol == c.protocol) return &m;
       return nullptr;
     };
     tuning::Question question;
@@ -248,16 +273,14 @@ Result<std::vector<Judgement>> judge(const tuning::Environment& environment, con
     question.call.type = DataType::f32;
     PEAL_ASSIGN(const tuning::Selection with, tuning::select(tuned, question));
     PEAL_ASSIGN(const tuning::Selection without, tuning::select(environment, question));
-    const TunedPoint* const a = find(with.chosen());
-    const TunedPoint* const b = find(without.chosen());
+    const MeasuredMean* const a = find(with.chosen());
+    const MeasuredMean* const b = find(without.chosen());
     if (a == nullptr || b == nullptr) continue;  // the cores were moved whenever it was measured
-    const auto us = [&](const TunedPoint* p) { return p->typical(tuned.cores)->us; };
-    const auto spread = [&](const TunedPoint* p) { return p->typical(tuned.cores)->spread; };
-    const TunedPoint* const best =
-        *std::min_element(all.begin(), all.end(), [&](const TunedPoint* x, const TunedPoint* y) { return us(x) < us(y); });
-    judgements.push_back({which.first, which.second, environment.ranks, name_of_way(best->algorithm, best->protocol),
-                          name_of_way(a->algorithm, a->protocol), name_of_way(b->algorithm, b->protocol), us(best), us(a), us(b),
-                          std::max(spread(best), spread(a))});
+    const MeasuredMean& best =
+        *std::min_element(means.begin(), means.end(), [](const MeasuredMean& x, const MeasuredMean& y) { return x.us < y.us; });
+    judgements.push_back({which.first, which.second, environment.ranks, name_of_way(best.point->algorithm, best.point->protocol),
+                          name_of_way(a->point->algorithm, a->point->protocol), name_of_way(b->point->algorithm, b->point->protocol),
+                          best.us, a->us, b->us, std::max(best.spread, a->spread)});
   }
   return judgements;
 }

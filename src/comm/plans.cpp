@@ -99,9 +99,13 @@ Result<double> Plans::predicted_us(Collective collective, Bytes bytes, DataType 
   PEAL_ASSIGN(const CachedPlan* plan, find(key));
   tuning::Question question = question_of(key, bytes);
   question.algorithm = plan->plan->algorithm;
-  question.protocol = schedule::name_of(plan->plan->protocol);
+  // Chosen for the upper end of the class: shorter messages may be below what is read in the sender's memory.
+  PEAL_ASSIGN(const schedule::Algorithm* const algorithm, schedule::find_algorithm(collective, question.algorithm));
+  PEAL_ASSIGN(const tuning::Plan exact, tuning::make_plan(*environment_, *algorithm, plan->plan->protocol, question.call));
+  const bool is_staged = exact.goes_through_slots(*environment_);
+  question.protocol = schedule::name_of(is_staged ? schedule::Protocol::staged : plan->plan->protocol);
   tuning::Environment environment = *environment_;
-  if (cores != tuning::CoreDistance::unknown) environment.cores = cores;
+  if (cores != tuning::CoreDistance::unknown) environment.stay_at(cores);
   PEAL_ASSIGN(const tuning::Selection selection, tuning::select(environment, question));
   return selection.chosen().prediction.time.microseconds();
 }

@@ -102,8 +102,9 @@ template <Execution::Flat kKind>
     return false;
   if constexpr (kKind == Flat::pairs) return flat_send_pair(op, *to);
   if (kKind == Flat::scaled && is_flat_raw(op)) return flat_send_scaled(op, *to);
-  if (op.bytes >= FillChoice::kLeastBytes) {
-    if (op.same_before + op.same_after == 0) return send_large(op.to, flat_src(op), op.bytes, flat_tag(op));
+  if (op.bytes >= fills_.least_bytes()) {
+    if (op.bytes < schedule::kLeastSharedBytes || op.same_before + op.same_after == 0)
+      return send_large(op.to, flat_src(op), op.bytes, flat_tag(op));
     return send_once(&op - op.same_before, op.same_after == 0, op.to, flat_src(op), op.bytes, flat_tag(op));
   }
   return to->send(flat_src(op), op.bytes, flat_tag(op));
@@ -114,7 +115,7 @@ template <Execution::Flat kKind>
   const UserBuffer& user = user_buffer(op.src_buffer);
   const transport::Tag tag = pair_tag(user, sent + 1);
   const bool went =
-      user.bytes >= FillChoice::kLeastBytes ? send_large(op.to, user.data, user.bytes, &tag) : to.send(user.data, user.bytes, &tag);
+      user.bytes >= fills_.least_bytes() ? send_large(op.to, user.data, user.bytes, &tag) : to.send(user.data, user.bytes, &tag);
   sent += went ? 1 : 0;
   return went;
 }
@@ -200,7 +201,7 @@ template <Execution::Flat kKind>
   std::byte* const stored = (op.flags & schedule::kStore) != 0 ? flat_dst(op) : nullptr;
   const bool is_sent_from_there = stored != nullptr && is_sent_from_memory(*to, op.bytes);
   const transport::Tag* const tag = flat_tag(op);
-  begin_fill(op.to, op.bytes, tag);
+  begin_fill(op.to, op.bytes, tag, op.kind == OpKind::recv_send ? FillChoice::Work::copies : FillChoice::Work::reduces);
   if (op.count > 0) {
     const bool is_finished = operands_->averaged && (op.flags & schedule::kFinish) != 0;
     pass_on(is_sent_from_there ? nullptr : room, stored, op.kind == OpKind::recv_send ? nullptr : flat_src(op), message->data, op.count,

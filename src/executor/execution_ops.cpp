@@ -172,7 +172,7 @@ bool Execution::send_once(const void* row, bool is_last, std::uint32_t edge, con
   if (copied->keeper == nullptr && !is_last && area != nullptr) {
     if (std::byte* const room = to.acquire_shared(); room != nullptr) {
       FillChoice* const fill = fills_.find_shared(edge);
-      begin_fill(fill, bytes, tag);
+      begin_fill(fill, bytes, tag, FillChoice::Work::copies);
       reduce::copy(room, data, bytes, stores_by(fill));
       copied->keeper = &to;
       copied->room = room;
@@ -209,10 +209,10 @@ bool Execution::send_some_way(const BoundOp& bound, const Strand& strand, const 
   transport::Sender& to = *edges_[edge].sender;
   if (shows_ && stays(bound, to, data, bytes)) return show(bound.peer, to, data, bytes, tag, place_for_answer(bound, strand, to));
   if (refers(bound.op->src, edges_[edge], bytes) && !is_spared(edges_[edge])) return to.send_reference(data, bytes, tag, only_sends_);
-  if (bytes < FillChoice::kLeastBytes) return to.send(data, bytes, tag);
-  static_assert(schedule::kLeastSharedBytes == FillChoice::kLeastBytes);
+  if (bytes < fills_.least_bytes()) return to.send(data, bytes, tag);
   const schedule::SameSends same = strand.cursor.same_sends(plan_->program);
-  if (!same.has_others() || (!plan_->pieced && messages_of(bound) > 1)) return send_large(edge, data, bytes, tag);
+  if (bytes < schedule::kLeastSharedBytes || !same.has_others() || (!plan_->pieced && messages_of(bound) > 1))
+    return send_large(edge, data, bytes, tag);
   return send_once(&strand, same.after == 0, edge, data, bytes, tag);
 }
 
@@ -361,11 +361,11 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
   std::byte* room = message == nullptr ? nullptr : out.sender->acquire(bytes);
   if (room == nullptr) return false;
   if (!accept(bound, strand, message->bytes, bytes, message->tag)) return false;
-  const reduce::Stores slot = stores_for_slot(out_index, bytes);
   const transport::Tag* const tag = tag_to_send(out, bound, strand);
-  begin_fill(out_index, bytes, tag);
   const bool store = (op.flags & schedule::kStore) != 0;
   const bool reduce_it = op.kind == OpKind::recv_reduce_send;
+  begin_fill(out_index, bytes, tag, reduce_it ? FillChoice::Work::reduces : FillChoice::Work::copies);
+  const reduce::Stores slot = stores_for_slot(out_index, bytes);
   const bool raw = reduce_it && is_raw(op.src);
   const bool finish = operands_->averaged && (op.flags & schedule::kFinish) != 0;
   const std::int32_t dst_chunk = bound.chunk(op.dst);

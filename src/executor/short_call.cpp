@@ -45,7 +45,7 @@ std::unique_ptr<ShortCall> Execution::shorten() {
     made->strands_[s] = {begin, made->steps_.data() + flat.begin[s + 1], begin};
   }
   made->strand_count_ = strands;
-  const std::uint64_t too_long = shows_ ? schedule::kSlotMessageBytes + 1 : FillChoice::kLeastBytes;
+  const std::uint64_t too_long = shows_ ? schedule::kSlotMessageBytes + 1 : fills_.least_bytes();
   for (std::size_t i = 0; i < flat.ops.size(); ++i) {
     const FlatOp& op = flat.ops[i];
     const bool sends = op.kind == OpKind::send;

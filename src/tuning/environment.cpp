@@ -26,17 +26,19 @@ bool Environment::shares_cores() const {
   return last != core_of.end() && static_cast<std::size_t>(*last) + 1 < core_of.size();
 }
 
-const MeasuredWay* Environment::measured_way(Collective collective, std::string_view algorithm, schedule::Protocol protocol) const {
-  if (nodes != 1) return nullptr;
-  const MeasuredWay* elsewhere = nullptr;
-  for (const MeasuredWay& way : measured) {
-    if (way.collective != collective || way.ranks != ranks || way.protocol != protocol || way.algorithm != algorithm ||
-        way.scope != level[0].scope)
-      continue;
-    if (way.cores == cores) return &way;
-    if (elsewhere == nullptr) elsewhere = &way;
-  }
-  return elsewhere;
+std::vector<DistanceShare> Environment::distances() const {
+  if (nodes != 1 || measured.empty()) return {};
+  if (cores_stay_there) return {{cores, 1}};
+  return distance_shares(measured, ranks, level[0].scope);
+}
+
+const MeasuredWay* Environment::measured_way(Collective collective, std::string_view algorithm, schedule::Protocol protocol,
+                                             CoreDistance at) const {
+  for (const MeasuredWay& way : measured)
+    if (way.collective == collective && way.ranks == ranks && way.protocol == protocol && way.algorithm == algorithm && way.cores == at &&
+        way.scope == level[0].scope)
+      return &way;
+  return nullptr;
 }
 
 const MeasuredConstants* Environment::constants_of(schedule::Protocol protocol) const {
@@ -45,19 +47,6 @@ const MeasuredConstants* Environment::constants_of(schedule::Protocol protocol) 
     if (c.ranks == ranks && c.protocol == protocol && c.cores == cores && c.scope == level[0].scope) return &c;
   return nullptr;
 }
-
-namespace {
-
-/// Where the cores were while most was measured for these ranks.
-CoreDistance usual_distance(const Environment& environment) {
-  std::map<CoreDistance, std::size_t> points;
-  for (const MeasuredWay& way : environment.measured)
-    if (way.ranks == environment.ranks && way.scope == environment.level[0].scope) points[way.cores] += way.points.size();
-  const auto most = std::max_element(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == points.end() ? CoreDistance::unknown : most->first;
-}
-
-}  // namespace
 
 Status add_measurements(Environment& environment, const std::function<Result<std::string>()>& fingerprint) {
   PEAL_ASSIGN(MeasuredTable table, load_measured_table());
@@ -74,7 +63,7 @@ Status add_measurements(Environment& environment, const std::function<Result<std
     if (way.ranks <= environment.ranks) environment.measured.push_back(std::move(way));
   for (MeasuredConstants& constants : table.constants)
     if (constants.ranks <= environment.ranks) environment.measured_constants.push_back(std::move(constants));
-  environment.cores = usual_distance(environment);
+  if (const auto distances = environment.distances(); !distances.empty()) environment.cores = distances.front().cores;
   if (environment.measured.empty()) environment.measured_by = "the table of `peal tune` has nothing for so few ranks";
   return {};
 }

@@ -50,6 +50,16 @@ std::string times_of(const Candidate& c) {
   return c.measured_us ? fmt::format("measured {} ({})", to_text(Nanoseconds{*c.measured_us * 1e3}), predicted) : predicted;
 }
 
+/// What figures of several distances of the cores stand for.
+std::string where_measured(const Environment& environment) {
+  const std::vector<DistanceShare> distances = environment.distances();
+  if (distances.size() < 2) return "";
+  std::string text;
+  for (const DistanceShare& at : distances)
+    text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", name_of(at.cores), 100 * at.share);
+  return fmt::format("; the mean over where the cores were ({}), predictions are for {}", text, name_of(environment.cores));
+}
+
 /// The orders that it takes if it takes several; each up to kMostShown ranks are shown.
 RingSet rings_of_candidate(const Environment& environment, const Candidate& c) {
   if (c.algorithm->name != "multi_ring") return {};
@@ -116,7 +126,7 @@ std::string explain_text(const Environment& environment, const Selection& select
   if (environment.nodes > 1) text += fmt::format(" in {} nodes", environment.nodes);
   text += fmt::format("\n\nchosen: {} with {}, {}\n", best.algorithm->name, schedule::name_of(best.protocol), times_of(best));
   text +=
-      fmt::format("  chosen by {}\n", best.measured_us                  ? "measurement: " + environment.measured_by
+      fmt::format("  chosen by {}\n", best.measured_us ? "measurement: " + environment.measured_by + where_measured(environment)
                                       : environment.measured_by.empty() ? "the cost model (no table of `peal tune` for this host)"
                                       : environment.measured.empty()
                                           ? "the cost model: " + environment.measured_by
@@ -192,7 +202,7 @@ std::string explain_json(const Environment& environment, const Selection& select
                {"predicted_us", best.prediction.time.microseconds()},
                {"measured_us", best.measured_us ? json(*best.measured_us) : json(nullptr)},
                {"chosen_by", best.measured_us ? "measurement" : "model"},
-               {"measured_by", environment.measured_by},
+               {"measured_by", environment.measured_by + (best.measured_us ? where_measured(environment) : "")},
                {"preferred_for", selection.preferred_for},
                {"steps", best.prediction.steps},
                {"canonical", best.is_canonical},

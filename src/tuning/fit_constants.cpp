@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <tuning/cost.hpp>
 #include <tuning/fit_constants.hpp>
 #include <tuning/message_cost.hpp>
@@ -14,9 +15,10 @@ namespace peal::tuning {
 
 namespace {
 
-constexpr double kNearBest = 1.3;       // of the best way of its case: slower ones are not taken, and need not be predicted
+constexpr double kNearBest = 1.3;       // of the best way of its case, somewhere: slower ones are not taken, and need not be predicted
+constexpr int kFewestRepeats = 2;       // where any cell has as many: a distance that was met once was met just after the cores were moved
 constexpr double kFirstRate = 64;       // bytes
-constexpr double kRateStep = 4;         // from one size of the rates to the next
+constexpr double kRateStep = 2;         // from one size of the rates to the next
 constexpr double kOutlier = 0.15;       // errors beyond it weigh in proportion, not squared
 constexpr double kPriorWeight = 0.03;   // of a term that leaves its start by a factor of e, against one error of 100 %
 constexpr double kSmoothWeight = 0.15;  // the same of neighbouring rates
@@ -219,6 +221,9 @@ double ratio_of(const Environment& environment, double exchange_ns, double usual
 
 using Case = std::tuple<CoreDistance, Collective, std::uint64_t>;
 
+/// A way at one size.
+using SizedWay = std::tuple<Collective, std::string_view, schedule::Protocol, std::uint64_t>;
+
 /// The best time of every case.
 std::map<Case, double> best_of(const std::vector<const MeasuredWay*>& ways) {
   std::map<Case, double> best;
@@ -230,16 +235,35 @@ std::map<Case, double> best_of(const std::vector<const MeasuredWay*>& ways) {
   return best;
 }
 
+/// Those that are near the best wherever the cores were: what is taken because it is fast at one distance is met at the others, too.
+std::set<SizedWay> near_best_of(const std::vector<const MeasuredWay*>& ways) {
+  const std::map<Case, double> best = best_of(ways);
+  std::set<SizedWay> near;
+  for (const MeasuredWay* way : ways)
+    for (const MeasuredPoint& p : way->points)
+      if (p.us <= kNearBest * best.at({way->cores, way->collective, p.bytes}))
+        near.insert({way->collective, way->algorithm, way->protocol, p.bytes});
+  return near;
+}
+
+int most_repeats(const std::vector<const MeasuredWay*>& ways) {
+  int most = 0;
+  for (const MeasuredWay* way : ways)
+    for (const MeasuredPoint& p : way->points) most = std::max(most, p.repeats);
+  return most;
+}
+
 std::vector<Cell> cells_of(const Environment& environment, const std::vector<const MeasuredWay*>& ways, CoreDistance cores,
                            schedule::Protocol protocol, double usual_ns) {
-  const std::map<Case, double> best = best_of(ways);
+  const std::set<SizedWay> near_best = near_best_of(ways);
+  const int fewest = std::min(kFewestRepeats, most_repeats(ways));
   std::vector<Cell> cells;
   for (const MeasuredWay* way : ways) {
     if (way->cores != cores || way->protocol != protocol) continue;
     const auto algorithm = schedule::find_algorithm(way->collective, way->algorithm);
     if (!algorithm) continue;  // of another version
     for (const MeasuredPoint& p : way->points) {
-      if (p.us > kNearBest * best.at({cores, way->collective, p.bytes})) continue;
+      if (p.repeats < fewest || !near_best.contains({way->collective, way->algorithm, way->protocol, p.bytes})) continue;
       auto plan = make_plan(environment, **algorithm, protocol, call_of(way->collective, p.bytes));
       if (plan) cells.push_back({*std::move(plan), p.us / ratio_of(environment, p.exchange_ns, usual_ns)});
     }

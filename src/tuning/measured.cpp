@@ -16,9 +16,10 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kSchema = "peal.tuning/2";
+constexpr const char* kSchema = "peal.tuning/3";
 constexpr double kMostMicroseconds = 1e12;
 constexpr double kMostNanoseconds = 1e12;
+constexpr double kFewestOfAll = 0.1;  // of all repeats: a distance that was met less often tells nothing
 
 double number_in(const json& value, double low, double high, const char* what) {
   const double x = value.get<double>();
@@ -32,6 +33,7 @@ MeasuredPoint point_of(const json& tree) {
   point.us = number_in(tree.at(1), 1e-6, kMostMicroseconds, "a time");
   point.spread = number_in(tree.at(2), 0, kMostMicroseconds, "a spread");
   point.exchange_ns = number_in(tree.at(3), 0, 1e9, "an exchange of flags");
+  point.repeats = static_cast<int>(number_in(tree.at(4), 1, 1e9, "a number of repeats"));
   return point;
 }
 
@@ -43,7 +45,7 @@ Result<MeasuredWay> way_of(const json& tree) {
   way.scope = tree.at("scope").get<std::string>();
   way.algorithm = tree.at("algorithm").get<std::string>();
   PEAL_ASSIGN(way.cores, parse_core_distance(tree.at("cores").get<std::string>()));
-  for (const json& t : tree.at("bytes_us_spread_exchange")) {
+  for (const json& t : tree.at("bytes_us_spread_exchange_repeats")) {
     way.points.push_back(point_of(t));
     if (way.points.size() > 1 && way.points[way.points.size() - 2].bytes >= way.points.back().bytes)
       throw std::out_of_range("sizes do not ascend");
@@ -119,12 +121,12 @@ namespace {
 
 std::string line_of(const MeasuredWay& way) {
   std::string text = fmt::format(
-      R"({{"collective": "{}", "ranks": {}, "scope": {}, "cores": "{}", "algorithm": {}, "protocol": "{}", "bytes_us_spread_exchange": [)",
+      R"({{"collective": "{}", "ranks": {}, "scope": {}, "cores": "{}", "algorithm": {}, "protocol": "{}", "bytes_us_spread_exchange_repeats": [)",
       name_of(way.collective), way.ranks, json(way.scope).dump(), name_of(way.cores), json(way.algorithm).dump(),
       schedule::name_of(way.protocol));
   const char* separator = "";
   for (const MeasuredPoint& p : way.points) {
-    text += fmt::format("{}[{}, {:.4g}, {:.2g}, {:.3g}]", separator, p.bytes, p.us, p.spread, p.exchange_ns);
+    text += fmt::format("{}[{}, {:.4g}, {:.2g}, {:.3g}, {}]", separator, p.bytes, p.us, p.spread, p.exchange_ns, p.repeats);
     separator = ", ";
   }
   return text + "]}";
@@ -157,6 +159,45 @@ std::string lines_of(const std::vector<T>& all) {
 std::string to_text(const MeasuredTable& table) {
   return fmt::format("{{\"schema\": \"{}\",\n \"host\": {},\n \"date\": {},\n \"ways\": [{}\n ],\n \"constants\": [{}\n ]}}\n", kSchema,
                      json(table.host).dump(), json(table.date).dump(), lines_of(table.ways), lines_of(table.constants));
+}
+
+std::vector<DistanceShare> distance_shares(const std::vector<MeasuredWay>& ways, int ranks, std::string_view scope) {
+  double repeats[kCoreDistances] = {}, all = 0, counted = 0;
+  for (const MeasuredWay& way : ways) {
+    if (way.ranks != ranks || way.scope != scope) continue;
+    for (const MeasuredPoint& p : way.points) repeats[static_cast<std::size_t>(way.cores)] += p.repeats;
+  }
+  for (const double r : repeats) all += r;
+  std::vector<DistanceShare> shares;
+  for (std::size_t d = 0; d < kCoreDistances; ++d) {
+    if (repeats[d] <= kFewestOfAll * all) continue;
+    shares.push_back({static_cast<CoreDistance>(d), repeats[d]});
+    counted += repeats[d];
+  }
+  for (DistanceShare& s : shares) s.share /= counted;
+  std::stable_sort(shares.begin(), shares.end(), [](const DistanceShare& a, const DistanceShare& b) { return a.share > b.share; });
+  return shares;
+}
+
+std::vector<double> mean_over_distances(const std::vector<DistanceTimes>& ways, const std::vector<DistanceShare>& shares) {
+  const auto place = [](const DistanceShare& s) { return static_cast<std::size_t>(s.cores); };
+  DistanceTimes best = {};
+  for (const DistanceTimes& times : ways)
+    for (std::size_t d = 0; d < kCoreDistances; ++d)
+      if (times[d] > 0) best[d] = best[d] > 0 ? std::min(best[d], times[d]) : times[d];
+  std::vector<double> means;
+  for (const DistanceTimes& times : ways) {
+    const auto known = std::find_if(shares.begin(), shares.end(), [&](const DistanceShare& s) { return times[place(s)] > 0; });
+    double sum = 0, weight = 0;
+    for (const DistanceShare& s : shares) {
+      if (known == shares.end() || best[place(s)] <= 0) continue;
+      const double there = times[place(s)];
+      sum += s.share * (there > 0 ? there : best[place(s)] * times[place(*known)] / best[place(*known)]);
+      weight += s.share;
+    }
+    means.push_back(weight > 0 ? sum / weight : 0);
+  }
+  return means;
 }
 
 void merge(MeasuredTable& table, const std::vector<MeasuredWay>& ways) {

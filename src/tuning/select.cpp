@@ -26,9 +26,10 @@ bool is_only_by_name(const Environment& environment, std::string_view algorithm)
 }
 
 bool is_measured(const Environment& environment, const schedule::Algorithm& algorithm) {
-  return std::any_of(environment.offers.begin(), environment.offers.end(), [&](const Offer& offer) {
-    return environment.measured_way(algorithm.collective, algorithm.name, offer.protocol) != nullptr;
-  });
+  for (const DistanceShare& at : environment.distances())
+    for (const Offer& offer : environment.offers)
+      if (environment.measured_way(algorithm.collective, algorithm.name, offer.protocol, at.cores) != nullptr) return true;
+  return false;
 }
 
 /// Why an algorithm cannot serve the call under any protocol; ok when it can.
@@ -113,7 +114,7 @@ Status check_protocol(const Environment& environment, const schedule::Algorithm&
 Status check_length(const Environment& environment, const Plan& plan) {
   if (plan.protocol == Protocol::line && environment.is_host && environment.shares_cores() && messages_of(plan) > 1)
     return fail(ErrorCode::unsupported, "ranks share cores, and messages of several lines take turns");
-  if (plan.protocol != Protocol::direct_read || !environment.is_host || plan.longest >= environment.memory.least_read.value) return {};
+  if (!plan.goes_through_slots(environment)) return {};
   return fail(ErrorCode::unsupported, "its messages are shorter than {} bytes and go through slots, as those of staged do",
               environment.memory.least_read.value);
 }
@@ -123,6 +124,8 @@ struct Judge {
   const Environment& environment;
   const Question& question;
   Selection& selection;
+  std::vector<DistanceShare> distances = environment.distances();
+  std::vector<DistanceTimes> measured = {};  // of the candidates
 
   void exclude(std::string_view algorithm, std::optional<Protocol> protocol, const Failure& why) {
     selection.excluded.push_back({std::string(algorithm), protocol, why.message});
@@ -164,14 +167,32 @@ struct Judge {
       candidate.message_bytes = plan->message_bytes;
       candidate.slots = plan->slots;
       candidate.prediction = predict(environment, *plan);
-      // What was measured carried its partial sums in their own type.
-      if (const MeasuredWay* way =
-              request.wide_partials ? nullptr : environment.measured_way(algorithm.collective, algorithm.name, offer.protocol))
-        candidate.measured_us = way->time_us(question.call.bytes.value, [&](std::uint64_t bytes) {
-          return bytes == question.call.bytes.value ? time_of(candidate.prediction) : predicted_at(algorithm, offer, bytes);
-        });
+      measured.push_back(request.wide_partials ? DistanceTimes{} : measured_times(candidate, offer));
       selection.candidates.push_back(std::move(candidate));
     }
+  }
+
+  /// What was measured carried its partial sums in their own type.
+  DistanceTimes measured_times(const Candidate& candidate, const Offer& offer) const {
+    const std::uint64_t asked = question.call.bytes.value;
+    std::map<std::uint64_t, std::optional<double>> known{{asked, time_of(candidate.prediction)}};
+    const auto shape = [&](std::uint64_t bytes) {
+      const auto place = known.find(bytes);
+      return place != known.end() ? place->second : known[bytes] = predicted_at(*candidate.algorithm, offer, bytes);
+    };
+    DistanceTimes times = {};
+    for (const DistanceShare& at : distances)
+      if (const MeasuredWay* way =
+              environment.measured_way(candidate.algorithm->collective, candidate.algorithm->name, offer.protocol, at.cores))
+        times[static_cast<std::size_t>(at.cores)] = way->time_us(asked, shape).value_or(0);
+    return times;
+  }
+
+  /// When all have been considered.
+  void take_means() {
+    const std::vector<double> means = mean_over_distances(measured, distances);
+    for (std::size_t i = 0; i < means.size(); ++i)
+      if (means[i] > 0) selection.candidates[i].measured_us = means[i];
   }
 };
 
@@ -280,6 +301,7 @@ Result<Selection> select(const Environment& environment, const Question& questio
   } else {
     for (const schedule::Algorithm* algorithm : schedule::algorithms_for(question.call.collective)) judge.consider(*algorithm, protocol);
   }
+  judge.take_means();
   if (selection.candidates.empty()) {
     const std::string why = summary_of(selection.excluded);
     return fail(ErrorCode::unsupported, "no way to run {} of {} bytes on {} ranks{}{}: {}", name_of(question.call.collective),

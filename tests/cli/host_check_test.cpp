@@ -46,11 +46,11 @@ TEST(HostCheck, TheReportNamesWhatIsBeyondTheBound) {
 TEST(HostCheck, SizesLieBetweenThoseOfTables) {
   HostCheckOptions options;
   options.collectives = {Collective::reduce, Collective::barrier};
-  options.largest = 1024;
+  options.largest = 4096;
   const auto points = points_to_check(options);
   ASSERT_EQ(points.size(), 5u);
-  EXPECT_EQ(points[0].bytes, 16u);
-  EXPECT_EQ(points[3].bytes, 1024u);
+  EXPECT_EQ(points[0].bytes, 48u);
+  EXPECT_EQ(points[3].bytes, 3072u);
   EXPECT_EQ(points[4].bytes, 0u);
 }
 

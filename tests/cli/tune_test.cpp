@@ -20,7 +20,7 @@ std::vector<TunedSample> near(std::vector<double> us) {
 }
 
 TEST(Tune, OthersWorkOnlyMakesARoundLonger) {
-  const TunedPoint point{Collective::all_reduce, 8, "ring", Protocol::staged, near({10, 400, 11, 12, 300}), false};
+  const TunedPoint point{Collective::all_reduce, 8, "ring", Protocol::staged, near({500, 10, 400, 11, 12, 300}), false};
   const auto typical = point.typical(CoreDistance::near);
   ASSERT_TRUE(typical);
   EXPECT_DOUBLE_EQ(typical->us, 11);
@@ -31,9 +31,20 @@ TEST(Tune, OthersWorkOnlyMakesARoundLonger) {
 }
 
 TEST(Tune, RoundsDuringWhichANeighbourSlowedACoreDoNotCount) {
-  TunedPoint point{Collective::all_reduce, 8, "ring", Protocol::staged, near({10, 30, 31, 32, 33, 34}), false};
-  for (std::size_t i = 0; i < point.samples.size(); ++i) point.samples[i].work_ns = i == 0 ? 500 : 700;
+  TunedPoint point{Collective::all_reduce, 8, "ring", Protocol::staged, near({20, 10, 30, 31, 32, 33, 34}), false};
+  for (std::size_t i = 0; i < point.samples.size(); ++i) point.samples[i].work_ns = i == 1 ? 500 : 700;
   EXPECT_DOUBLE_EQ(point.typical(CoreDistance::near)->us, 10);
+}
+
+TEST(Tune, TheFirstRoundAndThatAfterAMoveCountOnlyWhereThereIsNoOther) {
+  TunedPoint point{Collective::all_reduce, 8, "ring", Protocol::staged, near({5}), false};
+  EXPECT_DOUBLE_EQ(point.typical(CoreDistance::near)->us, 5);
+  point.samples = near({5, 10, 11});
+  point.samples.push_back({40, 260, CoreDistance::far});
+  point.samples.push_back({6, 64, CoreDistance::near});
+  EXPECT_DOUBLE_EQ(point.typical(CoreDistance::near)->us, 10);
+  EXPECT_EQ(point.typical(CoreDistance::near)->repeats, 2);
+  EXPECT_DOUBLE_EQ(point.typical(CoreDistance::far)->us, 40);
 }
 
 TEST(Tune, ARoundDuringWhichTheCoresWereMovedIsThrownAway) {
@@ -81,7 +92,6 @@ TEST(Tune, PointsOfOneWayMakeALineOfTheTableForEachDistanceOfCores) {
                                           {Collective::all_reduce, 8, "ring", Protocol::staged, near({10}), false},
                                           {Collective::all_reduce, 8, "ring", Protocol::line, near({5}), true},
                                           {Collective::broadcast, 8, "ring", Protocol::staged, near({7}), false}};
-  EXPECT_EQ(usual_distance(points), CoreDistance::near);
   const auto ways = ways_of(points, 8, "shm");
   ASSERT_EQ(ways.size(), 4u);
   EXPECT_EQ(ways[0],

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <executor/fill_choice.hpp>
+#include <vector>
 
 namespace peal::executor {
 namespace {
@@ -20,6 +21,7 @@ struct Traffic {
   int in_call = 64;
   bool is_timed = true;
   std::int64_t between_ns = 0;
+  transport::Drained* drained = nullptr;  // what the receiver has taken out of several streams; null: of this one
 };
 
 class Stream : private Traffic {
@@ -32,18 +34,19 @@ class Stream : private Traffic {
   double run(FillChoice& choice, int messages, Way cached, Way past) {
     int gone_past = 0;
     for (int i = 0; i < messages; ++i) {
+      if (i % in_call == 0) now_ += 1'000'000'000;  // between two calls the caller computes: that is nobody's cost
+      now_ += ns(waiting_);
+      const bool counts = choice.is_to_be_timed(bytes, i % in_call == 0);
       const bool is_past = choice.stores() == reduce::Stores::streaming;
       gone_past += is_past ? 1 : 0;
       const Way& way = is_past ? past : cached;
-      if (i % in_call == 0) now_ += 1'000'000'000;  // between two calls the caller computes: that is nobody's cost
-      const double waiting = in_call > 4 ? std::max(0.0, way.draining - way.filling) : 0;
-      now_ += ns(waiting);
-      const bool counts = choice.is_to_be_timed(bytes, i % in_call == 0);
+      waiting_ = in_call > 4 ? std::max(0.0, way.draining - way.filling) : 0;
       if (counts) choice.begin(now_);
       now_ += ns(way.filling);
-      if (is_timed && i % 4 == 0) drained_ = {drained_.ns + static_cast<std::uint64_t>(ns(way.draining)), drained_.bytes + bytes};
+      transport::Drained& taken = drained != nullptr ? *drained : drained_;
+      if (is_timed && i % 4 == 0) taken = {taken.ns + static_cast<std::uint64_t>(ns(way.draining)), taken.bytes + bytes};
       EXPECT_EQ(choice.is_timing(), counts);
-      if (counts && choice.end(bytes, now_)) choice.take_sample(drained_);
+      if (counts && choice.end(bytes, now_)) choice.take_sample(taken);
       clocks += counts ? 2 : 0;
       now_ += between_ns;
     }
@@ -54,6 +57,7 @@ class Stream : private Traffic {
   std::int64_t ns(double of_a_byte) const { return static_cast<std::int64_t>(of_a_byte * static_cast<double>(bytes)); }
 
   std::int64_t now_ = 1;
+  double waiting_ = 0;  // of a byte, for the place that the message before took
   transport::Drained drained_;
 };
 
@@ -159,6 +163,59 @@ TEST(FillChoice, NoticesSoonThatTheCoresHaveMoved) {
   EXPECT_GT(stream.run(choice, 1000, far_cached, past), 0.9);
   stream.run(choice, 4000, {0.05, 0.07}, past);
   EXPECT_LT(stream.run(choice, 1000, {0.05, 0.07}, past), 0.1);
+}
+
+// Bytes of short messages cost more, whichever way, than the two ways differ in.
+TEST(FillChoice, IsRightForEveryLengthWhereMessagesOfAllLengthsComeInTurn) {
+  const Traffic kinds[] = {{.bytes = 4 * 1024, .in_call = 1}, {.bytes = 32 * 1024, .in_call = 2}, {.bytes = 128 * 1024, .in_call = 64}};
+  const Way far_cached[] = {{2.4, 1.8}, {0.6, 0.6}, {0.2, 0.6}}, far_past[] = {{0.8, 1.2}, {0.2, 0.3}, {0.06, 0.2}};
+  const Way near_cached[] = {{0.5, 0.6}, {0.1, 0.1}, {0.05, 0.06}}, near_past[] = {{0.6, 0.8}, {0.08, 0.25}, {0.04, 0.16}};
+  // Blocks of 16 MiB, of about 1 MiB, and one call of each.
+  for (const int block : {128, 8, 1}) {
+    FillChoice far, near;
+    transport::Drained far_drained, near_drained;
+    std::vector<Stream> far_streams, near_streams;
+    for (Traffic kind : kinds) {
+      kind.drained = &far_drained;
+      far_streams.emplace_back(kind);
+      kind.drained = &near_drained;
+      near_streams.emplace_back(kind);
+    }
+    double far_gone[3] = {}, near_gone[3] = {};
+    const int rounds = 40'000 / block;
+    for (int i = 0; i < rounds; ++i) {
+      for (std::size_t k = 0; k < 3; ++k) {
+        const int messages = k == 2 && block == 1 ? 64 : block * static_cast<int>(128 * 1024 / kinds[k].bytes) / 4;
+        const double far_share = far_streams[k].run(far, messages, far_cached[k], far_past[k]);
+        const double near_share = near_streams[k].run(near, messages, near_cached[k], near_past[k]);
+        if (i < rounds / 2) continue;
+        far_gone[k] += far_share;
+        near_gone[k] += near_share;
+      }
+    }
+    for (std::size_t k = 0; k < 3; ++k) {
+      EXPECT_GT(far_gone[k] / (rounds - rounds / 2), 0.95) << kinds[k].bytes << " in blocks of " << block;
+      EXPECT_LT(near_gone[k] / (rounds - rounds / 2), 0.05) << kinds[k].bytes << " in blocks of " << block;
+    }
+  }
+}
+
+TEST(FillChoice, IsRightForBothWhereMessagesOfTwoLengthsAlternate) {
+  const Way far_cached{0.24, 0.4}, far_past{0.12, 0.2}, near_cached{0.05, 0.04}, near_past{0.03, 0.16};
+  FillChoice far, near;
+  transport::Drained far_drained, near_drained;
+  Stream far_long({.in_call = 1, .drained = &far_drained}), far_short({.bytes = 48 * 1024, .in_call = 1, .drained = &far_drained});
+  Stream near_long({.in_call = 1, .drained = &near_drained}), near_short({.bytes = 48 * 1024, .in_call = 1, .drained = &near_drained});
+  double gone[4] = {};
+  for (int i = 0; i < 20'000; ++i) {
+    const double shares[] = {far_long.run(far, 1, far_cached, far_past), far_short.run(far, 1, far_cached, far_past),
+                             near_long.run(near, 1, near_cached, near_past), near_short.run(near, 1, near_cached, near_past)};
+    for (int k = 0; k < 4; ++k) gone[k] += i < 10'000 ? 0 : shares[k] / 10'000;
+  }
+  EXPECT_GT(gone[0], 0.95);
+  EXPECT_GT(gone[1], 0.95);
+  EXPECT_LT(gone[2], 0.05);
+  EXPECT_LT(gone[3], 0.1);
 }
 
 TEST(FillChoice, ChangesForNothingWhereBothCostTheSame) {

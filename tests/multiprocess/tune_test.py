@@ -27,7 +27,8 @@ class Tune(harness.ToolCase):
         text = json.loads(table.read_text())
         for way in text["ways"]:
             if way["collective"] == "all_reduce" and (way["algorithm"], way["protocol"]) == ("ring", "staged"):
-                way["bytes_us_spread_exchange"] = [[size, 0.001, 0, ns] for size, _, _, ns in way["bytes_us_spread_exchange"]]
+                key = "bytes_us_spread_exchange_repeats"
+                way[key] = [[size, 0.001, 0, ns, repeats] for size, _, _, ns, repeats in way[key]]
         table.write_text(json.dumps(text))
         env = {"PEAL_TUNING": table}
         for use, chooser in ((env, "measurement"), ({"PEAL_TUNING": "off"}, "model")):
@@ -48,7 +49,7 @@ class Tune(harness.ToolCase):
         table, _ = self.tuned()
         text = json.loads(table.read_text())
         for way in text["ways"]:
-            way["bytes_us_spread_exchange"] = [[8 * (i + 1), 1.25, 0.25, 60] for i in range(2000)]
+            way["bytes_us_spread_exchange_repeats"] = [[8 * (i + 1), 1.25, 0.25, 60, 3] for i in range(2000)]
         table.write_text(json.dumps(text))
         self.assertGreater(table.stat().st_size, 1 << 18, "more than one message of the ranks' meeting carries")
         ran = json.loads(self.assert_right(self.peal("bench", "all_reduce", "-n", 2, "-b", 512, "-e", 512, "--check", "--json", "-", env={"PEAL_TUNING": table})).out)

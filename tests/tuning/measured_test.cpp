@@ -39,9 +39,10 @@ Question measured_question(std::uint64_t bytes) {
 }
 
 TEST(Measured, ATextIsReadAsItWasWritten) {
-  const MeasuredTable table{"host \"with\" quotes",
-                            "2026-11-22",
-                            {way("ring", Protocol::staged, {{8, 1.25, 0.5}, {32, 2.5, 0}}), way("tree", Protocol::line, {{8, 0.5, 0}}, 8)}};
+  const MeasuredTable table{
+      "host \"with\" quotes",
+      "2026-11-22",
+      {way("ring", Protocol::staged, {{8, 1.25, 0.5}, {32, 2.5, 0, 61, 7}}), way("tree", Protocol::line, {{8, 0.5, 0}}, 8)}};
   const auto read = measured_table_from_text(to_text(table), "t.json");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, table);
@@ -65,21 +66,23 @@ TEST(Measured, ATableGrowsInParts) {
 }
 
 TEST(Measured, WhatDoesNotParseSaysWhyAndWhatToType) {
-  const std::string head = R"({"schema": "peal.tuning/2", "host": "h", "date": "d", "ways": [)";
+  const std::string head = R"({"schema": "peal.tuning/3", "host": "h", "date": "d", "ways": [)";
   const std::string start =
-      R"({"collective": "all_reduce", "ranks": 4, "scope": "shm", "algorithm": "ring", "protocol": "staged", "cores": "near", "bytes_us_spread_exchange": )";
+      R"({"collective": "all_reduce", "ranks": 4, "scope": "shm", "algorithm": "ring", "protocol": "staged", "cores": "near", "bytes_us_spread_exchange_repeats": )";
   for (
       const auto& [text, why] : std::initializer_list<std::pair<std::string, const char*>>{
           {"", "parse error"},
           {"[]", "cannot use"},
           {R"({"schema": "peal.tuning/7", "host": "h", "date": "d", "ways": []})", "this version"},
-          {head + start + "[[8, 1, 0, 60], [8, 2, 0, 60]]}]}", "do not ascend"},
+          {head + start + "[[8, 1, 0, 60, 3], [8, 2, 0, 60, 3]]}]}", "do not ascend"},
           {head + start + "[]}]}", "without points"},
-          {head + start + "[[8, -1, 0, 60]]}]}", "a time is -1"},
-          {head + start + "[[-8, 1, 0, 60]]}]}", "a size is -8"},
-          {head + start + "[[8, \"1\", 0, 60]]}]}", "must be number"},
+          {head + start + "[[8, -1, 0, 60, 3]]}]}", "a time is -1"},
+          {head + start + "[[-8, 1, 0, 60, 3]]}]}", "a size is -8"},
+          {head + start + "[[8, \"1\", 0, 60, 3]]}]}", "must be number"},
+          {head + start + "[[8, 1, 0, 60, 0]]}]}", "a number of repeats is 0"},
+          {head + start + "[[8, 1, 0, 60]]}]}", "out of range"},
           {head +
-               R"({"collective": "all_reduced", "ranks": 4, "scope": "shm", "algorithm": "ring", "protocol": "staged", "cores": "near", "bytes_us_spread_exchange": []}]})",
+               R"({"collective": "all_reduced", "ranks": 4, "scope": "shm", "algorithm": "ring", "protocol": "staged", "cores": "near", "bytes_us_spread_exchange_repeats": []}]})",
            "all_reduced"}}) {
     const auto read = measured_table_from_text(text, "mine.json");
     ASSERT_FALSE(read) << text;
@@ -145,6 +148,53 @@ TEST(Measured, WhatWasMeasuredChoosesAndTheModelElsewhere) {
   EXPECT_THAT(explain_text(environment, *not_there), HasSubstr("chosen by the cost model: the table of `peal tune` has nothing"));
   for (MeasuredWay& w : environment.measured) w.scope = "tcp-loopback";
   EXPECT_EQ(select(environment, measured_question(1 << 16))->chosen().algorithm->name, model->chosen().algorithm->name);
+}
+
+MeasuredWay at(CoreDistance cores, MeasuredWay way, int repeats) {
+  way.cores = cores;
+  for (MeasuredPoint& p : way.points) p.repeats = repeats;
+  return way;
+}
+
+TEST(Measured, DistancesCountByHowOftenTheyWereMet) {
+  const std::vector<MeasuredWay> ways = {at(CoreDistance::near, way("ring", Protocol::staged, {{8, 1, 0}, {64, 1, 0}}), 5),
+                                         at(CoreDistance::far, way("ring", Protocol::staged, {{8, 1, 0}, {64, 1, 0}}), 15),
+                                         at(CoreDistance::siblings, way("ring", Protocol::staged, {{8, 1, 0}}), 2),
+                                         at(CoreDistance::siblings, way("ring", Protocol::staged, {{8, 1, 0}}, 8), 99)};
+  const auto shares = distance_shares(ways, 4, "shm");
+  ASSERT_EQ(shares.size(), 2U) << "2 of 42 repeats are too few";
+  EXPECT_EQ(shares[0].cores, CoreDistance::far);
+  EXPECT_DOUBLE_EQ(shares[0].share, 0.75);
+  EXPECT_EQ(shares[1].cores, CoreDistance::near);
+  EXPECT_DOUBLE_EQ(shares[1].share, 0.25);
+  EXPECT_TRUE(distance_shares(ways, 4, "tcp-loopback").empty());
+}
+
+TEST(Measured, AWayIsItsMeanOverWhereTheCoresWere) {
+  const std::vector<DistanceShare> shares = {{CoreDistance::far, 0.75}, {CoreDistance::near, 0.25}};
+  const auto means = mean_over_distances({{0, 0, 2, 8}, {0, 0, 6, 0}, {0, 1, 0, 0}, {0, 0, 0, 10}}, shares);
+  ASSERT_EQ(means.size(), 4U);
+  EXPECT_DOUBLE_EQ(means[0], 0.75 * 8 + 0.25 * 2);
+  EXPECT_DOUBLE_EQ(means[1], 3 * means[0]) << "three times the best where it was measured, and so elsewhere";
+  EXPECT_DOUBLE_EQ(means[2], 0) << "measured where nobody will be";
+  EXPECT_DOUBLE_EQ(means[3], 0.75 * 10 + 0.25 * 2 * 10 / 8);
+  EXPECT_DOUBLE_EQ(mean_over_distances({{0, 0, 3, 0}}, shares)[0], 3) << "no way was measured with the cores far";
+}
+
+TEST(Measured, WhatIsALittleFasterAtOneDistanceAndSlowAtTheOtherIsNotTaken) {
+  Environment environment = four_ranks();
+  environment.measured = {at(CoreDistance::far, way("ring", Protocol::staged, {{4096, 20, 0}}), 6),
+                          at(CoreDistance::far, way("tree", Protocol::staged, {{4096, 21, 0}}), 6),
+                          at(CoreDistance::near, way("ring", Protocol::staged, {{4096, 15, 0}}), 4),
+                          at(CoreDistance::near, way("tree", Protocol::staged, {{4096, 8, 0}}), 4)};
+  const auto both = select(environment, measured_question(4096));
+  EXPECT_EQ(both->chosen().algorithm->name, "tree");
+  EXPECT_DOUBLE_EQ(both->chosen().measured_us.value_or(0), 0.6 * 21 + 0.4 * 8);
+  EXPECT_THAT(explain_text(environment, *both), HasSubstr("the mean over where the cores were (far 60 %, near 40 %)"));
+  environment.stay_at(CoreDistance::far);
+  const auto there = select(environment, measured_question(4096));
+  EXPECT_EQ(there->chosen().algorithm->name, "ring");
+  EXPECT_DOUBLE_EQ(there->chosen().measured_us.value_or(0), 20);
 }
 
 TEST(Measured, AForcedNameAndDeterminismStandAboveTheTable) {

@@ -41,7 +41,9 @@ struct TunedPoint {
   bool is_dropped = false;  ///< much slower than the best of the first rounds: not measured again
 
   /// The rounds with the cores there, those at their best speed alone: their lower quartile (others' work on the machine only ever makes a
-  /// round longer), the width of their middle half over it, and the median of their exchanges. Nothing where there was no such round.
+  /// round longer), the width of their middle half over it, and the median of their exchanges. Nothing where there was no such round. The
+  /// first round, and that after the cores were moved, count only where there is no other: how slots are filled best is still being learnt
+  /// (executor::FillChoice).
   std::optional<tuning::MeasuredPoint> typical(tuning::CoreDistance cores) const;
 };
 
@@ -50,17 +52,15 @@ struct TunedPoint {
 /// has a part in what comes after it.
 std::vector<std::size_t> order_of_round(const std::vector<TunedPoint>& points, int round);
 
-/// Where the cores were in most rounds.
-tuning::CoreDistance usual_distance(const std::vector<TunedPoint>& points);
-
-/// What was chosen for a size that was kept out, against the best way there.
+/// What was chosen for a size that was kept out, against the best way there. Times are means over where the cores were, as those that
+/// choose (tuning::mean_over_distances).
 struct Judgement {
   Collective collective = Collective::all_reduce;
   std::uint64_t bytes = 0;
   int ranks = 0;
   std::string best, tuned, untuned;  ///< "ring staged": the fastest, the table's choice, the cost model's
   double best_us = 0, tuned_us = 0, untuned_us = 0;
-  double noise = 0;  ///< the larger spread of best and tuned
+  double noise = 0;  ///< the larger spread of best and tuned, each where it is largest
   bool is_tuned_good() const { return tuned_us <= best_us * (1 + std::max(0.05, noise)); }
   bool is_untuned_good() const { return untuned_us <= best_us * 1.20; }
 };

@@ -12,11 +12,18 @@
 // past the caches it has to fetch from memory. Short messages of short calls are timed now and then, since the clock is part of what they
 // cost.
 //
+// What a byte costs differs with the length of messages, with whether their sender waits for the receiver, and with whether it reduces on
+// the way, by more than the two ways differ. So every such kind of messages is a stream of its own: else a trial among messages of one
+// kind would be held against the cost of others. Where one kind has found that it must change, the others try soon.
+//
 // Ranks that share cores: from one message to the next others have their turns, so the time of filling alone counts. To a rank of the same
 // core all goes through its caches. All that a rank sends to other cores is one stream, so that little of it is enough to learn from; it
 // begins past the caches, which costs a little where that is wrong, and half where it is right.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,6 +34,142 @@
 
 namespace peal::executor {
 
+/// The choice for messages of one kind, which cost alike but for how they are filled.
+class FillLearner {
+ public:
+  FillLearner(bool is_alone, bool is_past) : is_alone_(is_alone), is_past_(is_past) {}
+
+  reduce::Stores stores() const noexcept { return is_past_ ? reduce::Stores::streaming : reduce::Stores::cached; }
+  bool is_past() const noexcept { return is_past_; }
+
+  /// A message is about to be filled: true when it is to be timed. `is_paced`: who fills it waits for its receiver.
+  bool count(std::uint64_t bytes, bool is_paced) noexcept {
+    bytes_ += bytes;
+    return is_paced || bytes >= kAlwaysTimed || untimed_++ % kTimedOf == 0;
+  }
+  /// It took so long to fill, and since the message before it so much time has passed (of which only paced ones tell). True when a sample
+  /// is complete: take_sample() is to follow.
+  bool add(std::uint64_t bytes, std::int64_t filling_ns, std::int64_t elapsed_ns, bool is_paced) noexcept {
+    filling_ns_ += static_cast<double>(filling_ns);
+    filled_bytes_ += bytes;
+    if (is_paced) {
+      elapsed_ns_ += static_cast<double>(elapsed_ns);
+      paced_bytes_ += bytes;
+    }
+    return bytes_ >= kSampleBytes;
+  }
+  /// `drained_so_far`, `sent_so_far`: what the receiver has taken out, and bytes that were sent, of all kinds. True when the other way has
+  /// been found to be the better one.
+  bool take_sample(transport::Drained drained_so_far, std::uint64_t sent_so_far) noexcept {
+    const transport::Drained drained{drained_so_far.ns - drained_.ns, drained_so_far.bytes - drained_.bytes};
+    const std::uint64_t others = sent_so_far - sent_ - bytes_;
+    drained_ = drained_so_far;
+    sent_ = sent_so_far;
+    const bool had_drained = has_drained_;
+    is_paced_ = 2 * paced_bytes_ > filled_bytes_;
+    mixed_in_a_row_ = others > 0 && !is_paced_ ? mixed_in_a_row_ + 1 : 0;
+    has_drained_ = is_alone_ && drained.bytes > 0 && others <= kMostOthers * bytes_;
+    const bool counts = mixed_in_a_row_ == 0 || mixed_in_a_row_ >= kAlwaysMixed;
+    if (!counts) has_drained_ = had_drained;
+    if (has_drained_ != had_drained) cost_ = 0;
+    const double cost = cost_of(drained);
+    filling_ns_ = elapsed_ns_ = 0;
+    bytes_ = filled_bytes_ = paced_bytes_ = 0;
+    return counts && judge(cost);
+  }
+  /// Another kind has found that the other way is better now: this one is to try it soon.
+  void look_soon() noexcept {
+    if (!is_trial_) samples_to_trial_ = std::min(samples_to_trial_, kFirstTrial);
+  }
+
+ private:
+  static constexpr std::uint64_t kSampleBytes = 1 << 20;
+  static constexpr std::uint64_t kAlwaysTimed = 64 * 1024;
+  static constexpr std::uint32_t kTimedOf = 4;     // one of so many shorter messages is timed
+  static constexpr int kUncounted = 3;             // samples until the slots are as they stay
+  static constexpr int kInFlight = 1;              // the same in long calls, and where nothing goes round (and nothing is timed)
+  static constexpr int kAlwaysMixed = 2;           // samples in a row: this kind does not come alone; one may be left of what was before
+  static constexpr std::uint64_t kMostOthers = 3;  // times its bytes: what the receiver says then is of others
+  static constexpr double kFetched = 2;            // filling past the caches and fetching, of filling alone: no receiver timed it
+  static constexpr int kFirstTrial = 2;            // samples that count before the other way is tried
+  static constexpr int kSurelyChanged = 2;         // samples in a row
+  static constexpr int kSoonestTrial = 16;         // after the one before, when the cost has changed
+  static constexpr int kLatestTrial = 256;         // while it has not
+  static constexpr double kPastBetter = 0.95;      // of the cost through the caches: worth a change, which costs something itself
+  static constexpr double kChanged = 1.6;          // the cost is another one
+  static constexpr double kChangedPast = 1.25;     // past the caches, where near cores differ less from far ones
+
+  // ns a byte.
+  double cost_of(transport::Drained drained) const noexcept {
+    if (is_paced_) return elapsed_ns_ / static_cast<double>(paced_bytes_);
+    const double filling = filling_ns_ / static_cast<double>(filled_bytes_);
+    if (!has_drained_) return is_past_ ? kFetched * filling : filling;
+    return filling + static_cast<double>(drained.ns) / static_cast<double>(drained.bytes);
+  }
+
+  bool judge(double cost) noexcept {
+    if (uncounted_ > 0) {
+      --uncounted_;
+      return false;
+    }
+    if (is_trial_) return end_trial(cost);
+    if (cost_ == 0) cost_ = cost;
+    const bool has_changed = cost > cost_ * kChanged || cost * (is_past_ ? kChangedPast : kChanged) < cost_;
+    changed_in_a_row_ = has_changed ? changed_in_a_row_ + 1 : 0;
+    cost_ += (cost - cost_) / 4;
+    ++since_trial_;
+    if (changed_in_a_row_ >= kSurelyChanged) {
+      interval_ = kSoonestTrial;
+      samples_to_trial_ = std::min(samples_to_trial_, std::max(1, kSoonestTrial - since_trial_));
+    }
+    if (--samples_to_trial_ > 0) return false;
+    is_trial_ = true;
+    change();
+    return false;
+  }
+
+  void change() noexcept {
+    is_past_ = !is_past_;
+    uncounted_ = is_paced_ || !has_drained_ ? kInFlight : kUncounted;
+  }
+
+  bool end_trial(double cost) noexcept {
+    is_trial_ = false;
+    since_trial_ = changed_in_a_row_ = 0;
+    const bool is_better = is_past_ ? cost < kPastBetter * cost_ : cost < cost_;
+    if (is_better) {
+      cost_ = cost;
+      interval_ = kSoonestTrial;
+    } else {
+      change();
+      interval_ = interval_ * 2 < kLatestTrial ? interval_ * 2 : kLatestTrial;
+    }
+    samples_to_trial_ = interval_;
+    return is_better;
+  }
+
+  transport::Drained drained_;  // at the last sample
+  std::uint64_t sent_ = 0;      // likewise
+  double filling_ns_ = 0;       // of filled_bytes_
+  double elapsed_ns_ = 0;       // from one message to the next, of paced_bytes_
+  std::uint64_t bytes_ = 0;
+  std::uint64_t filled_bytes_ = 0;  // those of them that were timed
+  std::uint64_t paced_bytes_ = 0;   // those of them that waited for their receiver
+  double cost_ = 0;                 // ns a byte of the way in use, smoothed
+  int samples_to_trial_ = kFirstTrial;
+  int interval_ = kSoonestTrial;
+  int uncounted_ = kUncounted;
+  int mixed_in_a_row_ = 0;
+  int changed_in_a_row_ = 0;
+  int since_trial_ = 0;  // samples
+  std::uint32_t untimed_ = 0;
+  bool is_trial_ = false;
+  bool is_paced_ = false;     // the last sample
+  bool has_drained_ = false;  // its receiver said something
+  bool is_alone_;             // else other ranks have their turns between two messages
+  bool is_past_;
+};
+
 /// Of one sending end, or of all of a rank that shares its core to ranks of other cores; one thread at a time, as the ends themselves.
 class FillChoice {
  public:
@@ -34,21 +177,29 @@ class FillChoice {
   explicit FillChoice(Of of = Of::one_end) : is_alone_(of == Of::one_end), is_past_(of == Of::all_to_other_cores) {}
 
   /// Shorter messages are always filled through the caches: their receiver waits for them, and a look at the clock would cost too much.
-  static constexpr std::uint64_t kLeastBytes = 8 * 1024;
+  static constexpr std::uint64_t kLeastBytes = 4 * 1024;
+  /// The same where ranks share cores: the choice begins past the caches, which near costs such messages a quarter more.
+  static constexpr std::uint64_t kLeastBytesToOtherCores = 8 * 1024;
 
-  reduce::Stores stores() const noexcept { return is_past_ ? reduce::Stores::streaming : reduce::Stores::cached; }
+  /// What a sender does while it fills a message. Reducing is no part of what the slots cost.
+  enum class Work : std::uint8_t { copies, reduces };
 
   /// A message of `bytes` is about to be filled: true when it is to be timed, by begin() before and end() after. `is_first` of its call on
   /// this channel: what went before does not count.
-  bool is_to_be_timed(std::uint64_t bytes, bool is_first) noexcept {
+  bool is_to_be_timed(std::uint64_t bytes, bool is_first, Work work = Work::copies) {
     if (is_first) {
       is_after_long_ = sent_in_call_ > kSlots;
       sent_in_call_ = 0;
       last_ns_ = 0;
     }
     is_paced_ = (++sent_in_call_ > kSlots || is_after_long_) && is_alone_;
-    bytes_ += bytes;
-    return is_paced_ || bytes >= kAlwaysTimed || untimed_++ % kTimedOf == 0;
+    current_ = learner(bytes, work);
+    sent_ += bytes;
+    return current_->count(bytes, is_paced_);
+  }
+  /// How to fill it.
+  reduce::Stores stores() const noexcept {
+    return current_ != nullptr ? current_->stores() : is_past_ ? reduce::Stores::streaming : reduce::Stores::cached;
   }
   void begin(std::int64_t now_ns) noexcept {
     is_timing_ = true;
@@ -58,100 +209,44 @@ class FillChoice {
   /// It has been filled and published. True when a sample is complete: take_sample() is to follow.
   bool end(std::uint64_t bytes, std::int64_t now_ns) noexcept {
     is_timing_ = false;
-    filling_ns_ += static_cast<double>(now_ns - began_ns_);
-    filled_bytes_ += bytes;
-    if (is_paced_) {
-      elapsed_ns_ += static_cast<double>(now_ns - (last_ns_ != 0 ? last_ns_ : began_ns_));
-      paced_bytes_ += bytes;
-    }
+    const bool is_complete = current_->add(bytes, now_ns - began_ns_, now_ns - (last_ns_ != 0 ? last_ns_ : began_ns_), is_paced_);
     last_ns_ = now_ns;
-    return bytes_ >= kSampleBytes;
+    return is_complete;
   }
   /// `drained`: what the receiver of this end has taken out so far; of several ends it tells nothing.
   void take_sample(transport::Drained drained) noexcept {
-    if (!is_alone_) drained = {};
-    const double cost = cost_of(drained);
-    drained_ = drained;
-    filling_ns_ = elapsed_ns_ = 0;
-    bytes_ = filled_bytes_ = paced_bytes_ = 0;
-    judge(cost);
+    if (!current_->take_sample(drained, sent_)) return;
+    for (const std::unique_ptr<FillLearner>& other : learners_)
+      if (other != nullptr && other->is_past() != current_->is_past()) other->look_soon();
   }
 
  private:
-  static constexpr std::uint64_t kSampleBytes = 1 << 20;
-  static constexpr std::uint64_t kAlwaysTimed = 64 * 1024;
-  static constexpr std::uint32_t kTimedOf = 4;  // one of so many shorter messages is timed
-  static constexpr int kSlots = 4;              // messages of a call that wait for no receiver
-  static constexpr int kUncounted = 3;          // samples until the slots are as they stay
-  static constexpr int kInFlight = 1;           // the same in long calls, and where nothing goes round (and nothing is timed)
-  static constexpr double kFetched = 2;         // filling past the caches and fetching, of filling alone: no receiver timed it
-  static constexpr int kFirstTrial = 2;         // samples that count before the other way is tried
-  static constexpr int kSoonestTrial = 16;      // after the cost has changed
-  static constexpr int kLatestTrial = 256;      // while it has not
-  static constexpr double kPastBetter = 0.95;   // of the cost through the caches: worth a change, which costs something itself
-  static constexpr double kChanged = 1.6;       // the cost is another one
+  static constexpr int kSlots = 4;    // messages of a call that wait for no receiver
+  static constexpr int kLengths = 5;  // from kLeastBytes on, each up to twice its beginning; the last has all that is longer
+  static constexpr int kPaces = 2;
+  static constexpr int kWorks = 2;
 
-  // ns a byte.
-  double cost_of(transport::Drained drained) const noexcept {
-    if (2 * paced_bytes_ > filled_bytes_) return elapsed_ns_ / static_cast<double>(paced_bytes_);
-    const double filling = filling_ns_ / static_cast<double>(filled_bytes_);
-    const std::uint64_t taken = drained.bytes - drained_.bytes;
-    if (taken == 0) return is_past_ ? kFetched * filling : filling;
-    return filling + static_cast<double>(drained.ns - drained_.ns) / static_cast<double>(taken);
+  /// A kind that comes for the first time begins with what is right for the one before it. Of several ends all is of one kind.
+  FillLearner* learner(std::uint64_t bytes, Work work) {
+    const int length = std::clamp(static_cast<int>(std::bit_width(bytes / kLeastBytes)) - 1, 0, kLengths - 1);
+    const int kind = is_alone_ ? (length * kPaces + (is_paced_ ? 1 : 0)) * kWorks + static_cast<int>(work) : 0;
+    std::unique_ptr<FillLearner>& place = learners_[static_cast<std::size_t>(kind)];
+    if (place == nullptr) [[unlikely]]
+      place = std::make_unique<FillLearner>(is_alone_, current_ != nullptr ? current_->is_past() : is_past_);
+    return place.get();
   }
 
-  void judge(double cost) noexcept {
-    if (uncounted_ > 0) {
-      --uncounted_;
-      return;
-    }
-    if (is_trial_) return end_trial(cost);
-    if (cost_ == 0) cost_ = cost;
-    const bool has_changed = cost > cost_ * kChanged || cost * kChanged < cost_;
-    cost_ += (cost - cost_) / 4;
-    if (has_changed && samples_to_trial_ > kSoonestTrial) samples_to_trial_ = interval_ = kSoonestTrial;
-    if (--samples_to_trial_ > 0) return;
-    is_trial_ = true;
-    change();
-  }
-
-  void change() noexcept {
-    is_past_ = !is_past_;
-    uncounted_ = is_paced_ || drained_.bytes == 0 ? kInFlight : kUncounted;
-  }
-
-  void end_trial(double cost) noexcept {
-    is_trial_ = false;
-    if (is_past_ ? cost < kPastBetter * cost_ : cost < cost_) {
-      cost_ = cost;
-      interval_ = kSoonestTrial;
-    } else {
-      change();
-      interval_ = interval_ * 2 < kLatestTrial ? interval_ * 2 : kLatestTrial;
-    }
-    samples_to_trial_ = interval_;
-  }
-
-  double filling_ns_ = 0;  // of filled_bytes_
-  double elapsed_ns_ = 0;  // from one message to the next, of paced_bytes_
-  std::uint64_t bytes_ = 0;
-  std::uint64_t filled_bytes_ = 0;  // those of them that were timed
-  std::uint64_t paced_bytes_ = 0;   // those of them that were sent in long calls
-  transport::Drained drained_;
+  std::array<std::unique_ptr<FillLearner>, kLengths * kPaces * kWorks> learners_;
+  FillLearner* current_ = nullptr;  // of the message at hand
   std::int64_t began_ns_ = 0;
   std::int64_t last_ns_ = 0;  // 0: of another call
+  std::uint64_t sent_ = 0;    // bytes of all kinds
   int sent_in_call_ = 0;
-  std::uint32_t untimed_ = 0;
   bool is_after_long_ = false;  // the call before was a long one: this will be another
-  bool is_paced_ = false;       // the message that is being sent
+  bool is_paced_ = false;       // the message at hand
   bool is_timing_ = false;
-  double cost_ = 0;  // ns a byte of the way in use, smoothed
-  int samples_to_trial_ = kFirstTrial;
-  int interval_ = kSoonestTrial;
-  int uncounted_ = kUncounted;
-  bool is_trial_ = false;
-  bool is_alone_;  // else other ranks have their turns between two messages
-  bool is_past_;
+  bool is_alone_;  // one end
+  bool is_past_;   // at first
 };
 
 /// Those of a communicator's sending ends, each from its first large message on: a communicator may be one of hundreds.
@@ -161,7 +256,12 @@ class FillChoices {
     if (is_beside_.empty()) choices_.resize(ends);
   }
   /// The rank shares its core. `is_beside`: by peer, whether it does with that one. Ends are numbered as by edge_index(). Before resize().
-  void share_core(std::vector<bool> is_beside) { is_beside_ = std::move(is_beside); }
+  void share_core(std::vector<bool> is_beside) {
+    is_beside_ = std::move(is_beside);
+    least_bytes_ = FillChoice::kLeastBytesToOtherCores;
+  }
+  /// Shorter messages are filled through the caches.
+  std::uint64_t least_bytes() const { return least_bytes_; }
   /// Null: nothing is to choose, all goes through the caches.
   FillChoice* find(std::size_t end) {
     if (!is_beside_.empty()) return is_beside_[end % is_beside_.size()] ? nullptr : &to_other_cores_;
@@ -176,6 +276,7 @@ class FillChoices {
  private:
   std::vector<std::unique_ptr<FillChoice>> choices_;
   std::vector<bool> is_beside_;  // empty: ranks have a core each
+  std::uint64_t least_bytes_ = FillChoice::kLeastBytes;
   FillChoice to_other_cores_{FillChoice::Of::all_to_other_cores};
 };
 

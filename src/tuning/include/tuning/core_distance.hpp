@@ -4,6 +4,7 @@
 #pragma once
 
 #include <base/result.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -11,6 +12,7 @@ namespace peal::tuning {
 
 /// siblings: threads of one core; near: under one cache; unknown: not measured, or ranks take turns on cores.
 enum class CoreDistance : std::uint8_t { unknown, siblings, near, far };
+inline constexpr std::size_t kCoreDistances = 4;
 
 std::string_view name_of(CoreDistance distance) noexcept;
 Result<CoreDistance> parse_core_distance(std::string_view name);

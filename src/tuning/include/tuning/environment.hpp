@@ -77,7 +77,8 @@ struct Environment {
   std::vector<Refusal> refusals;
   std::vector<MeasuredWay> measured;                  ///< what `peal tune` found here; empty: the cost model alone chooses
   std::vector<MeasuredConstants> measured_constants;  ///< what was fitted to it
-  CoreDistance cores = CoreDistance::unknown;         ///< which of both counts; unknown: nothing was measured
+  CoreDistance cores = CoreDistance::unknown;         ///< whose constants count; unknown: nothing was measured
+  bool cores_stay_there = false;                      ///< else ways are judged by their mean over where the cores were
   std::string measured_by;                            ///< "peal tune on HOST, DATE", or why a table is not used; empty: there is none
   std::vector<std::string> fused;                     ///< "all_reduce/two_shot": schedules that have a hand-written routine
 
@@ -89,6 +90,10 @@ struct Environment {
     return is_host && core_of[static_cast<std::size_t>(a)] == core_of[static_cast<std::size_t>(b)];
   }
   const Offer* offer(schedule::Protocol protocol) const;
+  void stay_at(CoreDistance distance) {
+    cores = distance;
+    cores_stay_there = true;
+  }
   /// True where processes take turns on a core.
   bool shares_cores() const;
   bool is_used(int l) const { return level[l].is_used; }
@@ -98,9 +103,11 @@ struct Environment {
     return is_host && level[l].is_used && (way == topology::PathClass::loopback || way == topology::PathClass::net);
   }
   bool is_by_sockets_alone() const { return (!is_used(0) || is_by_sockets(0)) && (!is_used(1) || is_by_sockets(1)); }
-  /// What was measured for these ranks with the cores where they are said to be (elsewhere, where nothing was measured so); null where
-  /// nothing was, or where the ranks are on several hosts.
-  const MeasuredWay* measured_way(Collective collective, std::string_view algorithm, schedule::Protocol protocol) const;
+  /// The distances that a choice is to serve, the weightiest first: where the cores were when these ranks were measured, or where they are
+  /// said to stay. Empty: nothing was measured, or the ranks are on several hosts.
+  std::vector<DistanceShare> distances() const;
+  /// What was measured for these ranks with the cores at that distance; null where nothing was.
+  const MeasuredWay* measured_way(Collective collective, std::string_view algorithm, schedule::Protocol protocol, CoreDistance at) const;
   /// What was fitted for these ranks under a protocol, with the cores where they are said to be; else null.
   const MeasuredConstants* constants_of(schedule::Protocol protocol) const;
 };
@@ -108,7 +115,7 @@ struct Environment {
 /// Gives the environment the table of this host, if there is one that applies. A table that does not apply (another host's) is said in
 /// `measured_by` and leaves the choice to the model; one that cannot be read is an error. `fingerprint` tells which host this is: to find
 /// out takes a look at the whole machine, so it is called only where there is a table.
-/// The cores are taken to be where the table has most measurements for so many ranks; who knows better sets `cores`.
+/// The constants are those of the distance at which most was measured for so many ranks; who knows where the cores are calls stay_at().
 Status add_measurements(Environment& environment, const std::function<Result<std::string>()>& fingerprint);
 
 enum class Wires : std::uint8_t { automatic, shared_memory, socket };

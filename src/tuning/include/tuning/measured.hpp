@@ -1,9 +1,11 @@
 // What `peal tune` measured on a host: the time of every collective by every algorithm and protocol that can serve it, at some sizes. Where
 // a table has figures for a call, they choose; elsewhere the cost model does. A table speaks only for the host whose fingerprint it
 // carries, and for communicators whose ranks all sit there. A virtual machine's cores are moved together and apart while it runs, so every
-// measurement says how far they were from each other, and a way has a line for each such distance.
+// measurement says how far they were from each other, and a way has a line for each such distance. Where they will be nobody knows: a way
+// is as good as its mean over where they were.
 #pragma once
 
+#include <array>
 #include <base/result.hpp>
 #include <functional>
 #include <optional>
@@ -22,6 +24,7 @@ struct MeasuredPoint {
   double us = 0;            ///< lower quartile of the repeats' means of the middle half of calls (aligned starts, maximum over ranks)
   double spread = 0;        ///< width of the middle half of the repeats' means / us; 0 for one repeat
   double exchange_ns = 0;   ///< median over the repeats of the time in which two cores showed each other a flag; 0: not measured
+  int repeats = 1;
   bool operator==(const MeasuredPoint&) const = default;
 };
 
@@ -44,6 +47,23 @@ struct MeasuredWay {
   std::optional<double> time_us(std::uint64_t bytes, const Shape& shape) const;
 };
 
+/// How much of what was measured found the cores there.
+struct DistanceShare {
+  CoreDistance cores = CoreDistance::unknown;
+  double share = 0;  ///< 0 to 1
+};
+
+/// Shares of all repeats for these ranks and wires, the largest first; distances that were met too seldom to tell anything are left out,
+/// and the others sum to 1. Empty where nothing was measured.
+std::vector<DistanceShare> distance_shares(const std::vector<MeasuredWay>& ways, int ranks, std::string_view scope);
+
+/// Microseconds by CoreDistance; 0: not measured.
+using DistanceTimes = std::array<double, kCoreDistances>;
+/// The mean, weighed by `shares`, of every way to do one call; 0 for a way that was measured at none of them. A way that was not measured
+/// at one of them is taken to be as many times as long as the best there as it is where it was measured: slow ones are measured a few times
+/// only.
+std::vector<double> mean_over_distances(const std::vector<DistanceTimes>& ways, const std::vector<DistanceShare>& shares);
+
 struct MeasuredTable {
   std::string host;  ///< discovery::host_fingerprint()
   std::string date;  ///< of the measurement, as 2026-11-22
@@ -61,7 +81,7 @@ inline constexpr std::size_t kMostTableBytes = 64u << 20;
 inline constexpr std::size_t kMostWays = 100'000;
 inline constexpr std::size_t kMostConstants = 1000;
 
-/// JSON, schema peal.tuning/2, a way a line.
+/// JSON, schema peal.tuning/3, a way a line.
 std::string to_text(const MeasuredTable& table);
 /// `name` stands for the file in messages.
 Result<MeasuredTable> measured_table_from_text(std::string_view text, const std::string& name);

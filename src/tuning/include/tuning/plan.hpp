@@ -77,6 +77,10 @@ struct Plan {
   std::int64_t slices(double bytes) const;
   /// True where all chunks of the input are equally long, and those of the output.
   bool has_equal_chunks() const;
+  /// Under direct_read on a host: all of its messages are too short to be read in their senders' memory, and go as those of staged do.
+  bool goes_through_slots(const Environment& environment) const {
+    return protocol == schedule::Protocol::direct_read && environment.is_host && longest < environment.memory.least_read.value;
+  }
 };
 
 /// Sizes messages and pieces. The protocol must be one of the environment's offers.

@@ -22,7 +22,8 @@ struct Candidate {
   std::uint64_t message_bytes = 0;
   int slots = 0;
   Prediction prediction;
-  std::optional<double> measured_us;  ///< what `peal tune` found for this call; decides where any candidate has it
+  std::optional<double>
+      measured_us;  ///< what `peal tune` found for this call, the mean over where the cores were; decides where there is any
 };
 
 /// What may not be taken, and the rule that says so. No protocol: with none of them.
