@@ -12,7 +12,7 @@ bool World::can_send(Index strand) {
   const Strand& s = strands_[strand];
   const int slots = plan_of(s).slots;
   Channel& c = channels_[s.out];
-  c.look(engine_.now());
+  c.catch_up(engine_.now());
   if (slots == 0 ? c.is_announced() : c.in_slots() < slots) return true;
   c.waiting_sender = strand;
   if (c.credits != Channel::kNever) engine_.at(std::exchange(c.credits, Channel::kNever), tag(Kind::credit, s.out));
@@ -23,7 +23,7 @@ bool World::can_receive(Index strand) {
   const Strand& s = strands_[strand];
   const Index id = s.in;
   Channel& c = channels_[id];
-  c.look(engine_.now());
+  c.catch_up(engine_.now());
   if (c.unread() > 0) return true;
   c.waiting_receiver = strand;
   if (c.arrives != Channel::kNever) engine_.at(std::exchange(c.arrives, Channel::kNever), tag(Kind::arrived, id));
@@ -56,7 +56,7 @@ void World::wake_waiting(std::int32_t rank) {
 /// Keeps the time of an arrival that nobody waits for yet; false: there must be an event.
 bool World::keep_arrival(Index id, double time) {
   Channel& c = channels_[id];
-  c.look(engine_.now());
+  c.catch_up(engine_.now());
   if (!keeps_times_ || c.waiting_receiver != kNobody || c.arrives != Channel::kNever || c.log != MessageLog::kNone) return false;
   c.arrives = time;
   return true;
@@ -73,7 +73,7 @@ void World::arrived(Index id) {
 void World::credit_later(Index id) {
   Channel& c = channels_[id];
   const ChannelKind& kind = kinds_[c.kind];
-  c.look(engine_.now());
+  c.catch_up(engine_.now());
   if (keeps_times_ && c.waiting_sender == kNobody && c.credits == Channel::kNever && kind.terms.job->snapshots)
     c.credits = engine_.now() + kind.cost.hop;
   else

@@ -57,7 +57,7 @@ Result<Outcome> World::run() {
 std::uint64_t World::count_messages() {
   double messages = switched_;
   for (Channel& c : channels_) {
-    c.look(engine_.now());
+    c.catch_up(engine_.now());
     messages += kinds_[c.kind].terms.members * (c.sent - c.under_way());
   }
   return static_cast<std::uint64_t>(messages + 0.5);

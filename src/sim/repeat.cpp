@@ -90,7 +90,7 @@ StateMark World::mark() {
   mark.channels.resize(channels_.size());
   for (std::size_t i = 0; i < channels_.size(); ++i) {
     Channel& c = channels_[i];
-    c.look(now);
+    c.catch_up(now);
     mark.channels[i] = {c.under_way(), c.unread(), c.uncredited(), c.unannounced()};
   }
   return mark;

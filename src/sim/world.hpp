@@ -97,7 +97,7 @@ struct Channel {
   /// Sent, and the sender does not know that it was received.
   std::uint16_t in_slots() const { return between(sent, credited); }
   /// Counts what has come by now.
-  void look(double now) {
+  void catch_up(double now) {
     if (arrives <= now) {
       ++arrived;
       arrives = kNever;

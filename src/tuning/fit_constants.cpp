@@ -253,17 +253,26 @@ int most_repeats(const std::vector<const MeasuredWay*>& ways) {
   return most;
 }
 
-std::vector<Cell> cells_of(const Environment& environment, const std::vector<const MeasuredWay*>& ways, CoreDistance cores,
-                           schedule::Protocol protocol, double usual_ns) {
-  const std::set<SizedWay> near_best = near_best_of(ways);
-  const int fewest = std::min(kFewestRepeats, most_repeats(ways));
+/// What of a table is worth fitting to.
+struct Worth {
+  explicit Worth(const std::vector<const MeasuredWay*>& ways)
+      : near_best(near_best_of(ways)), fewest(std::min(kFewestRepeats, most_repeats(ways))) {}
+  bool has(const MeasuredWay& way, const MeasuredPoint& point) const {
+    return point.repeats >= fewest && near_best.contains({way.collective, way.algorithm, way.protocol, point.bytes});
+  }
+  std::set<SizedWay> near_best;
+  int fewest;
+};
+
+std::vector<Cell> cells_of(const Environment& environment, const std::vector<const MeasuredWay*>& ways, const Worth& worth,
+                           CoreDistance cores, schedule::Protocol protocol, double usual_ns) {
   std::vector<Cell> cells;
   for (const MeasuredWay* way : ways) {
     if (way->cores != cores || way->protocol != protocol) continue;
     const auto algorithm = schedule::find_algorithm(way->collective, way->algorithm);
     if (!algorithm) continue;  // of another version
     for (const MeasuredPoint& p : way->points) {
-      if (p.repeats < fewest || !near_best.contains({way->collective, way->algorithm, way->protocol, p.bytes})) continue;
+      if (!worth.has(*way, p)) continue;
       auto plan = make_plan(environment, **algorithm, protocol, call_of(way->collective, p.bytes));
       if (plan) cells.push_back({*std::move(plan), p.us / ratio_of(environment, p.exchange_ns, usual_ns)});
     }
@@ -312,12 +321,13 @@ std::vector<MeasuredConstants> fit_constants(const Environment& environment, con
   std::vector<const MeasuredWay*> known;
   for (const MeasuredWay& way : ways)
     if (way.ranks == environment.ranks && way.scope == environment.level[0].scope && is_fitted(way.collective)) known.push_back(&way);
+  const Worth worth(known);
   for (const MeasuredWay* way : known) {
     const Offer* offer = environment.offer(way->protocol);
     const bool is_done = std::any_of(all.begin(), all.end(),
                                      [&](const MeasuredConstants& c) { return c.cores == way->cores && c.protocol == way->protocol; });
     if (offer == nullptr || is_done) continue;
-    std::vector<Cell> cells = cells_of(environment, known, way->cores, way->protocol, usual_exchange(environment, ways, way->cores));
+    std::vector<Cell> cells = cells_of(environment, known, worth, way->cores, way->protocol, usual_exchange(environment, ways, way->cores));
     if (cells.empty()) continue;
     MeasuredConstants start = start_of(environment, *offer, way->cores, cells);
     all.push_back(Fit(environment, *offer, std::move(start), std::move(cells)).run());

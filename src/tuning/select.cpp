@@ -25,16 +25,16 @@ bool is_only_by_name(const Environment& environment, std::string_view algorithm)
          std::find(std::begin(kOnlyByNameOnHosts), std::end(kOnlyByNameOnHosts), algorithm) != std::end(kOnlyByNameOnHosts);
 }
 
-bool is_measured(const Environment& environment, const schedule::Algorithm& algorithm) {
-  for (const DistanceShare& at : environment.distances())
+bool is_measured(const Environment& environment, const std::vector<DistanceShare>& distances, const schedule::Algorithm& algorithm) {
+  for (const DistanceShare& at : distances)
     for (const Offer& offer : environment.offers)
       if (environment.measured_way(algorithm.collective, algorithm.name, offer.protocol, at.cores) != nullptr) return true;
   return false;
 }
 
 /// Why an algorithm cannot serve the call under any protocol; ok when it can.
-Status check_algorithm(const Environment& environment, const Question& question, const schedule::Algorithm& algorithm,
-                       const schedule::Request& request) {
+Status check_algorithm(const Environment& environment, const std::vector<DistanceShare>& distances, const Question& question,
+                       const schedule::Algorithm& algorithm, const schedule::Request& request) {
   for (int l = 0; request.ranks > 1 && l < kLevels; ++l) {
     const bool takes_switches = (algorithm.switches & (l == 0 ? schedule::kSwitchesInside : schedule::kSwitchesBetween)) != 0;
     if (takes_switches && environment.is_used(l) && !environment.switches[l].computes)
@@ -49,7 +49,7 @@ Status check_algorithm(const Environment& environment, const Question& question,
                 "it rounds sums of {} at every hop, and deterministic results are rounded once, at their owner; "
                 "with f32 partial sums (PEAL_PARTIAL_SUMS=f32) it may serve",
                 name_of(question.call.type));
-  if (question.algorithm.empty() && is_only_by_name(environment, algorithm.name) && !is_measured(environment, algorithm))
+  if (question.algorithm.empty() && is_only_by_name(environment, algorithm.name) && !is_measured(environment, distances, algorithm))
     return fail(ErrorCode::unsupported, "on a host it is taken only when asked for by name");
   return {};
 }
@@ -145,7 +145,8 @@ struct Judge {
 
   void consider(const schedule::Algorithm& algorithm, const std::optional<Protocol>& forced) {
     const schedule::Request request = request_of(environment, question.call);
-    if (auto ok = check_algorithm(environment, question, algorithm, request); !ok) return exclude(algorithm.name, std::nullopt, ok.error());
+    if (auto ok = check_algorithm(environment, distances, question, algorithm, request); !ok)
+      return exclude(algorithm.name, std::nullopt, ok.error());
     for (const Offer& offer : environment.offers) {
       if (forced && *forced != offer.protocol) continue;
       auto plan = make_plan(environment, algorithm, offer.protocol, question.call);

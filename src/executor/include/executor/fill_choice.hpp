@@ -37,25 +37,23 @@ namespace peal::executor {
 /// The choice for messages of one kind, which cost alike but for how they are filled.
 class FillLearner {
  public:
-  FillLearner(bool is_alone, bool is_past) : is_alone_(is_alone), is_past_(is_past) {}
+  /// `is_alone`: else other ranks have their turns between two messages. `is_paced`: who fills them waits for his receiver. `is_past`: the
+  /// way to begin with.
+  FillLearner(bool is_alone, bool is_paced, bool is_past) : is_alone_(is_alone), is_paced_(is_paced), is_past_(is_past) {}
 
   reduce::Stores stores() const noexcept { return is_past_ ? reduce::Stores::streaming : reduce::Stores::cached; }
   bool is_past() const noexcept { return is_past_; }
 
-  /// A message is about to be filled: true when it is to be timed. `is_paced`: who fills it waits for its receiver.
-  bool count(std::uint64_t bytes, bool is_paced) noexcept {
+  /// A message is about to be filled: true when it is to be timed.
+  bool count(std::uint64_t bytes) noexcept {
     bytes_ += bytes;
-    return is_paced || bytes >= kAlwaysTimed || untimed_++ % kTimedOf == 0;
+    return is_paced_ || bytes >= kAlwaysTimed || untimed_++ % kTimedOf == 0;
   }
-  /// It took so long to fill, and since the message before it so much time has passed (of which only paced ones tell). True when a sample
+  /// It took so long to fill, and so much time has passed since the message before it, which counts where that is paced. True when a sample
   /// is complete: take_sample() is to follow.
-  bool add(std::uint64_t bytes, std::int64_t filling_ns, std::int64_t elapsed_ns, bool is_paced) noexcept {
-    filling_ns_ += static_cast<double>(filling_ns);
-    filled_bytes_ += bytes;
-    if (is_paced) {
-      elapsed_ns_ += static_cast<double>(elapsed_ns);
-      paced_bytes_ += bytes;
-    }
+  bool add(std::uint64_t bytes, std::int64_t filling_ns, std::int64_t elapsed_ns) noexcept {
+    timed_ns_ += static_cast<double>(is_paced_ ? elapsed_ns : filling_ns);
+    timed_bytes_ += bytes;
     return bytes_ >= kSampleBytes;
   }
   /// `drained_so_far`, `sent_so_far`: what the receiver has taken out, and bytes that were sent, of all kinds. True when the other way has
@@ -66,15 +64,14 @@ class FillLearner {
     drained_ = drained_so_far;
     sent_ = sent_so_far;
     const bool had_drained = has_drained_;
-    is_paced_ = 2 * paced_bytes_ > filled_bytes_;
     mixed_in_a_row_ = others > 0 && !is_paced_ ? mixed_in_a_row_ + 1 : 0;
     has_drained_ = is_alone_ && drained.bytes > 0 && others <= kMostOthers * bytes_;
     const bool counts = mixed_in_a_row_ == 0 || mixed_in_a_row_ >= kAlwaysMixed;
     if (!counts) has_drained_ = had_drained;
     if (has_drained_ != had_drained) cost_ = 0;
     const double cost = cost_of(drained);
-    filling_ns_ = elapsed_ns_ = 0;
-    bytes_ = filled_bytes_ = paced_bytes_ = 0;
+    timed_ns_ = 0;
+    bytes_ = timed_bytes_ = 0;
     return counts && judge(cost);
   }
   /// Another kind has found that the other way is better now: this one is to try it soon.
@@ -101,10 +98,10 @@ class FillLearner {
 
   // ns a byte.
   double cost_of(transport::Drained drained) const noexcept {
-    if (is_paced_) return elapsed_ns_ / static_cast<double>(paced_bytes_);
-    const double filling = filling_ns_ / static_cast<double>(filled_bytes_);
-    if (!has_drained_) return is_past_ ? kFetched * filling : filling;
-    return filling + static_cast<double>(drained.ns) / static_cast<double>(drained.bytes);
+    const double timed = timed_ns_ / static_cast<double>(timed_bytes_);
+    if (is_paced_) return timed;
+    if (!has_drained_) return is_past_ ? kFetched * timed : timed;
+    return timed + static_cast<double>(drained.ns) / static_cast<double>(drained.bytes);
   }
 
   bool judge(double cost) noexcept {
@@ -150,12 +147,10 @@ class FillLearner {
 
   transport::Drained drained_;  // at the last sample
   std::uint64_t sent_ = 0;      // likewise
-  double filling_ns_ = 0;       // of filled_bytes_
-  double elapsed_ns_ = 0;       // from one message to the next, of paced_bytes_
+  double timed_ns_ = 0;         // of timed_bytes_
   std::uint64_t bytes_ = 0;
-  std::uint64_t filled_bytes_ = 0;  // those of them that were timed
-  std::uint64_t paced_bytes_ = 0;   // those of them that waited for their receiver
-  double cost_ = 0;                 // ns a byte of the way in use, smoothed
+  std::uint64_t timed_bytes_ = 0;  // those of them that were timed
+  double cost_ = 0;                // ns a byte of the way in use, smoothed
   int samples_to_trial_ = kFirstTrial;
   int interval_ = kSoonestTrial;
   int uncounted_ = kUncounted;
@@ -164,9 +159,9 @@ class FillLearner {
   int since_trial_ = 0;  // samples
   std::uint32_t untimed_ = 0;
   bool is_trial_ = false;
-  bool is_paced_ = false;     // the last sample
   bool has_drained_ = false;  // its receiver said something
-  bool is_alone_;             // else other ranks have their turns between two messages
+  bool is_alone_;
+  bool is_paced_;
   bool is_past_;
 };
 
@@ -195,7 +190,7 @@ class FillChoice {
     is_paced_ = (++sent_in_call_ > kSlots || is_after_long_) && is_alone_;
     current_ = learner(bytes, work);
     sent_ += bytes;
-    return current_->count(bytes, is_paced_);
+    return current_->count(bytes);
   }
   /// How to fill it.
   reduce::Stores stores() const noexcept {
@@ -209,7 +204,7 @@ class FillChoice {
   /// It has been filled and published. True when a sample is complete: take_sample() is to follow.
   bool end(std::uint64_t bytes, std::int64_t now_ns) noexcept {
     is_timing_ = false;
-    const bool is_complete = current_->add(bytes, now_ns - began_ns_, now_ns - (last_ns_ != 0 ? last_ns_ : began_ns_), is_paced_);
+    const bool is_complete = current_->add(bytes, now_ns - began_ns_, now_ns - (last_ns_ != 0 ? last_ns_ : began_ns_));
     last_ns_ = now_ns;
     return is_complete;
   }
@@ -232,7 +227,7 @@ class FillChoice {
     const int kind = is_alone_ ? (length * kPaces + (is_paced_ ? 1 : 0)) * kWorks + static_cast<int>(work) : 0;
     std::unique_ptr<FillLearner>& place = learners_[static_cast<std::size_t>(kind)];
     if (place == nullptr) [[unlikely]]
-      place = std::make_unique<FillLearner>(is_alone_, current_ != nullptr ? current_->is_past() : is_past_);
+      place = std::make_unique<FillLearner>(is_alone_, is_paced_, current_ != nullptr ? current_->is_past() : is_past_);
     return place.get();
   }
 

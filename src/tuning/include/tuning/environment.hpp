@@ -78,7 +78,7 @@ struct Environment {
   std::vector<MeasuredWay> measured;                  ///< what `peal tune` found here; empty: the cost model alone chooses
   std::vector<MeasuredConstants> measured_constants;  ///< what was fitted to it
   CoreDistance cores = CoreDistance::unknown;         ///< whose constants count; unknown: nothing was measured
-  bool cores_stay_there = false;                      ///< else ways are judged by their mean over where the cores were
+  bool cores_stay_there = false;                      ///< else ways are judged by their mean over where the cores were; not sent
   std::string measured_by;                            ///< "peal tune on HOST, DATE", or why a table is not used; empty: there is none
   std::vector<std::string> fused;                     ///< "all_reduce/two_shot": schedules that have a hand-written routine
 
