@@ -201,17 +201,18 @@ template <Execution::Flat kKind>
   std::byte* const stored = (op.flags & schedule::kStore) != 0 ? flat_dst(op) : nullptr;
   const bool is_sent_from_there = stored != nullptr && is_sent_from_memory(*to, op.bytes);
   const transport::Tag* const tag = flat_tag(op);
-  begin_fill(op.to, op.bytes, tag, op.kind == OpKind::recv_send ? FillChoice::Work::copies : FillChoice::Work::reduces);
+  FillChoice* const fill = fill_of(op.to, op.bytes);
+  begin_fill(fill, op.bytes, tag != nullptr, op.kind == OpKind::recv_send ? FillChoice::Work::copies : FillChoice::Work::reduces);
   if (op.count > 0) {
     const bool is_finished = operands_->averaged && (op.flags & schedule::kFinish) != 0;
     pass_on(is_sent_from_there ? nullptr : room, stored, op.kind == OpKind::recv_send ? nullptr : flat_src(op), message->data, op.count,
-            kKind == Flat::scaled && is_flat_raw(op), kKind == Flat::scaled && is_finished, stores_for_slot(op.to, op.bytes));
+            kKind == Flat::scaled && is_flat_raw(op), kKind == Flat::scaled && is_finished, stores_by(fill));
   }
   if (is_sent_from_there)
     to->publish_from(stored, op.bytes, tag);
   else
     to->publish(op.bytes, tag);
-  end_fill(op.to, op.bytes);
+  end_fill(fill, op.bytes, *to);
   from->release();
   return true;
 }

@@ -152,9 +152,7 @@ bool Execution::send_large(std::uint32_t edge, const std::byte* data, std::size_
   if (!to.fills_shared_memory()) return to.send(data, bytes, tag);
   std::byte* room = to.acquire(bytes);
   if (room == nullptr) return false;
-  begin_fill(edge, bytes, tag);
-  reduce::copy(room, data, bytes, stores_by(fills_.find(edge)));
-  publish(edge, bytes, tag);
+  fill_and_publish(fills_.find(edge), to, room, data, bytes, tag);
   return true;
 }
 
@@ -172,7 +170,7 @@ bool Execution::send_once(const void* row, bool is_last, std::uint32_t edge, con
   if (copied->keeper == nullptr && !is_last && area != nullptr) {
     if (std::byte* const room = to.acquire_shared(); room != nullptr) {
       FillChoice* const fill = fills_.find_shared(edge);
-      begin_fill(fill, bytes, tag, FillChoice::Work::copies);
+      begin_fill(fill, bytes, tag != nullptr);
       reduce::copy(room, data, bytes, stores_by(fill));
       copied->keeper = &to;
       copied->room = room;
@@ -183,7 +181,7 @@ bool Execution::send_once(const void* row, bool is_last, std::uint32_t edge, con
   }
   const bool is_shared = copied->keeper != nullptr && area == copied->keeper->shared_area();
   const bool went = is_shared ? to.send_shared(copied->room, bytes, tag) : send_large(edge, data, bytes, tag);
-  if (went && is_shared && copied->keeper == &to) end_fill(fills_.find_shared(edge), edge, bytes);
+  if (went && is_shared && copied->keeper == &to) end_fill(fills_.find_shared(edge), bytes, to);
   if (went && is_last) end_row(row);
   return went;
 }
@@ -364,8 +362,9 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
   const transport::Tag* const tag = tag_to_send(out, bound, strand);
   const bool store = (op.flags & schedule::kStore) != 0;
   const bool reduce_it = op.kind == OpKind::recv_reduce_send;
-  begin_fill(out_index, bytes, tag, reduce_it ? FillChoice::Work::reduces : FillChoice::Work::copies);
-  const reduce::Stores slot = stores_for_slot(out_index, bytes);
+  FillChoice* const fill = fill_of(out_index, bytes);
+  begin_fill(fill, bytes, tag != nullptr, reduce_it ? FillChoice::Work::reduces : FillChoice::Work::copies);
+  const reduce::Stores slot = stores_by(fill);
   const bool raw = reduce_it && is_raw(op.src);
   const bool finish = operands_->averaged && (op.flags & schedule::kFinish) != 0;
   const std::int32_t dst_chunk = bound.chunk(op.dst);
@@ -384,7 +383,8 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
   if (is_sent_from_dst)
     out.sender->publish_from(at(op.dst, part(op.dst, dst_chunk, bound, strand).offset), bytes, tag);
   else
-    publish(out_index, bytes, tag);
+    out.sender->publish(bytes, tag);
+  end_fill(fill, bytes, *out.sender);
   note_sent(out, strand);
   in.receiver->release();
   return true;

@@ -243,34 +243,15 @@ class Execution {
   bool note_sent(Edge& e, const Strand& strand);
   bool accept(const BoundOp& bound, const Strand& strand, std::size_t got, std::size_t expected, const transport::Tag* tag);
   void fail_call(Failure failure);
-  /// How a message of so many bytes is to be written into the memory that acquire() of this edge gives; after begin_fill().
-  reduce::Stores stores_for_slot(std::uint32_t edge, std::size_t bytes) {
-    return bytes >= fills_.least_bytes() && edges_[edge].sender->fills_shared_memory() ? stores_by(fills_.find(edge))
-                                                                                       : reduce::Stores::cached;
-  }
   /// True where a long message that is stored here as well goes out of the memory where it is stored, because the transport copies it
   /// anyway.
   static bool is_sent_from_memory(const transport::Sender& to, std::size_t bytes) {
     constexpr std::size_t kLong = 8 * 1024;
     return bytes >= kLong && !to.fills_shared_memory();
   }
-  static reduce::Stores stores_by(const FillChoice* fill) { return fill == nullptr ? reduce::Stores::cached : fill->stores(); }
-  static void begin_fill(FillChoice* fill, std::size_t bytes, const transport::Tag* tag, FillChoice::Work work) {
-    if (fill != nullptr && fill->is_to_be_timed(bytes, tag != nullptr, work)) fill->begin(now_ns());
-  }
-  void end_fill(FillChoice* fill, std::uint32_t edge, std::size_t bytes) {
-    if (fill != nullptr && fill->is_timing() && fill->end(bytes, now_ns())) fill->take_sample(edges_[edge].sender->drained());
-  }
-  /// What is shorter is always filled through the caches.
-  void begin_fill(std::uint32_t edge, std::size_t bytes, const transport::Tag* tag, FillChoice::Work work = FillChoice::Work::copies) {
-    if (bytes >= fills_.least_bytes()) begin_fill(fills_.find(edge), bytes, tag, work);
-  }
-  void end_fill(std::uint32_t edge, std::size_t bytes) {
-    if (bytes >= fills_.least_bytes()) end_fill(fills_.find(edge), edge, bytes);
-  }
-  void publish(std::uint32_t edge, std::size_t bytes, const transport::Tag* tag) {
-    edges_[edge].sender->publish(bytes, tag);
-    end_fill(edge, bytes);
+  /// How a message of so many bytes is to be written into the memory that acquire() of this edge gives.
+  FillChoice* fill_of(std::uint32_t edge, std::size_t bytes) {
+    return bytes >= fills_.least_bytes() && edges_[edge].sender->fills_shared_memory() ? fills_.find(edge) : nullptr;
   }
   bool send_run(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
   bool send_some_way(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);

@@ -23,6 +23,7 @@
 
 #include <algorithm>
 #include <array>
+#include <base/clock.hpp>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -243,6 +244,23 @@ class FillChoice {
   bool is_alone_;  // one end
   bool is_past_;   // at first
 };
+
+/// Before a message of `bytes` is filled by `fill`, and after it has been published to `to`. Null: there is nothing to choose.
+inline void begin_fill(FillChoice* fill, std::uint64_t bytes, bool is_first, FillChoice::Work work = FillChoice::Work::copies) {
+  if (fill != nullptr && fill->is_to_be_timed(bytes, is_first, work)) fill->begin(now_ns());
+}
+inline void end_fill(FillChoice* fill, std::uint64_t bytes, const transport::Sender& to) {
+  if (fill != nullptr && fill->is_timing() && fill->end(bytes, now_ns())) fill->take_sample(to.drained());
+}
+inline reduce::Stores stores_by(const FillChoice* fill) { return fill == nullptr ? reduce::Stores::cached : fill->stores(); }
+/// `data` as a message that `to` has acquired `room` for.
+inline void fill_and_publish(FillChoice* fill, transport::Sender& to, std::byte* room, const std::byte* data, std::size_t bytes,
+                             const transport::Tag* tag) {
+  begin_fill(fill, bytes, tag != nullptr);
+  reduce::copy(room, data, bytes, stores_by(fill));
+  to.publish(bytes, tag);
+  end_fill(fill, bytes, to);
+}
 
 /// Those of a communicator's sending ends, each from its first large message on: a communicator may be one of hundreds.
 class FillChoices {

@@ -13,6 +13,7 @@
 
 namespace peal::executor {
 
+class FillChoice;
 struct Operands;
 
 class ShortCall {
@@ -52,6 +53,7 @@ class ShortCall {
     std::uint64_t src = 0;
     transport::ShmSender* to = nullptr;
     transport::ShmReceiver* from = nullptr;
+    FillChoice* fill = nullptr;  // of a send that is long enough to learn how its slot is filled
   };
   struct Strand {
     const Step* begin = nullptr;
@@ -95,6 +97,7 @@ class ShortCall {
   void find_exchange();
   static bool perform(const Step& step, const Operands& operands, const transport::Tag& tag);
   static bool give(const Step& step, const Operands& operands, const transport::Tag* tag);
+  static bool give_filled(const Step& step, const std::byte* src, const transport::Tag* tag);
   static bool take(const Step& step, const Operands& operands, const transport::Tag* tag);
   static const transport::Message* peek(const Step& step, const transport::Tag* tag);
 
