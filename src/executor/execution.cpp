@@ -8,8 +8,6 @@ using schedule::OpKind;
 
 namespace {
 constexpr std::int64_t kLongestStayNs = 200'000;  // of a point-to-point message in its sender's memory, nobody coming for it
-constexpr std::uint32_t kFewestCopied = 8;
-constexpr std::uint32_t kMostCopied = 1024;
 }  // namespace
 
 /// Answers the rule of readiness (schedule/cursor.hpp) for this rank.
@@ -131,8 +129,7 @@ bool Execution::stop_waiting(Edge& e) {
   if (ends_since_ns_ == 0 || released != e.released) ends_since_ns_ = now;
   e.released = released;
   if (now - ends_since_ns_ < kLongestStayNs || !e.sender->copy_references()) return false;
-  e.copied_last = std::clamp(2 * e.copied_last, kFewestCopied, kMostCopied);
-  e.copied_next = e.copied_last;
+  e.late.note_late();
   return true;
 }
 

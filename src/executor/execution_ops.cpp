@@ -206,8 +206,17 @@ bool Execution::send_some_way(const BoundOp& bound, const Strand& strand, const 
   const std::uint32_t edge = edge_index(bound.peer, bound.op->channel, ranks_);
   transport::Sender& to = *edges_[edge].sender;
   if (shows_ && stays(bound, to, data, bytes)) return show(bound.peer, to, data, bytes, tag, place_for_answer(bound, strand, to));
-  if (refers(bound.op->src, edges_[edge], bytes) && !is_spared(edges_[edge])) return to.send_reference(data, bytes, tag, only_sends_);
-  if (bytes < fills_.least_bytes()) return to.send(data, bytes, tag);
+  if (!refers(bound.op->src, edges_[edge], bytes)) return copy_some_way(bound, strand, edge, data, bytes, tag);
+  LateReceiver& late = edges_[edge].late;
+  const bool is_copied = late.is_spared();
+  const bool went = is_copied ? copy_some_way(bound, strand, edge, data, bytes, tag) : to.send_reference(data, bytes, tag, only_sends_);
+  if (went) is_copied ? late.note_copied() : late.note_referenced();
+  return went;
+}
+
+bool Execution::copy_some_way(const BoundOp& bound, const Strand& strand, std::uint32_t edge, const std::byte* data, std::size_t bytes,
+                              const transport::Tag* tag) {
+  if (bytes < fills_.least_bytes()) return edges_[edge].sender->send(data, bytes, tag);
   const schedule::SameSends same = strand.cursor.same_sends(plan_->program);
   if (bytes < schedule::kLeastSharedBytes || !same.has_others() || (!plan_->pieced && messages_of(bound) > 1))
     return send_large(edge, data, bytes, tag);

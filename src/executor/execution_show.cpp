@@ -72,13 +72,6 @@ bool Execution::refers(const Ref& ref, const Edge& e, std::size_t bytes) const {
   return ref.buffer < schedule::kFirstUserBuffer || user_buffer(ref.buffer).bytes <= operands_->most_referenced;
 }
 
-// A way whose receiver has come late is spared some references.
-bool Execution::is_spared(Edge& e) {
-  if (e.copied_next == 0) return false;
-  --e.copied_next;
-  return true;
-}
-
 // A fused op whose result is stored where the next rank can read it.
 bool Execution::can_show_result(const BoundOp& bound, const Strand& strand) {
   const schedule::Op& op = *bound.op;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <executor/call_signature.hpp>
 #include <executor/fill_choice.hpp>
+#include <executor/late_receiver.hpp>
 #include <executor/plan.hpp>
 #include <executor/short_call.hpp>
 #include <reduce/combine.hpp>
@@ -99,8 +100,7 @@ class Execution {
     std::uint32_t received_in = 0;  // the call that last received on it
     std::uint32_t sent_pairs = 0;   // point-to-point messages so far
     std::uint32_t received_pairs = 0;
-    std::uint32_t copied_next = 0;  // so many messages are not worth a reference: the receiver comes late
-    std::uint32_t copied_last = 0;
+    LateReceiver late;
     std::uint64_t released = 0;  // Sender::released() while its receiver was awaited at the end
   };
   /// A finished sum that was written into the peer's memory too, where the peer wanted it.
@@ -255,8 +255,9 @@ class Execution {
   }
   bool send_run(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
   bool send_some_way(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
+  bool copy_some_way(const BoundOp& bound, const Strand& strand, std::uint32_t edge, const std::byte* data, std::size_t bytes,
+                     const transport::Tag* tag);
   void end_row(const void* row);
-  bool is_spared(Edge& e);
   bool send_large(std::uint32_t edge, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
   bool send_once(const void* row, bool is_last, std::uint32_t edge, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
 
