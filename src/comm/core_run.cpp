@@ -118,17 +118,21 @@ std::uint64_t Core::most_referenced_in_groups() const {
   return options_.wishes.protocol == schedule::name_of(schedule::Protocol::direct_read) ? schedule::kMostReferencedBytes : 0;
 }
 
+schedule::Protocol Core::protocol_of_transfer(std::uint64_t bytes, int peer) const {
+  const bool is_read = most_referenced_ > 0 && bytes >= plans_->environment()->memory.least_read.value && bytes <= most_referenced_ &&
+                       routes_->is_shared(peer);
+  return is_read ? schedule::Protocol::direct_read : schedule::Protocol::staged;
+}
+
 void Core::allow_references(Pending& pending) const {
   executor::Operands& operands = pending.operands;
   operands.least_referenced = 0;
   operands.most_referenced = most_referenced_;
   if (most_referenced_ == 0) return;
-  const std::uint64_t least = plans_->environment()->memory.least_read.value;
   const auto& sends = pending.group.sends;
-  for (std::size_t i = 0; i < sends.size(); ++i) {
-    const std::uint64_t bytes = operands.user[i].bytes;
-    if (bytes >= least && bytes <= most_referenced_ && routes_->is_shared(sends[i].peer)) operands.least_referenced = least;
-  }
+  for (std::size_t i = 0; i < sends.size(); ++i)
+    if (protocol_of_transfer(operands.user[i].bytes, sends[i].peer) == schedule::Protocol::direct_read)
+      operands.least_referenced = plans_->environment()->memory.least_read.value;
 }
 
 // A call that has begun as a short one goes on, and learns of a fault while it waits.

@@ -142,6 +142,8 @@ class Core final : public FaultListener {
   Status wait_until(Condition&& condition, Who&& awaited);
   /// The algorithm, protocol and predicted time that the last blocking call used. Empty before the first.
   const executor::Plan* last_plan() const { return last_plan_; }
+  /// By what a group sends so many bytes of private memory to another rank: staged, or direct_read where it may be read in place.
+  schedule::Protocol protocol_of_transfer(std::uint64_t bytes, int peer) const;
 
   // FaultListener
   std::uint64_t id() const override { return id_; }
