@@ -91,7 +91,7 @@ bool Execution::progress() {
     for (std::size_t s = 0; s < strands_.size() && !failed_; ++s)
       while (!strands_[s].cursor.done() && step(s)) {
         moved = true;
-        if (!shows_ || failed_ || !is_light(strands_[s])) break;
+        if ((!shows_ && !refers_) || failed_ || !is_light(strands_[s])) break;
       }
   }
   if (open_strands_ == 0 && !failed_ && (flat_ != nullptr ? flush_flat() : settle_end())) {
@@ -101,8 +101,8 @@ bool Execution::progress() {
   return moved;
 }
 
-// Where messages are shown, ops that move no bytes follow one another at once: the peer waits for them, and an op of another strand may
-// take long. Else two ranks work by turns.
+// Where messages stay with their sender, ops that move no bytes follow one another at once: the peer waits for them, and an op of another
+// strand may take long. Else two ranks work by turns.
 bool Execution::is_light(const Strand& strand) const {
   if (strand.cursor.done()) return false;
   const OpKind kind = strand.cursor.current(plan_->program).op->kind;

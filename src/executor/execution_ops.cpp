@@ -259,6 +259,15 @@ bool Execution::do_send(const BoundOp& bound, const Strand& strand) {
   return note_sent(e, strand);
 }
 
+// Of a streamed transfer: what comes after this message.
+std::uint64_t Execution::bytes_behind(const BoundOp& bound, const Strand& strand) const {
+  const Ref& dst = bound.op->dst;
+  if (dst.count != 1) return 0;
+  const schedule::Extent whole = binding_->chunk(dst.buffer, bound.chunk(dst));
+  const schedule::Extent here = part(dst, bound.chunk(dst), bound, strand);
+  return (whole.offset + whole.count - here.offset - here.count) * element_;
+}
+
 bool Execution::do_recv(const BoundOp& bound, const Strand& strand) {
   const schedule::Op& op = *bound.op;
   transport::Receiver* from = receiver(edge_index(bound.peer, op.channel, ranks_));
@@ -283,6 +292,7 @@ bool Execution::do_recv(const BoundOp& bound, const Strand& strand) {
     std::size_t got = 0;
     transport::Tag tag;
     bool has_tag = false;
+    if (!plan_->pieced && plan_->least_referenced > 0) from->expect(bytes_behind(bound, strand));
     if (!from->receive(data, bytes, &got, &tag, &has_tag)) return false;
     return accept(bound, strand, got, bytes, has_tag ? &tag : nullptr);
   }

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <base/clock.hpp>
 #include <base/copy.hpp>
 #include <base/log.hpp>
 #include <cerrno>
 #include <fstream>
+#include <span>
 #include <transport/shm.hpp>
 
 namespace peal::transport {
@@ -22,6 +24,7 @@ namespace {
 constexpr std::uint8_t kProven = 1;
 constexpr std::uint8_t kRefused = 2;
 constexpr std::uint64_t kLeastPart = 16 * 1024;  // a system call costs as much as a copy of as many bytes
+constexpr std::size_t kMostAtOnce = 4;           // of which a system call is less than a twentieth
 constexpr std::uint64_t kPage = 4096;
 constexpr std::int64_t kLongestWaitNs = 200'000'000;
 
@@ -225,15 +228,19 @@ void ShmReceiver::prove() {
   owner_->proof(owner_->rank_, peer_).store(is_reached ? kProven : kRefused, std::memory_order_release);
 }
 
-bool ShmReceiver::fetch(ShmLine& line, std::byte* to, std::size_t most) {
+bool ShmReceiver::fetch(ShmLine& line, std::byte* to, std::size_t most, std::size_t behind) {
   Reference& reference = shm::reference_in(line);
-  if (fetched_ == nullptr) {
+  if (fetched_ == nullptr && taken_ < ahead_until_ && reference.state.load(std::memory_order_acquire) == Reference::taken) {
+    fetched_ = &reference;
+    fetched_to_ = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(reference.target.load(std::memory_order_relaxed)));
+  } else if (fetched_ == nullptr) {
     std::uint32_t state = Reference::offered;
     reference.target.store(reinterpret_cast<std::uintptr_t>(to), std::memory_order_relaxed);
     if (reference.bytes > most) reference.next.store(Reference::kClosed, std::memory_order_relaxed);  // nobody copies what is dropped
     if (reference.state.compare_exchange_strong(state, Reference::taken, std::memory_order_acq_rel)) {
       fetched_ = &reference;
       fetched_to_ = to;
+      if (behind > 0 && reference.bytes == most) read_with_those_behind(reference, behind);
     } else if (state != Reference::in_slot) {
       is_waited_ = true;
       return false;
@@ -254,7 +261,47 @@ bool ShmReceiver::fetch(ShmLine& line, std::byte* to, std::size_t most) {
 
 bool ShmReceiver::fetch_aside(ShmLine& line) {
   if (aside_ == nullptr) aside_ = std::make_unique_for_overwrite<std::byte[]>(slot_bytes_);
-  return fetch(line, aside_.get(), slot_bytes_);
+  return fetch(line, aside_.get(), slot_bytes_, 0);
+}
+
+// What is there already and goes right behind a message is read by the same system call. Where that does not give all of it, each is read
+// for itself when it is asked for.
+void ShmReceiver::read_with_those_behind(Reference& first, std::size_t room) {
+  if (owner_->reach(peer_) != ShmTransport::Reach::by_kernel || first.is_shared.load(std::memory_order_relaxed) != 0) return;
+  std::array<Reference*, kMostAtOnce> read{};
+  std::array<iovec, kMostAtOnce> there{};
+  std::size_t count = 0, total = 0;
+  Part part{};
+  const auto add = [&](Reference& reference) {
+    if (!claim(reference, part)) return false;
+    read[count] = &reference;
+    there[count++] = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(reference.address)), reference.bytes};
+    total += reference.bytes;
+    return true;
+  };
+  const auto take = [&](std::uint64_t number) {
+    ShmLine& line = lines_[number & line_mask_];
+    if (line.sequence.load(std::memory_order_acquire) != number + 1 || line.kind != shm::by_reference || line.has_tag != 0) return false;
+    Reference& reference = shm::reference_in(line);
+    if (reference.is_shared.load(std::memory_order_relaxed) != 0 || total - first.bytes + reference.bytes > room) return false;
+    std::uint32_t state = Reference::offered;
+    reference.target.store(reinterpret_cast<std::uintptr_t>(fetched_to_ + total), std::memory_order_relaxed);
+    if (!reference.state.compare_exchange_strong(state, Reference::taken, std::memory_order_acq_rel)) return false;
+    ahead_until_ = number + 1;
+    return add(reference);
+  };
+  if (!add(first)) return;
+  for (std::uint64_t number = taken_ + 1; count < kMostAtOnce && take(number);) ++number;
+  const iovec here{fetched_to_, total};
+  const auto process = static_cast<pid_t>(owner_->card(peer_).identity.pid);
+  const bool is_read = ::process_vm_readv(process, &here, 1, there.data(), count, 0) == static_cast<ssize_t>(total);
+  for (Reference* const each : std::span(read).first(count)) {
+    std::uint64_t claimed = each->bytes;
+    if (is_read)
+      each->finished.store(claimed, std::memory_order_release);
+    else
+      each->next.compare_exchange_strong(claimed, 0, std::memory_order_acq_rel);
+  }
 }
 
 bool ShmReceiver::read_parts(Reference& reference) {

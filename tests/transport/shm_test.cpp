@@ -357,82 +357,165 @@ TEST(ShmTransport, AWithdrawnReferenceNeverComes) {
   EXPECT_EQ(p.one->receiver(0)->peek(), nullptr);
 }
 
-TEST(ShmTransport, AReferenceIntoADeadProcessFailsWithItsRank) {
-  const auto layout = ShmLayout::of(2);
-  auto segment = SharedSegment::create(layout.total_bytes(), "test");
-  auto zero = ShmTransport::open(*segment, layout, 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    auto one = ShmTransport::open(*segment, layout, 1);
-    std::vector<std::byte> data(100000, std::byte{3});
-    (*one)->sender(0)->send(data.data(), 1000, nullptr);
-    const std::int64_t deadline = now_ns() + 10'000'000'000;
-    while (!(*one)->sender(0)->has_references() && now_ns() < deadline) usleep(100);
-    (*one)->sender(0)->send_reference(data.data(), data.size(), nullptr);
-    for (;;) pause();
+constexpr std::int64_t kSoonNs = 10'000'000'000;
+
+template <class Condition>
+bool comes_soon(Condition&& condition) {
+  for (const std::int64_t deadline = now_ns() + kSoonNs; now_ns() < deadline; usleep(100))
+    if (condition()) return true;
+  return false;
+}
+
+/// Rank 0 here and rank 1 in a process of its own, which does `send` when rank 0 has shown that it can read its memory, and stays until it
+/// is killed.
+class TwoProcesses {
+ public:
+  template <class Send>
+  explicit TwoProcesses(Send&& send) {
+    child_ = fork();
+    if (child_ == 0) {
+      auto one = ShmTransport::open(*segment_, layout_, 1);
+      ShmSender* const out = (*one)->sender(0);
+      const std::vector<std::byte> first(1000);
+      out->send(first.data(), first.size(), nullptr);
+      if (comes_soon([&] { return out->has_references(); })) send(*out);
+      for (;;) pause();
+    }
+    comes_soon([&] { return in()->peek() != nullptr; });
+    in()->release();
   }
-  const std::int64_t deadline = now_ns() + 10'000'000'000;
-  auto* in = (*zero)->receiver(1);
-  while (in->peek() == nullptr && now_ns() < deadline) usleep(100);
-  in->release();
-  const std::int64_t soon = now_ns() + 2'000'000'000;
-  while (!in->has_message() && now_ns() < soon) usleep(100);
-  const bool was_sent = in->has_message();
-  kill(child, SIGKILL);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (!was_sent) GTEST_SKIP() << "one process cannot read another's memory here";
+  TwoProcesses(const TwoProcesses&) = delete;
+  TwoProcesses& operator=(const TwoProcesses&) = delete;
+  ~TwoProcesses() { end(); }
+  void end() {
+    if (child_ > 0) {
+      kill(child_, SIGKILL);
+      int status = 0;
+      waitpid(child_, &status, 0);
+    }
+    child_ = -1;
+  }
+
+  ShmTransport& zero() { return **zero_; }
+  ShmReceiver* in() { return zero().receiver(1); }
+  /// False where one process cannot read another's memory: then no reference comes.
+  bool has_sent() {
+    return comes_soon([&] { return in()->has_message(); });
+  }
+
+ private:
+  const ShmLayout layout_ = ShmLayout::of(2);
+  Result<SharedSegment> segment_ = SharedSegment::create(layout_.total_bytes(), "test");
+  Result<std::unique_ptr<ShmTransport>> zero_ = ShmTransport::open(*segment_, layout_, 0);
+  pid_t child_ = -1;
+};
+
+constexpr const char* kCannotRead = "one process cannot read another's memory here";
+
+TEST(ShmTransport, AReferenceIntoADeadProcessFailsWithItsRank) {
+  TwoProcesses two([](ShmSender& out) {
+    static const std::vector<std::byte> data(100000, std::byte{3});
+    out.send_reference(data.data(), data.size(), nullptr);
+  });
+  if (!two.has_sent()) GTEST_SKIP() << kCannotRead;
+  two.end();
   std::vector<std::byte> target(100000);
   std::size_t got = 0;
   Tag tag;
   bool has_tag = false;
-  EXPECT_FALSE(in->receive(target.data(), target.size(), &got, &tag, &has_tag));
-  ASSERT_FALSE((*zero)->health());
-  EXPECT_EQ((*zero)->health().error().code, ErrorCode::rank_dead) << (*zero)->health().error().message;
-  EXPECT_EQ((*zero)->health().error().rank, 1);
-  in->give_up();
+  EXPECT_FALSE(two.in()->receive(target.data(), target.size(), &got, &tag, &has_tag));
+  ASSERT_FALSE(two.zero().health());
+  EXPECT_EQ(two.zero().health().error().code, ErrorCode::rank_dead) << two.zero().health().error().message;
+  EXPECT_EQ(two.zero().health().error().rank, 1);
+  two.in()->give_up();
 }
 
 // Another process cannot read a page that has no right of reading, as it cannot read a device's: such a message comes by a slot.
 TEST(ShmTransport, MemoryThatOnlyItsOwnerReadsComesBySlots) {
-  const auto layout = ShmLayout::of(2);
-  auto segment = SharedSegment::create(layout.total_bytes(), "test");
-  auto zero = ShmTransport::open(*segment, layout, 0);
   constexpr std::size_t kBytes = 65536;
-  const pid_t child = fork();
-  if (child == 0) {
-    auto one = ShmTransport::open(*segment, layout, 1);
-    auto* const data = static_cast<std::byte*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  TwoProcesses two([](ShmSender& out) {
+    void* const data = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     std::memset(data, 5, kBytes);
     mprotect(data, kBytes, PROT_NONE);
-    ShmSender* const out = (*one)->sender(0);
-    const std::vector<std::byte> first(1000);
-    out->send(first.data(), first.size(), nullptr);
-    const std::int64_t deadline = now_ns() + 10'000'000'000;
-    while (!out->has_references() && now_ns() < deadline) usleep(100);
-    out->send_reference(data, kBytes, nullptr);
-    while (out->has_references() && now_ns() < deadline) usleep(100);  // until the receiver has tried
+    out.send_reference(static_cast<std::byte*>(data), kBytes, nullptr);
+    comes_soon([&] { return !out.has_references(); });  // until the receiver has tried
     mprotect(data, kBytes, PROT_READ);
-    while (!out->is_drained() && now_ns() < deadline) usleep(100);
-    _exit(0);
-  }
-  const std::int64_t deadline = now_ns() + 10'000'000'000;
-  auto* in = (*zero)->receiver(1);
-  while (in->peek() == nullptr && now_ns() < deadline) usleep(100);
-  in->release();
+    comes_soon([&] { return out.is_drained(); });
+  });
+  if (!two.has_sent()) GTEST_SKIP() << kCannotRead;
   std::vector<std::byte> target(kBytes);
   std::size_t got = 0;
   Tag tag;
   bool has_tag = false;
-  const std::int64_t soon = now_ns() + 3'000'000'000;
-  while (!in->receive(target.data(), target.size(), &got, &tag, &has_tag) && now_ns() < soon) usleep(100);
-  int status = 0;
-  if (got == 0) kill(child, SIGKILL);
-  waitpid(child, &status, 0);
-  if (got == 0 && !in->has_message()) GTEST_SKIP() << "one process cannot read another's memory here";
+  ASSERT_TRUE(comes_soon([&] { return two.in()->receive(target.data(), target.size(), &got, &tag, &has_tag); }));
   ASSERT_EQ(got, kBytes);
   EXPECT_EQ(target[kBytes - 1], std::byte{5});
-  EXPECT_TRUE((*zero)->health());
+  EXPECT_TRUE(two.zero().health());
+}
+
+// References that go right behind one another are read together where the receiver says that more is to come; each is a message as before.
+class ReferencesBehindOneAnother : public ::testing::TestWithParam<int> {};
+
+TEST_P(ReferencesBehindOneAnother, ComeInOrderAndWhole) {
+  constexpr std::size_t kBytes = 8192, kMessages = 6;
+  const int hidden = GetParam();  // lies where its owner alone can read for a while; -1: none does
+  TwoProcesses two([hidden](ShmSender& out) {
+    void* const data = mmap(nullptr, kBytes * kMessages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    auto* const at = static_cast<std::byte*>(data);
+    for (std::size_t i = 0; i < kMessages; ++i) std::memset(at + i * kBytes, static_cast<int>(i) + 1, kBytes);
+    std::byte* const page = at + static_cast<std::size_t>(std::max(hidden, 0)) * kBytes;
+    if (hidden >= 0) mprotect(page, kBytes, PROT_NONE);
+    const Tag tag{};
+    for (std::size_t i = 0; i < kMessages; ++i)
+      comes_soon([&] { return out.send_reference(at + i * kBytes, kBytes, i == 0 ? &tag : nullptr); });
+    if (hidden >= 0) {
+      comes_soon([&] { return !out.has_references(); });
+      mprotect(page, kBytes, PROT_READ);
+    }
+    comes_soon([&] { return out.is_drained(); });
+  });
+  if (!two.has_sent()) GTEST_SKIP() << kCannotRead;
+  usleep(20'000);  // so that several are there
+  std::vector<std::byte> target(kBytes * kMessages + 1);
+  for (std::size_t i = 0; i < kMessages; ++i) {
+    std::size_t got = 0;
+    Tag tag;
+    bool has_tag = false;
+    ASSERT_TRUE(comes_soon([&] {
+      two.in()->expect((kMessages - 1 - i) * kBytes);
+      return two.in()->receive(target.data() + i * kBytes, kBytes, &got, &tag, &has_tag);
+    })) << "message "
+        << i;
+    EXPECT_EQ(got, kBytes);
+    EXPECT_EQ(has_tag, i == 0);
+    for (const std::size_t byte : {std::size_t{0}, kBytes - 1}) EXPECT_EQ(target[i * kBytes + byte], static_cast<std::byte>(i + 1)) << i;
+  }
+  EXPECT_EQ(target.back(), std::byte{0});
+  EXPECT_TRUE(two.zero().health());
+}
+
+INSTANTIATE_TEST_SUITE_P(ShmTransport, ReferencesBehindOneAnother, ::testing::Values(-1, 0, 1, 3, 5));
+
+// What is expected has an end: what goes beyond it is left for the next receive.
+TEST(ShmTransport, ReferencesAreReadAsFarAsThereIsRoomForThem) {
+  constexpr std::size_t kBytes = 8192, kMessages = 4;
+  TwoProcesses two([](ShmSender& out) {
+    static const std::vector<std::byte> data(kBytes, std::byte{7});
+    for (std::size_t i = 0; i < kMessages; ++i) out.send_reference(data.data(), kBytes, nullptr);
+  });
+  if (!two.has_sent()) GTEST_SKIP() << kCannotRead;
+  usleep(20'000);
+  std::vector<std::byte> target(kBytes * 3);
+  std::size_t got = 0;
+  Tag tag;
+  bool has_tag = false;
+  two.in()->expect(2 * kBytes - 1);
+  ASSERT_TRUE(comes_soon([&] { return two.in()->receive(target.data(), kBytes, &got, &tag, &has_tag); }));
+  EXPECT_EQ(target[2 * kBytes - 1], std::byte{7}) << "the second was there";
+  EXPECT_EQ(target[2 * kBytes], std::byte{0});
+  std::vector<std::byte> elsewhere(kBytes);
+  ASSERT_TRUE(two.in()->receive(elsewhere.data(), kBytes, &got, &tag, &has_tag)) << "also where it is wanted in another place after all";
+  EXPECT_EQ(elsewhere[kBytes - 1], std::byte{7});
 }
 
 TEST(ShmTransport, SleepEndsByItselfWithinMilliseconds) {

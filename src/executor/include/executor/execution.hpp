@@ -253,6 +253,7 @@ class Execution {
   FillChoice* fill_of(std::uint32_t edge, std::size_t bytes) {
     return bytes >= fills_.least_bytes() && edges_[edge].sender->fills_shared_memory() ? fills_.find(edge) : nullptr;
   }
+  std::uint64_t bytes_behind(const BoundOp& bound, const Strand& strand) const;
   bool send_run(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
   bool send_some_way(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
   bool copy_some_way(const BoundOp& bound, const Strand& strand, std::uint32_t edge, const std::byte* data, std::size_t bytes,

@@ -13,6 +13,7 @@
 #include <transport/channel.hpp>
 #include <transport/shm_layout.hpp>
 #include <transport/shm_slot_pool.hpp>
+#include <utility>
 
 namespace peal::transport {
 
@@ -378,7 +379,7 @@ class ShmReceiver final : public Receiver {
         return false;
       }
       if (line.kind == shm::by_reference) [[unlikely]] {
-        if (!fetch(line, data, bytes)) return false;
+        if (!fetch(line, data, bytes, std::exchange(expected_, 0))) return false;
       } else if (open(line) == nullptr) {
         return false;
       }
@@ -391,6 +392,8 @@ class ShmReceiver final : public Receiver {
     release();
     return true;
   }
+
+  void expect(std::size_t bytes_behind) override { expected_ = bytes_behind; }
 
   bool has_message() override {
     if (has_message_ || lines_[taken_ & line_mask_].sequence.load(std::memory_order_acquire) == taken_ + 1) return true;
@@ -447,11 +450,13 @@ class ShmReceiver final : public Receiver {
 
   void prove();
   /// Goes on fetching a reference of at most `most` bytes (a longer one is dropped); true when it is there: opened as any message is.
-  bool fetch(ShmLine& line, std::byte* to, std::size_t most);
+  /// `behind`: room behind them for those that follow.
+  bool fetch(ShmLine& line, std::byte* to, std::size_t most, std::size_t behind);
   /// The same into memory of this end's own.
   bool fetch_aside(ShmLine& line);
   /// False when this rank cannot read the sender's memory.
   bool read_parts(shm::Reference& reference);
+  void read_with_those_behind(shm::Reference& first, std::size_t room);
   bool stop_reading(shm::Reference& reference, std::uint64_t part, int error);
 
   bool find_shown(const std::byte* place, bool is_to_answer);
@@ -475,6 +480,8 @@ class ShmReceiver final : public Receiver {
   bool has_proof_ = false;             // that the peer's memory can be read, or cannot
   shm::Reference* fetched_ = nullptr;  // being read at the moment
   std::byte* fetched_to_ = nullptr;
+  std::size_t expected_ = 0;            // room behind the message that receive() is called for
+  std::uint64_t ahead_until_ = 0;       // references before this one are this end's, with one before them
   std::unique_ptr<std::byte[]> aside_;  // for messages that are looked at before they are received; slot_bytes_ long
   ShmTransport* owner_ = nullptr;
 };
