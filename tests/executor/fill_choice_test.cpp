@@ -20,6 +20,7 @@ struct Traffic {
   std::uint64_t bytes = kMessage;
   int in_call = 64;
   bool is_timed = true;
+  int timed_of = 4;
   std::int64_t between_ns = 0;
   transport::Drained* drained = nullptr;  // what the receiver has taken out of several streams; null: of this one
 };
@@ -29,8 +30,8 @@ class Stream : private Traffic {
   explicit Stream(const Traffic& traffic = {}) : Traffic(traffic) {}
   int clocks = 0;  // how often the clock was read
 
-  // Fills `messages` messages in calls of `in_call`, of which the receiver times one in four, if `is_timed`. In long calls the sender waits
-  // for the receiver. Returns the share of the messages that went past the caches.
+  // Fills `messages` messages in calls of `in_call`, of which the receiver times one in `timed_of`, if `is_timed`. In long calls the sender
+  // waits for the receiver. Returns the share of the messages that went past the caches.
   double run(FillChoice& choice, int messages, Way cached, Way past) {
     int gone_past = 0;
     for (int i = 0; i < messages; ++i) {
@@ -44,7 +45,7 @@ class Stream : private Traffic {
       if (counts) choice.begin(now_);
       now_ += ns(way.filling);
       transport::Drained& taken = drained != nullptr ? *drained : drained_;
-      if (is_timed && i % 4 == 0) taken = {taken.ns + static_cast<std::uint64_t>(ns(way.draining)), taken.bytes + bytes};
+      if (is_timed && i % timed_of == 0) taken = {taken.ns + static_cast<std::uint64_t>(ns(way.draining)), taken.bytes + bytes};
       EXPECT_EQ(choice.is_timing(), counts);
       if (counts && choice.end(bytes, now_)) choice.take_sample(taken);
       clocks += counts ? 2 : 0;
@@ -138,6 +139,25 @@ TEST(FillChoice, TakesFetchingForAsLongAsFillingFromAReceiverThatTimesNothing) {
   EXPECT_LT(stream.run(near, 20'000, {0.09, 1}, {0.06, 1}), 0.03);
   stream.run(far, 1000, {0.24, 1}, {0.08, 1});
   EXPECT_GT(stream.run(far, 20'000, {0.24, 1}, {0.08, 1}), 0.97);
+}
+
+// Of a sample of long messages the receiver may have timed none, and of the next one it has.
+TEST(FillChoice, IsRightHoweverOftenTheReceiverTimesOne) {
+  constexpr Way far_cached{0.05, 0.4}, far_past{0.06, 0.1}, near_cached{0.05, 0.05}, near_past{0.08, 0.1};
+  for (const std::uint64_t bytes : {std::uint64_t{128 * 1024}, std::uint64_t{256 * 1024}}) {
+    for (const int in_call : {4, 64}) {
+      for (const int timed_of : {4, 5, 7, 16}) {
+        FillChoice far, near;
+        Stream stream({.bytes = bytes, .in_call = in_call, .timed_of = timed_of});
+        stream.run(far, 400, far_cached, far_past);
+        EXPECT_GT(stream.run(far, 20'000, far_cached, far_past), 0.9)
+            << bytes << " bytes, " << in_call << " a call, one timed of " << timed_of;
+        stream.run(near, 400, near_cached, near_past);
+        EXPECT_LT(stream.run(near, 20'000, near_cached, near_past), 0.1)
+            << bytes << " bytes, " << in_call << " a call, one timed of " << timed_of;
+      }
+    }
+  }
 }
 
 TEST(FillChoice, CountsInShortCallsNothingButFillingAndTaking) {

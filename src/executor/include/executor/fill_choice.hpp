@@ -66,10 +66,9 @@ class FillLearner {
     sent_ = sent_so_far;
     const bool had_drained = has_drained_;
     mixed_in_a_row_ = others > 0 && !is_paced_ ? mixed_in_a_row_ + 1 : 0;
-    has_drained_ = is_alone_ && drained.bytes > 0 && others <= kMostOthers * bytes_;
+    has_drained_ = is_alone_ && !is_paced_ && drained.bytes > 0 && others <= kMostOthers * bytes_;
     const bool counts = mixed_in_a_row_ == 0 || mixed_in_a_row_ >= kAlwaysMixed;
     if (!counts) has_drained_ = had_drained;
-    if (has_drained_ != had_drained) cost_ = 0;
     const double cost = cost_of(drained);
     timed_ns_ = 0;
     bytes_ = timed_bytes_ = 0;
@@ -90,6 +89,7 @@ class FillLearner {
   static constexpr std::uint64_t kMostOthers = 3;  // times its bytes: what the receiver says then is of others
   static constexpr double kFetched = 2;            // filling past the caches and fetching, of filling alone: no receiver timed it
   static constexpr int kFirstTrial = 2;            // samples that count before the other way is tried
+  static constexpr int kMostUnlike = 8;            // samples of a trial that tell less than those before it, or else
   static constexpr int kSurelyChanged = 2;         // samples in a row
   static constexpr int kSoonestTrial = 16;         // after the one before, when the cost has changed
   static constexpr int kLatestTrial = 256;         // while it has not
@@ -110,11 +110,14 @@ class FillLearner {
       --uncounted_;
       return false;
     }
-    if (is_trial_) return end_trial(cost);
-    if (cost_ == 0) cost_ = cost;
-    const bool has_changed = cost > cost_ * kChanged || cost * (is_past_ ? kChangedPast : kChanged) < cost_;
+    double& usual = usual_[has_drained_ ? 1 : 0];
+    // A receiver that has said something will again, and tells more than none.
+    const bool is_like = usual > 0 && (has_drained_ || usual_[1] == 0);
+    if (is_trial_) return (is_like || ++unlike_ >= kMostUnlike) && end_trial(cost, usual);
+    if (usual == 0) usual = cost;
+    const bool has_changed = cost > usual * kChanged || cost * (is_past_ ? kChangedPast : kChanged) < usual;
     changed_in_a_row_ = has_changed ? changed_in_a_row_ + 1 : 0;
-    cost_ += (cost - cost_) / 4;
+    usual += (cost - usual) / 4;
     ++since_trial_;
     if (changed_in_a_row_ >= kSurelyChanged) {
       interval_ = kSoonestTrial;
@@ -131,12 +134,13 @@ class FillLearner {
     uncounted_ = is_paced_ || !has_drained_ ? kInFlight : kUncounted;
   }
 
-  bool end_trial(double cost) noexcept {
+  bool end_trial(double cost, double usual) noexcept {
     is_trial_ = false;
-    since_trial_ = changed_in_a_row_ = 0;
-    const bool is_better = is_past_ ? cost < kPastBetter * cost_ : cost < cost_;
+    since_trial_ = changed_in_a_row_ = unlike_ = 0;
+    const bool is_better = is_past_ ? cost < kPastBetter * usual : cost < usual;
     if (is_better) {
-      cost_ = cost;
+      usual_ = {};
+      usual_[has_drained_ ? 1 : 0] = cost;
       interval_ = kSoonestTrial;
     } else {
       change();
@@ -151,16 +155,17 @@ class FillLearner {
   double timed_ns_ = 0;         // of timed_bytes_
   std::uint64_t bytes_ = 0;
   std::uint64_t timed_bytes_ = 0;  // those of them that were timed
-  double cost_ = 0;                // ns a byte of the way in use, smoothed
+  std::array<double, 2> usual_{};  // ns a byte of the way in use, smoothed; 0: not known. Without and with what the receiver said
   int samples_to_trial_ = kFirstTrial;
   int interval_ = kSoonestTrial;
   int uncounted_ = kUncounted;
   int mixed_in_a_row_ = 0;
   int changed_in_a_row_ = 0;
   int since_trial_ = 0;  // samples
+  int unlike_ = 0;       // of a trial, which nothing is known to be held against
   std::uint32_t untimed_ = 0;
   bool is_trial_ = false;
-  bool has_drained_ = false;  // its receiver said something
+  bool has_drained_ = false;  // its receiver said something that counts
   bool is_alone_;
   bool is_paced_;
   bool is_past_;
