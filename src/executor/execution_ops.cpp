@@ -149,11 +149,7 @@ void Execution::fail_call(Failure failure) {
 
 bool Execution::send_large(std::uint32_t edge, const std::byte* data, std::size_t bytes, const transport::Tag* tag) {
   transport::Sender& to = *edges_[edge].sender;
-  if (!to.fills_shared_memory()) return to.send(data, bytes, tag);
-  std::byte* room = to.acquire(bytes);
-  if (room == nullptr) return false;
-  fill_and_publish(fills_.find(edge), to, room, data, bytes, tag);
-  return true;
+  return to.fills_shared_memory() ? send_filled(fills_.find(edge), to, data, bytes, tag) : to.send(data, bytes, tag);
 }
 
 // One of a row of sends of the same bytes, which are copied once where the channels allow it. A room that does not come free for long may

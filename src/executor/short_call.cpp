@@ -45,6 +45,7 @@ std::unique_ptr<ShortCall> Execution::shorten() {
     made->strands_[s] = {begin, made->steps_.data() + flat.begin[s + 1], begin};
   }
   made->strand_count_ = strands;
+  // Of longer ones several sends of the same bytes may share one copy.
   const std::uint64_t too_long = shows_ ? schedule::kSlotMessageBytes + 1 : schedule::kLeastSharedBytes;
   for (std::size_t i = 0; i < flat.ops.size(); ++i) {
     const FlatOp& op = flat.ops[i];
@@ -202,18 +203,11 @@ inline std::byte* ShortCall::target_of(const Step& step, const Operands& operand
   return true;
 }
 
-bool ShortCall::give_filled(const Step& step, const std::byte* src, const transport::Tag* tag) {
-  std::byte* const room = step.to->acquire(step.bytes);
-  if (room == nullptr) return false;
-  fill_and_publish(step.fill, *step.to, room, src, step.bytes, tag);
-  return true;
-}
-
 [[gnu::always_inline]] inline bool ShortCall::give(const Step& step, const Operands& operands, const transport::Tag* tag) {
   const std::byte* const src = source_of(step, operands);
   if (step.kind == OpKind::send) {
     if (step.is_inline) return step.to->send_inline(src, step.bytes, tag);
-    return step.fill == nullptr ? step.to->send(src, step.bytes, tag) : give_filled(step, src, tag);
+    return step.fill == nullptr ? step.to->send(src, step.bytes, tag) : send_filled(step.fill, *step.to, src, step.bytes, tag);
   }
   std::byte* const dst = target_of(step, operands);
   if (dst != src) transport::shm::copy_message(dst, src, step.bytes);

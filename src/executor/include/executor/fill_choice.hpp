@@ -89,7 +89,7 @@ class FillLearner {
   static constexpr std::uint64_t kMostOthers = 3;  // times its bytes: what the receiver says then is of others
   static constexpr double kFetched = 2;            // filling past the caches and fetching, of filling alone: no receiver timed it
   static constexpr int kFirstTrial = 2;            // samples that count before the other way is tried
-  static constexpr int kMostUnlike = 8;            // samples of a trial that tell less than those before it, or else
+  static constexpr int kMostUnlike = 8;            // samples of a trial are waited for one that can be compared
   static constexpr int kSurelyChanged = 2;         // samples in a row
   static constexpr int kSoonestTrial = 16;         // after the one before, when the cost has changed
   static constexpr int kLatestTrial = 256;         // while it has not
@@ -162,7 +162,7 @@ class FillLearner {
   int mixed_in_a_row_ = 0;
   int changed_in_a_row_ = 0;
   int since_trial_ = 0;  // samples
-  int unlike_ = 0;       // of a trial, which nothing is known to be held against
+  int unlike_ = 0;       // samples of this trial that could not be compared
   std::uint32_t untimed_ = 0;
   bool is_trial_ = false;
   bool has_drained_ = false;  // its receiver said something that counts
@@ -258,13 +258,15 @@ inline void end_fill(FillChoice* fill, std::uint64_t bytes, const transport::Sen
   if (fill != nullptr && fill->is_timing() && fill->end(bytes, now_ns())) fill->take_sample(to.drained());
 }
 inline reduce::Stores stores_by(const FillChoice* fill) { return fill == nullptr ? reduce::Stores::cached : fill->stores(); }
-/// `data` as a message that `to` has acquired `room` for.
-inline void fill_and_publish(FillChoice* fill, transport::Sender& to, std::byte* room, const std::byte* data, std::size_t bytes,
-                             const transport::Tag* tag) {
+/// `data` as one message through a slot of `to`, which fills shared memory. False: there is no room yet.
+inline bool send_filled(FillChoice* fill, transport::Sender& to, const std::byte* data, std::size_t bytes, const transport::Tag* tag) {
+  std::byte* const room = to.acquire(bytes);
+  if (room == nullptr) return false;
   begin_fill(fill, bytes, tag != nullptr);
   reduce::copy(room, data, bytes, stores_by(fill));
   to.publish(bytes, tag);
   end_fill(fill, bytes, to);
+  return true;
 }
 
 /// Those of a communicator's sending ends, each from its first large message on: a communicator may be one of hundreds.

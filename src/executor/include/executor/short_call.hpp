@@ -97,7 +97,6 @@ class ShortCall {
   void find_exchange();
   static bool perform(const Step& step, const Operands& operands, const transport::Tag& tag);
   static bool give(const Step& step, const Operands& operands, const transport::Tag* tag);
-  static bool give_filled(const Step& step, const std::byte* src, const transport::Tag* tag);
   static bool take(const Step& step, const Operands& operands, const transport::Tag* tag);
   static const transport::Message* peek(const Step& step, const transport::Tag* tag);
 

@@ -123,8 +123,8 @@ class Receiver {
   /// (else zero words and *has_tag false). A message longer than `bytes` is not stored: true with *got > bytes, and the message is dropped.
   virtual bool receive(std::byte* data, std::size_t bytes, std::size_t* got, Tag* tag, bool* has_tag);
 
-  /// The next receive() will be followed by others, whose messages without tags go right behind its own: into so many bytes, which may be
-  /// written from then on. A hint: what is there already may be fetched together.
+  /// A hint for the next receive() alone: others will follow, whose messages without tags go right behind its own, into `bytes_behind`
+  /// bytes. What is there already may be fetched together, so all of them may be written from then on; each is received as before.
   virtual void expect(std::size_t bytes_behind) { static_cast<void>(bytes_behind); }
 
   /// True when peek() or receive() is worth a try; costs less than peek(), which may have to fetch the message.
