@@ -1,5 +1,5 @@
-// Rounds over all ways at all sizes, so that what the machine does meanwhile meets all of them alike; after two of them
-// what is hopeless is dropped, the others go on until the budget is spent.
+// Rounds over all ways at all sizes, so that what the machine does meanwhile meets all of them alike; after each of the first of them
+// what is too slow to matter is dropped, the others go on until the budget is spent.
 #include <algorithm>
 #include <base/clock.hpp>
 #include <base/names.hpp>
@@ -18,9 +18,9 @@ namespace peal::cli {
 
 namespace {
 
-// Times the best of a case's rounds so far: slower ways are dropped after the first round (whose first call of all waits for pages) and
-// after the second. They are most of what a round takes.
-constexpr double kHopelessAfter[] = {4, 2};
+// Times the best of a case's rounds so far: slower ways are dropped after the first round (whose first call of all waits for pages), after
+// the second and so on, and the rounds that are left go to those that may be the best.
+constexpr double kHopelessAfter[] = {4, 2, 1.5, 1.5, 1.3};
 constexpr int kRoundsThatDrop = static_cast<int>(std::size(kHopelessAfter));
 constexpr int kMostRounds = 25;
 constexpr double kSameSpeed = 1.1;       // of a core that no neighbour slows, from round to round
@@ -72,24 +72,6 @@ Result<std::vector<TunedPoint>> points_of(const tuning::Environment& environment
   }
   if (points.empty()) return fail(ErrorCode::unsupported, "there is nothing to choose between {} ranks here", environment.ranks);
   return points;
-}
-
-/// Of ways whose first rounds found the cores alike; the better of their rounds counts, since the first call of all waits for pages.
-void drop_hopeless(std::vector<TunedPoint>& points, double hopeless) {
-  std::map<std::tuple<Collective, std::uint64_t, tuning::CoreDistance>, double> best;
-  const auto case_of = [](const TunedPoint& p) { return std::tuple{p.collective, p.bytes, p.samples.front().cores}; };
-  const auto least = [](const TunedPoint& p) {
-    double us = p.samples.front().us;
-    for (const TunedSample& sample : p.samples)
-      if (sample.cores == p.samples.front().cores) us = std::min(us, sample.us);
-    return us;
-  };
-  for (const TunedPoint& p : points) {
-    if (p.samples.empty()) continue;
-    const auto [at, is_new] = best.emplace(case_of(p), least(p));
-    if (!is_new) at->second = std::min(at->second, least(p));
-  }
-  for (TunedPoint& p : points) p.is_dropped = !p.samples.empty() && least(p) > hopeless * best[case_of(p)];
 }
 
 /// One way of a case over where the cores were.
@@ -217,6 +199,27 @@ std::optional<tuning::MeasuredPoint> TunedPoint::typical(tuning::CoreDistance co
   const double quartile = us[us.size() / 4];
   return tuning::MeasuredPoint{bytes, quartile, (us[us.size() * 3 / 4] - quartile) / quartile, exchanges[exchanges.size() / 2],
                                static_cast<int>(us.size())};
+}
+
+void drop_hopeless(std::vector<TunedPoint>& points, double hopeless) {
+  using Times = std::map<tuning::CoreDistance, double>;
+  std::map<std::pair<Collective, std::uint64_t>, Times> best;
+  const auto keep_least = [](Times& times, tuning::CoreDistance cores, double us) {
+    const auto [at, is_new] = times.emplace(cores, us);
+    if (!is_new) at->second = std::min(at->second, us);
+  };
+  for (const TunedPoint& p : points)
+    for (const TunedSample& sample : p.samples) keep_least(best[{p.collective, p.bytes}], sample.cores, sample.us);
+  for (TunedPoint& p : points) {
+    Times least;
+    for (const TunedSample& sample : p.samples) keep_least(least, sample.cores, sample.us);
+    // A way that was not yet met at one of the distances may be the best there.
+    const Times& there = best[{p.collective, p.bytes}];
+    p.is_dropped = !there.empty() && std::all_of(there.begin(), there.end(), [&](const auto& at) {
+      const auto own = least.find(at.first);
+      return own != least.end() && own->second > hopeless * at.second;
+    });
+  }
 }
 
 std::vector<std::size_t> order_of_round(const std::vector<TunedPoint>& points, int round) {

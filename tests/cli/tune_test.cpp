@@ -85,6 +85,24 @@ TEST(Tune, EveryWayOfACaseIsTheFirstOfItInSomeRound) {
   EXPECT_EQ(first[1], (std::set<std::string>{"ring", "tree", "direct"}));
 }
 
+TEST(Tune, AWayIsDroppedThatIsTooSlowAtEveryDistance) {
+  const auto both = [](std::vector<double> near_us, double far_us) {
+    std::vector<TunedSample> samples = near(std::move(near_us));
+    if (far_us > 0) samples.push_back({far_us, 260, CoreDistance::far});
+    return samples;
+  };
+  std::vector<TunedPoint> points = {
+      {Collective::all_gather, 8, "best near", Protocol::staged, both({30, 10}, 90), false},
+      {Collective::all_gather, 8, "best far", Protocol::staged, both({60, 70}, 40), false},
+      {Collective::all_gather, 8, "slow", Protocol::staged, both({21}, 81), false},
+      {Collective::all_gather, 8, "not met far", Protocol::staged, both({50}, 0), false},
+      {Collective::all_gather, 64, "of another case", Protocol::staged, both({500}, 0), false},
+      {Collective::all_gather, 8, "not met at all", Protocol::staged, {}, false},
+  };
+  drop_hopeless(points, 2);
+  for (const TunedPoint& p : points) EXPECT_EQ(p.is_dropped, p.algorithm == "slow") << p.algorithm;
+}
+
 TEST(Tune, PointsOfOneWayMakeALineOfTheTableForEachDistanceOfCores) {
   std::vector<TunedSample> moved = near({30});
   moved.push_back({90, 260, CoreDistance::far});

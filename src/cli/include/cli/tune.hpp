@@ -38,7 +38,7 @@ struct TunedPoint {
   std::string algorithm;
   schedule::Protocol protocol = schedule::Protocol::staged;
   std::vector<TunedSample> samples;
-  bool is_dropped = false;  ///< much slower than the best of the first rounds: not measured again
+  bool is_dropped = false;  ///< much slower than the best of its case so far: not measured again
 
   /// The rounds with the cores there, those at their best speed alone: their lower quartile (others' work on the machine only ever makes a
   /// round longer), the width of their middle half over it, and the median of their exchanges. Nothing where there was no such round. The
@@ -46,6 +46,10 @@ struct TunedPoint {
   /// (executor::FillChoice).
   std::optional<tuning::MeasuredPoint> typical(tuning::CoreDistance cores) const;
 };
+
+/// Drops the ways that take more than `hopeless` times the best of their case wherever the cores were, each by the best of its rounds
+/// there, since the first call of all waits for pages. One that was not met at a distance may be the best there, and stays.
+void drop_hopeless(std::vector<TunedPoint>& points, double hopeless);
 
 /// The places in `points` of what is measured in a round (counted from 1), in turn. The ways of one case come one behind the other: what
 /// the machine does to one of them, it mostly does to all. Each round begins a case with another way, since what was measured just before
