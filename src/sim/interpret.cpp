@@ -243,8 +243,8 @@ void World::begin(Index index) {
     if (out.log != MessageLog::kNone) message_log_.log(out.log).began.push(engine_.now());
   }
   double per_op = is_message(op.kind) ? 0 : s.job->local.per_op;
-  if (s.in != kNobody) per_op = cost_of(channels_[s.in]).per_op;
-  if (s.out != kNobody) per_op = std::max(per_op, cost_of(channels_[s.out]).per_op);
+  if (s.in != kNobody) per_op = cost_of(channels_[s.in]).per_receive;
+  if (s.out != kNobody) per_op = std::max(per_op, cost_of(channels_[s.out]).per_send);
   if (is_perturbed()) per_op *= s.stretch = stretch(s);
   if (path_.is_on()) {
     const int peer = s.out != kNobody ? channels_[s.out].to : s.bound.peer >= 0 ? number_of(s, s.bound.peer) : -1;

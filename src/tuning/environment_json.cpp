@@ -112,6 +112,7 @@ Result<Environment> read_environment_tree(const json& tree) {
   e.most_within_cores = {tree.at("most_within_cores").get<std::uint64_t>()};
   e.memory.fetch_share = tree.at("fetch_share").get<double>();
   e.memory.shared_read = tree.at("shared_read").get<double>();
+  e.memory.receive_share = tree.at("receive_share").get<double>();
   e.memory.least_read = {tree.at("least_read").get<std::uint64_t>()};
   e.fused = tree.at("fused").get<std::vector<std::string>>();
   const auto is_per_rank = [&](const std::vector<std::int32_t>& v, std::int32_t below) {
@@ -187,6 +188,7 @@ std::string to_json(const Environment& e) {
                {"most_within_cores", e.most_within_cores.value},
                {"fetch_share", e.memory.fetch_share},
                {"shared_read", e.memory.shared_read},
+               {"receive_share", e.memory.receive_share},
                {"least_read", e.memory.least_read.value},
                {"fused", e.fused},
                {"levels", json::array()},

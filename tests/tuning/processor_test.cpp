@@ -86,7 +86,7 @@ TEST(Processor, ShortMessagesAreReadOnlyByName) {
   EXPECT_EQ(named->chosen().protocol, Protocol::direct_read);
 }
 
-// Who reads the same bytes at once waits for the others; a sender that receives nothing copies a part.
+// Who reads at once what lies under one lock of its sender waits for the others; a sender that receives nothing copies a part.
 TEST(Processor, ReadersAndHelpersOfAPlan) {
   const Environment environment = host(kMeshed, 8, 16);
   const Plan broadcast = plan_of(environment, Collective::broadcast, "direct", 8 << 20);
@@ -95,6 +95,10 @@ TEST(Processor, ReadersAndHelpersOfAPlan) {
   const Plan gather = plan_of(environment, Collective::gather, "direct", 8 << 20);
   EXPECT_EQ(gather.readers, 1);
   EXPECT_EQ(gather.helped, 1);
+  EXPECT_EQ(plan_of(environment, Collective::scatter, "direct", 1 << 20).readers, 4) << "all blocks lie under one lock";
+  EXPECT_EQ(plan_of(environment, Collective::scatter, "direct", 4 << 20).readers, 2);
+  EXPECT_EQ(plan_of(environment, Collective::scatter, "direct", 8 << 20).readers, 1);
+  EXPECT_EQ(plan_of(environment, Collective::all_to_all, "all_pairs", 1 << 20).readers, 1) << "they come in turns";
   const Plan all_gather = plan_of(environment, Collective::all_gather, "direct", 8 << 20);
   EXPECT_EQ(all_gather.readers, 1) << "they come in turns";
   EXPECT_EQ(all_gather.helped, 0) << "every rank reads, too";

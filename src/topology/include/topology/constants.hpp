@@ -44,9 +44,10 @@ Result<std::vector<ProtocolConstants>> read_constants_text(std::string_view text
 
 /// How messages that go from core to core through memory meet the caches.
 struct MemoryTerms {
-  double fetch_share = 1;  ///< time to fetch what is reduced where another core wrote it, of the time of a copy
-  double shared_read = 0;  ///< share by which each further rank that reads the same bytes in a rank's memory slows the others
-  Bytes least_read;        ///< messages from here on may be read in the sender's memory: shorter ones are copied twice in less time
+  double fetch_share = 1;    ///< time to fetch what is reduced where another core wrote it, of the time of a copy
+  double shared_read = 0;    ///< share by which each further rank that reads the same bytes in a rank's memory slows the others
+  double receive_share = 1;  ///< of per_op: issuing what only receives from a slot; what sends takes so much longer as this is shorter
+  Bytes least_read;          ///< messages from here on may be read in the sender's memory: shorter ones are copied twice in less time
   bool operator==(const MemoryTerms&) const = default;
 };
 

@@ -18,13 +18,15 @@ struct MessageCost {
   bool is_memory = true;             ///< no flow of its own: the passes of the two cores are the transfer
   bool is_read_in_place = false;     ///< direct_read: sending is only saying so
   bool is_written_in_place = false;  ///< direct_write: receiving is only being told
-  double per_op = 0;
-  double hop = 0;          ///< from the sender's side done to the receiver's side seen
-  double wire_rate = 0;    ///< of the payload, one pair alone
-  double link_rate = 0;    ///< the same without the pattern's cap: what a way in takes from several senders
-  double pattern_cap = 0;  ///< of the payload, all that one rank sends; 0: none
-  double efficiency = 1;   ///< payload / bytes on the wire
-  double copy = 0;         ///< 0: never a limit
+  double per_op = 0;                 ///< issuing what is no message, and the mean of the next two
+  double per_send = 0;               ///< issuing what sends
+  double per_receive = 0;            ///< issuing what only receives
+  double hop = 0;                    ///< from the sender's side done to the receiver's side seen
+  double wire_rate = 0;              ///< of the payload, one pair alone
+  double link_rate = 0;              ///< the same without the pattern's cap: what a way in takes from several senders
+  double pattern_cap = 0;            ///< of the payload, all that one rank sends; 0: none
+  double efficiency = 1;             ///< payload / bytes on the wire
+  double copy = 0;                   ///< 0: never a limit
   double reduce = 0;
   double fetch_share = 1;  ///< of the time of a copy: what a reduction waits for where the other core wrote it (Environment)
 };
