@@ -58,8 +58,7 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
   element_ = size_of(operands.type);
   shows_ = operands.least_shown > 0;
   refers_ = operands.least_referenced > 0;
-  const auto receives = [](const schedule::Op& op) { return schedule::receives(op.kind); };
-  only_sends_ = refers_ && std::none_of(plan.program.ops.begin(), plan.program.ops.end(), receives);
+  receives_ = Receives::unknown;
   ends_since_ns_ = 0;
   answers_.clear();
   next_answer_ = 0;
@@ -80,6 +79,20 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
     strands_[s] = {schedule::StrandCursor(plan.program, s, binding.pieces().count), 0};
     if (!strands_[s].cursor.done()) ++open_strands_;
   }
+}
+
+bool Execution::receives() {
+  if (receives_ == Receives::unknown) {
+    const std::vector<schedule::Op>& ops = plan_->program.ops;
+    const bool any = std::any_of(ops.begin(), ops.end(), [](const schedule::Op& op) { return schedule::receives(op.kind); });
+    receives_ = any ? Receives::yes : Receives::no;
+  }
+  return receives_ == Receives::yes;
+}
+
+FillChoice* Execution::with_receives(FillChoice* fill) {
+  if (fill != nullptr) fill->set_receives(receives());
+  return fill;
 }
 
 bool Execution::progress() {

@@ -149,7 +149,7 @@ void Execution::fail_call(Failure failure) {
 
 bool Execution::send_large(std::uint32_t edge, const std::byte* data, std::size_t bytes, const transport::Tag* tag) {
   transport::Sender& to = *edges_[edge].sender;
-  return to.fills_shared_memory() ? send_filled(fills_.find(edge), to, data, bytes, tag) : to.send(data, bytes, tag);
+  return to.fills_shared_memory() ? send_filled(with_receives(fills_.find(edge)), to, data, bytes, tag) : to.send(data, bytes, tag);
 }
 
 // One of a row of sends of the same bytes, which are copied once where the channels allow it. A room that does not come free for long may
@@ -165,7 +165,7 @@ bool Execution::send_once(const void* row, bool is_last, std::uint32_t edge, con
   }
   if (copied->keeper == nullptr && !is_last && area != nullptr) {
     if (std::byte* const room = to.acquire_shared(); room != nullptr) {
-      FillChoice* const fill = fills_.find_shared(edge);
+      FillChoice* const fill = with_receives(fills_.find_shared(edge));
       begin_fill(fill, bytes, tag != nullptr);
       reduce::copy(room, data, bytes, stores_by(fill));
       copied->keeper = &to;
@@ -205,7 +205,7 @@ bool Execution::send_some_way(const BoundOp& bound, const Strand& strand, const 
   if (!refers(bound.op->src, edges_[edge], bytes)) return copy_some_way(bound, strand, edge, data, bytes, tag);
   LateReceiver& late = edges_[edge].late;
   const bool is_copied = late.is_spared();
-  const bool went = is_copied ? copy_some_way(bound, strand, edge, data, bytes, tag) : to.send_reference(data, bytes, tag, only_sends_);
+  const bool went = is_copied ? copy_some_way(bound, strand, edge, data, bytes, tag) : to.send_reference(data, bytes, tag, !receives());
   if (went) is_copied ? late.note_copied() : late.note_referenced();
   return went;
 }

@@ -160,6 +160,42 @@ TEST(FillChoice, IsRightHoweverOftenTheReceiverTimesOne) {
   }
 }
 
+// Two ranks that fill a message and take one out, by turns, and wait for each other: each one's choice is the other's time.
+TEST(FillChoice, OfRanksThatExchangeCountsWhatItCostsTheOther) {
+  const auto far_share = [](Way cached, Way past) {
+    FillChoice choices[2];
+    transport::Drained drained[2];
+    std::int64_t now = 1;
+    int gone_past = 0;
+    const int kCalls = 1000, kInCall = 64;
+    // One of them knows the slots already, so that they do not try at the same time.
+    Stream({.in_call = kInCall}).run(choices[0], 5 * kInCall, {0.1, 0.1}, {0.1, 0.1});
+    drained[0] = {1000, 1000};
+    for (int i = 0; i < kCalls * kInCall; ++i) {
+      const Way* ways[2];
+      std::int64_t filled_ns[2];
+      bool is_timed[2];
+      for (int r = 0; r < 2; ++r) {
+        choices[r].set_receives(true);
+        is_timed[r] = choices[r].is_to_be_timed(kMessage, i % kInCall == 0);
+        ways[r] = choices[r].stores() == reduce::Stores::streaming ? &past : &cached;
+        filled_ns[r] = now + static_cast<std::int64_t>(ways[r]->filling * kMessage);
+        if (i >= kCalls * kInCall / 2 && ways[r] == &past) ++gone_past;
+        if (is_timed[r]) choices[r].begin(now);
+      }
+      for (int r = 0; r < 2; ++r) {
+        const auto taken = static_cast<std::int64_t>(ways[r]->draining * kMessage);
+        if (i % 4 == 0) drained[r] = {drained[r].ns + static_cast<std::uint64_t>(taken), drained[r].bytes + kMessage};
+        if (is_timed[r] && choices[r].end(kMessage, filled_ns[r])) choices[r].take_sample(drained[r]);
+        now = std::max(now, filled_ns[1 - r] + taken);
+      }
+    }
+    return gone_past / (1.0 * kCalls * kInCall);  // of both ranks' messages of the second half
+  };
+  EXPECT_GT(far_share({0.08, 0.5}, {0.1, 0.12}), 0.97);
+  EXPECT_LT(far_share({0.1, 0.05}, {0.06, 0.16}), 0.03);
+}
+
 TEST(FillChoice, CountsInShortCallsNothingButFillingAndTaking) {
   FillChoice choice;
   Stream stream({.in_call = 4, .between_ns = 100'000});

@@ -251,8 +251,11 @@ class Execution {
   }
   /// How a message of so many bytes is to be written into the memory that acquire() of this edge gives.
   FillChoice* fill_of(std::uint32_t edge, std::size_t bytes) {
-    return bytes >= fills_.least_bytes() && edges_[edge].sender->fills_shared_memory() ? fills_.find(edge) : nullptr;
+    return bytes >= fills_.least_bytes() && edges_[edge].sender->fills_shared_memory() ? with_receives(fills_.find(edge)) : nullptr;
   }
+  FillChoice* with_receives(FillChoice* fill);
+  /// Whether this rank receives in this call; looked up where it is asked for, which short calls need not do.
+  bool receives();
   std::uint64_t bytes_behind(const BoundOp& bound, const Strand& strand) const;
   bool send_run(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
   bool send_some_way(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
@@ -289,8 +292,9 @@ class Execution {
   std::size_t element_ = 1;
   bool shows_ = false;
   bool refers_ = false;
-  bool only_sends_ = false;         // known where refers_
-  std::int64_t ends_since_ns_ = 0;  // since when all ops are done and no receiver that is awaited has come for anything; 0: not yet
+  enum class Receives : std::uint8_t { unknown, no, yes };
+  Receives receives_ = Receives::unknown;  // the rank, in this call
+  std::int64_t ends_since_ns_ = 0;         // since when all ops are done and no receiver that is awaited has come for anything; 0: not yet
   std::uint32_t call_id_ = 0;
   bool done_ = true;
   bool failed_ = false;

@@ -10,7 +10,8 @@
 // In a long call the sender waits for slots, and so for its receiver: the time from one message to the next is that of both. In a short
 // one it waits for nobody. There the time of filling counts, and that which the receiver says it took to take messages out: what was filled
 // past the caches it has to fetch from memory. Short messages of short calls are timed now and then, since the clock is part of what they
-// cost.
+// cost. The same two times count in long calls of ranks that receive, too, by turns with their sending: from one message to the next such a
+// rank takes out what its peer has filled, and what it gains by its own choice is its peer's time, not its own.
 //
 // What a byte costs differs with the length of messages, with whether their sender waits for the receiver, and with whether it reduces on
 // the way, by more than the two ways differ. So every such kind of messages is a stream of its own: else a trial among messages of one
@@ -193,11 +194,13 @@ class FillChoice {
       sent_in_call_ = 0;
       last_ns_ = 0;
     }
-    is_paced_ = (++sent_in_call_ > kSlots || is_after_long_) && is_alone_;
+    is_paced_ = (++sent_in_call_ > kSlots || is_after_long_) && is_alone_ && !(receives_ && is_told_);
     current_ = learner(bytes, work);
     sent_ += bytes;
     return current_->count(bytes);
   }
+  /// Whether the rank receives in this call as well.
+  void set_receives(bool receives) noexcept { receives_ = receives; }
   /// How to fill it.
   reduce::Stores stores() const noexcept {
     return current_ != nullptr ? current_->stores() : is_past_ ? reduce::Stores::streaming : reduce::Stores::cached;
@@ -216,6 +219,7 @@ class FillChoice {
   }
   /// `drained`: what the receiver of this end has taken out so far; of several ends it tells nothing.
   void take_sample(transport::Drained drained) noexcept {
+    is_told_ = drained.bytes > 0;
     if (!current_->take_sample(drained, sent_)) return;
     for (const std::unique_ptr<FillLearner>& other : learners_)
       if (other != nullptr && other->is_past() != current_->is_past()) other->look_soon();
@@ -245,6 +249,8 @@ class FillChoice {
   int sent_in_call_ = 0;
   bool is_after_long_ = false;  // the call before was a long one: this will be another
   bool is_paced_ = false;       // the message at hand
+  bool receives_ = false;       // the rank, in this call
+  bool is_told_ = false;        // by the receiver how long it takes
   bool is_timing_ = false;
   bool is_alone_;  // one end
   bool is_past_;   // at first
