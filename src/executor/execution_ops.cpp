@@ -6,6 +6,7 @@
 #include <executor/execution.hpp>
 #include <reduce/copy.hpp>
 #include <reduce/scale.hpp>
+#include <utility>
 
 namespace peal::executor {
 
@@ -23,7 +24,9 @@ bool Execution::perform(const BoundOp& bound, Strand& strand) {
     case OpKind::recv_reduce: return do_recv_reduce(bound, strand);
     case OpKind::recv_send:
     case OpKind::recv_reduce_send: return do_recv_and_send(bound, strand);
-    case OpKind::copy: do_copy(bound); return true;
+    case OpKind::copy:
+      if (!std::exchange(strand.is_copied, false)) do_copy(bound);
+      return true;
     case OpKind::reduce: do_reduce(bound); return true;
     case OpKind::signal: ++signals_[bound.op->event]; return true;
     case OpKind::wait: return true;
@@ -149,7 +152,7 @@ void Execution::fail_call(Failure failure) {
 
 bool Execution::send_large(std::uint32_t edge, const std::byte* data, std::size_t bytes, const transport::Tag* tag) {
   transport::Sender& to = *edges_[edge].sender;
-  return to.fills_shared_memory() ? send_filled(with_receives(fills_.find(edge)), to, data, bytes, tag) : to.send(data, bytes, tag);
+  return to.fills_shared_memory() ? send_filled(with_receives(fills_.find(edge)), to, data, bytes, tag, &kept_) : to.send(data, bytes, tag);
 }
 
 // One of a row of sends of the same bytes, which are copied once where the channels allow it. A room that does not come free for long may
@@ -166,8 +169,8 @@ bool Execution::send_once(const void* row, bool is_last, std::uint32_t edge, con
   if (copied->keeper == nullptr && !is_last && area != nullptr) {
     if (std::byte* const room = to.acquire_shared(); room != nullptr) {
       FillChoice* const fill = with_receives(fills_.find_shared(edge));
-      begin_fill(fill, bytes, tag != nullptr);
-      reduce::copy(room, data, bytes, stores_by(fill));
+      begin_fill(fill, bytes, tag != nullptr, kept_.work());
+      kept_.copy(room, data, bytes, stores_by(fill));
       copied->keeper = &to;
       copied->room = room;
     } else if (const std::int64_t now = now_ns(); copied->since_ns == 0 || now - copied->since_ns < kLongestWaitForRoomNs) {
@@ -219,7 +222,26 @@ bool Execution::copy_some_way(const BoundOp& bound, const Strand& strand, std::u
   return send_once(&strand, same.after == 0, edge, data, bytes, tag);
 }
 
-bool Execution::do_send(const BoundOp& bound, const Strand& strand) {
+// Where a copy keeps what this op sends, if it follows in the same strand, with nothing but sends of the same in between. Both may be done
+// in one pass: the copy writes what its own strand does not read until then, and no other strand may.
+std::byte* Execution::place_beside(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes) const {
+  constexpr std::size_t kWorthIt = 32 * 1024;
+  if (strand.is_copied || bytes < kWorthIt || !plan_->pieced) return nullptr;
+  const std::vector<schedule::Op>& ops = plan_->program.ops;
+  const std::uint32_t at_hand = strand.cursor.position();
+  std::uint32_t next = strand.cursor.after(at_hand);
+  if (next > at_hand && ops[next].kind == OpKind::end_loop) next = strand.cursor.after(next);
+  const schedule::Op& copy = ops[next];
+  const Ref& sent = bound.op->src;
+  if (next <= at_hand || copy.kind != OpKind::copy || (copy.flags & (schedule::kRemoteSrc | schedule::kRemoteDst)) != 0) return nullptr;
+  const auto is_fixed = [](const Ref& ref) { return ref.count == 1 && ref.step[0] == 0 && ref.step[1] == 0; };
+  if (copy.src != sent || !is_fixed(sent) || !is_fixed(copy.dst)) return nullptr;
+  const schedule::Extent d = part(copy.dst, copy.dst.first, bound, strand);
+  std::byte* const place = at(copy.dst, d.offset);
+  return d.count * element_ == bytes && place != data ? place : nullptr;
+}
+
+bool Execution::do_send(const BoundOp& bound, Strand& strand) {
   const schedule::Op& op = *bound.op;
   Edge& e = edge(bound.peer, op.channel);
   transport::Sender& to = *e.sender;
@@ -233,7 +255,11 @@ bool Execution::do_send(const BoundOp& bound, const Strand& strand) {
     });
     const std::size_t bytes = count * element_;
     if (!raw) {
-      return send_run(bound, strand, data, bytes, tag_to_send(e, bound, strand)) && note_sent(e, strand);
+      kept_ = {place_beside(bound, strand, data, bytes), operands_->stores};
+      const bool went = send_run(bound, strand, data, bytes, tag_to_send(e, bound, strand)) && note_sent(e, strand);
+      strand.is_copied |= kept_.is_done;
+      kept_ = {};
+      return went;
     }
     std::byte* room = to.acquire(bytes);
     if (room == nullptr) return false;

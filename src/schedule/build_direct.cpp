@@ -197,23 +197,24 @@ void build_reduce_scatter(const Request& request, std::int32_t rank, RankBuilder
   receive_sum(receive, request, peers_of(request, rank, -1).all(), input(rank), output(0), 0, 1, [] {});
 }
 
-void receive_exchanged(const Request& request, std::int32_t rank, Ref own, RankBuilder& builder) {
-  bool is_first = true;
-  each_strand(builder, kReceive, peers_of(request, rank, -1), [&](StrandBuilder& receive, const Rows& rows) {
-    if (std::exchange(is_first, false) && !request.in_place) receive.copy(output(rank), own);
-    receive_blocks(receive, request, rows);
-  });
-}
-
+// What goes to all is kept right behind that: who runs the program may do both in one pass over the input.
 void build_all_gather(const Request& request, std::int32_t rank, RankBuilder& builder) {
-  each_strand(builder, kSend, peers_of(request, rank, 1),
-              [&](StrandBuilder& send, const Rows& rows) { send_to_all(send, rows, input(0)); });
-  receive_exchanged(request, rank, input(0), builder);
+  bool is_first = true;
+  each_strand(builder, kSend, peers_of(request, rank, 1), [&](StrandBuilder& send, const Rows& rows) {
+    send_to_all(send, rows, input(0));
+    if (std::exchange(is_first, false) && !request.in_place) send.copy(output(rank), input(0));
+  });
+  each_strand(builder, kReceive, peers_of(request, rank, -1),
+              [&](StrandBuilder& receive, const Rows& rows) { receive_blocks(receive, request, rows); });
 }
 
 void build_all_pairs(const Request& request, std::int32_t rank, RankBuilder& builder) {
   each_strand(builder, kSend, peers_of(request, rank, 1), [&](StrandBuilder& send, const Rows& rows) { send_blocks(send, request, rows); });
-  receive_exchanged(request, rank, input(rank), builder);
+  bool is_first = true;
+  each_strand(builder, kReceive, peers_of(request, rank, -1), [&](StrandBuilder& receive, const Rows& rows) {
+    if (std::exchange(is_first, false) && !request.in_place) receive.copy(output(rank), input(rank));
+    receive_blocks(receive, request, rows);
+  });
 }
 
 void build_broadcast(const Request& request, std::int32_t rank, RankBuilder& builder) {

@@ -25,6 +25,27 @@ TEST(Copy, copies_exactly_the_bytes_at_every_size_and_alignment) {
   });
 }
 
+TEST(Copy, twice_in_one_pass_at_every_size_and_alignment) {
+  std::mt19937_64 random(19);
+  on_every_instruction_set([&] {
+    for (const auto& [stores, also] : {std::pair{Stores::cached, Stores::cached},
+                                       {Stores::streaming, Stores::cached},
+                                       {Stores::cached, Stores::streaming},
+                                       {Stores::streaming, Stores::streaming}}) {
+      for (std::size_t bytes = 0; bytes < 100000; bytes += bytes < 200 ? 1 : bytes / 2 + 1) {
+        for (const std::size_t slack : {0, 1, 8, 33, 63}) {
+          GuardedBuffer src(bytes, slack * 3 % 64), one(bytes, slack), other(bytes, slack * 5 % 64);
+          fill(DataType::u8, src.data(), bytes, random);
+          copy_twice(one.data(), stores, other.data(), also, src.data(), bytes);
+          ASSERT_EQ(std::memcmp(one.data(), src.data(), bytes), 0) << bytes << " bytes, slack " << slack;
+          ASSERT_EQ(std::memcmp(other.data(), src.data(), bytes), 0) << bytes << " bytes, slack " << slack;
+          ASSERT_TRUE(one.is_intact() && other.is_intact());
+        }
+      }
+    }
+  });
+}
+
 TEST(Copy, behind_the_source_within_their_pages) {
   constexpr std::size_t kPage = 4096, kMost = 5 * kPage;
   std::mt19937_64 random(18);

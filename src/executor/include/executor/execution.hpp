@@ -92,6 +92,7 @@ class Execution {
   struct Strand {
     schedule::StrandCursor cursor;
     std::uint32_t message = 0;  // of a streamed op
+    bool is_copied = false;     // what the copy ahead is to copy: it was done with a send
   };
   struct Edge {
     transport::Sender* sender = nullptr;
@@ -189,7 +190,8 @@ class Execution {
   bool send_wide(const BoundOp& bound, const Strand& strand);
   bool receive_wide(const BoundOp& bound, const Strand& strand);
   std::byte* wide_at(const Ref& ref, std::uint64_t offset) const;
-  bool do_send(const BoundOp& bound, const Strand& strand);
+  std::byte* place_beside(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes) const;
+  bool do_send(const BoundOp& bound, Strand& strand);
   bool do_recv(const BoundOp& bound, const Strand& strand);
   bool do_recv_reduce(const BoundOp& bound, const Strand& strand);
   bool may_answer(const schedule::Op& op) const;
@@ -270,6 +272,7 @@ class Execution {
   int ranks_;
   std::vector<Edge> edges_;  // of the channels that plans have named
   FillChoices fills_;        // of their sending ends
+  KeptBeside kept_;          // of the send at hand
   std::vector<std::uint32_t> used_senders_;
   std::vector<Strand> strands_;
   const FlatProgram* flat_ = nullptr;                  // null: the program is interpreted op by op
