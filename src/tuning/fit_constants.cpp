@@ -214,8 +214,10 @@ double usual_exchange(const Environment& environment, const std::vector<Measured
   return exchanges[exchanges.size() / 2];
 }
 
+// The exchange is that of ranks 0 and 1. Among more ranks it is one way of many: on 16 cores of an Emerald Rapids predictions that went by
+// it were off by 18, 11, 9 and 15 % in the median (4, 8, 16 and 16 ranks), without it by 10, 9, 10 and 10 %.
 double ratio_of(const Environment& environment, double exchange_ns, double usual_ns) {
-  if (!is_by_memory(environment, 0) || exchange_ns <= 0 || usual_ns <= 0) return 1;
+  if (environment.ranks > 2 || !is_by_memory(environment, 0) || exchange_ns <= 0 || usual_ns <= 0) return 1;
   return exchange_ns / usual_ns;
 }
 

@@ -18,7 +18,7 @@ bool is_fitted(Collective collective) noexcept;
 /// Within a distance the hypervisor has nearer and farther places, and clocks go up and down: the exchange of flags tells both, and calls
 /// through memory take as much longer as it does. How many times as long as the table says (whose constants hold for the median exchange
 /// of its measurements) calls take with the cores at that distance where an exchange takes `exchange_ns`. 1 for sockets, where the kernel's
-/// work is most of the time, and where either exchange is not known.
+/// work is most of the time, for more than two ranks, of which two tell little, and where either exchange is not known.
 double exchange_ratio(const Environment& environment, CoreDistance cores, double exchange_ns);
 
 /// One set for every distance of cores and every protocol that `ways` has for this environment's ranks and wires; in the order of `ways`.
