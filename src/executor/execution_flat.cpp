@@ -202,7 +202,7 @@ template <Execution::Flat kKind>
   const bool is_sent_from_there = stored != nullptr && is_sent_from_memory(*to, op.bytes);
   const transport::Tag* const tag = flat_tag(op);
   FillChoice* const fill = fill_of(op.to, op.bytes);
-  begin_fill(fill, op.bytes, tag != nullptr, op.kind == OpKind::recv_send ? FillChoice::Work::copies : FillChoice::Work::reduces);
+  begin_fill(fill, op.bytes, tag != nullptr, op.kind == OpKind::recv_send ? FillChoice::Work::copies : FillChoice::Work::does_more);
   if (op.count > 0) {
     const bool is_finished = operands_->averaged && (op.flags & schedule::kFinish) != 0;
     pass_on(is_sent_from_there ? nullptr : room, stored, op.kind == OpKind::recv_send ? nullptr : flat_src(op), message->data, op.count,

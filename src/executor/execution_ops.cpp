@@ -404,7 +404,7 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
   const bool store = (op.flags & schedule::kStore) != 0;
   const bool reduce_it = op.kind == OpKind::recv_reduce_send;
   FillChoice* const fill = fill_of(out_index, bytes);
-  begin_fill(fill, bytes, tag != nullptr, reduce_it ? FillChoice::Work::reduces : FillChoice::Work::copies);
+  begin_fill(fill, bytes, tag != nullptr, reduce_it ? FillChoice::Work::does_more : FillChoice::Work::copies);
   const reduce::Stores slot = stores_by(fill);
   const bool raw = reduce_it && is_raw(op.src);
   const bool finish = operands_->averaged && (op.flags & schedule::kFinish) != 0;

@@ -13,9 +13,9 @@
 // cost. The same two times count in long calls of ranks that receive, too, by turns with their sending: from one message to the next such a
 // rank takes out what its peer has filled, and what it gains by its own choice is its peer's time, not its own.
 //
-// What a byte costs differs with the length of messages, with whether their sender waits for the receiver, and with whether it reduces on
-// the way, by more than the two ways differ. So every such kind of messages is a stream of its own: else a trial among messages of one
-// kind would be held against the cost of others. Where one kind has found that it must change, the others try soon.
+// What a byte costs differs with the length of messages, with whether their sender waits for the receiver, and with whether it does more
+// than copy on the way, by more than the two ways differ. So every such kind of messages is a stream of its own: else a trial among
+// messages of one kind would be held against the cost of others. Where one kind has found that it must change, the others try soon.
 //
 // Ranks that share cores: from one message to the next others have their turns, so the time of filling alone counts. To a rank of the same
 // core all goes through its caches. All that a rank sends to other cores is one stream, so that little of it is enough to learn from; it
@@ -183,8 +183,8 @@ class FillChoice {
   /// The same where ranks share cores: the choice begins past the caches, which near costs such messages a quarter more.
   static constexpr std::uint64_t kLeastBytesToOtherCores = 8 * 1024;
 
-  /// What a sender does while it fills a message. Reducing is no part of what the slots cost.
-  enum class Work : std::uint8_t { copies, reduces };
+  /// What a sender does while it fills a message. Reducing, or keeping the data as well, is no part of what the slots cost.
+  enum class Work : std::uint8_t { copies, does_more };
 
   /// A message of `bytes` is about to be filled: true when it is to be timed, by begin() before and end() after. `is_first` of its call on
   /// this channel: what went before does not count.
@@ -269,7 +269,7 @@ struct KeptBeside {
   std::byte* place = nullptr;  // null: nowhere
   reduce::Stores stores = reduce::Stores::cached;
   bool is_done = false;
-  FillChoice::Work work() const { return place == nullptr ? FillChoice::Work::copies : FillChoice::Work::reduces; }
+  FillChoice::Work work() const { return place == nullptr ? FillChoice::Work::copies : FillChoice::Work::does_more; }
   void copy(std::byte* room, const std::byte* data, std::size_t bytes, reduce::Stores room_stores) {
     if (place == nullptr) return reduce::copy(room, data, bytes, room_stores);
     reduce::copy_twice(room, room_stores, std::exchange(place, nullptr), stores, data, bytes);
