@@ -58,7 +58,7 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
   element_ = size_of(operands.type);
   shows_ = operands.least_shown > 0;
   refers_ = operands.least_referenced > 0;
-  receives_ = Receives::unknown;
+  receives_.reset();
   ends_since_ns_ = 0;
   answers_.clear();
   next_answer_ = 0;
@@ -82,12 +82,9 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
 }
 
 bool Execution::receives() {
-  if (receives_ == Receives::unknown) {
-    const std::vector<schedule::Op>& ops = plan_->program.ops;
-    const bool any = std::any_of(ops.begin(), ops.end(), [](const schedule::Op& op) { return schedule::receives(op.kind); });
-    receives_ = any ? Receives::yes : Receives::no;
-  }
-  return receives_ == Receives::yes;
+  const std::vector<schedule::Op>& ops = plan_->program.ops;
+  if (!receives_) receives_ = std::any_of(ops.begin(), ops.end(), [](const schedule::Op& op) { return schedule::receives(op.kind); });
+  return *receives_;
 }
 
 FillChoice* Execution::with_receives(FillChoice* fill) {

@@ -152,7 +152,7 @@ void Execution::fail_call(Failure failure) {
 
 bool Execution::send_large(std::uint32_t edge, const std::byte* data, std::size_t bytes, const transport::Tag* tag) {
   transport::Sender& to = *edges_[edge].sender;
-  return to.fills_shared_memory() ? send_filled(with_receives(fills_.find(edge)), to, data, bytes, tag, &kept_) : to.send(data, bytes, tag);
+  return to.fills_shared_memory() ? send_filled(with_receives(fills_.find(edge)), to, data, bytes, tag, kept_) : to.send(data, bytes, tag);
 }
 
 // One of a row of sends of the same bytes, which are copied once where the channels allow it. A room that does not come free for long may
@@ -255,9 +255,10 @@ bool Execution::do_send(const BoundOp& bound, Strand& strand) {
     });
     const std::size_t bytes = count * element_;
     if (!raw) {
-      kept_ = {place_beside(bound, strand, data, bytes), operands_->stores};
+      std::byte* const beside = place_beside(bound, strand, data, bytes);
+      kept_ = {beside, operands_->stores};
       const bool went = send_run(bound, strand, data, bytes, tag_to_send(e, bound, strand)) && note_sent(e, strand);
-      strand.is_copied |= kept_.is_done;
+      strand.is_copied |= kept_.place != beside;
       kept_ = {};
       return went;
     }

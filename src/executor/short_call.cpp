@@ -207,7 +207,9 @@ inline std::byte* ShortCall::target_of(const Step& step, const Operands& operand
   const std::byte* const src = source_of(step, operands);
   if (step.kind == OpKind::send) {
     if (step.is_inline) return step.to->send_inline(src, step.bytes, tag);
-    return step.fill == nullptr ? step.to->send(src, step.bytes, tag) : send_filled(step.fill, *step.to, src, step.bytes, tag);
+    if (step.fill == nullptr) return step.to->send(src, step.bytes, tag);
+    KeptBeside nowhere;
+    return send_filled(step.fill, *step.to, src, step.bytes, tag, nowhere);
   }
   std::byte* const dst = target_of(step, operands);
   if (dst != src) transport::shm::copy_message(dst, src, step.bytes);

@@ -75,7 +75,7 @@ struct Elementwise {
     const auto* a = static_cast<const ALane*>(a_bytes);
     const auto* b = static_cast<const BLane*>(b_bytes);
     if (count <= 2 * hn::Lanes(Wide())) return few<hn::MaxLanes(Wide())>(op, dst, also, a, b, count);
-    if (also != nullptr) return many<true>(op, dst, also, a, b, count, false);
+    if (also != nullptr) return many<true>(op, dst, also, a, b, count, streaming);
     many<false>(op, dst, nullptr, a, b, count, streaming);
   }
 
@@ -94,7 +94,7 @@ struct Elementwise {
     const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(dst) % bytes;
     // Aligning pays from a few cache lines on; it cannot be done where dst is not aligned even for its element.
     const bool align = count >= 16 * lanes && misaligned % sizeof(OutLane) == 0;
-    const bool stream = !kTwice && streaming && align;
+    const bool stream = (!kTwice || Op::kUnary) && streaming && align;  // of sums nobody asks for both
     const bool ahead = stream || count * sizeof(OutLane) > kPrefetchFrom;
     std::size_t i = align && misaligned ? (bytes - misaligned) / sizeof(OutLane) : 0;
     for (; i + 2 * lanes <= count; i += 2 * lanes) {
@@ -107,6 +107,10 @@ struct Elementwise {
       if (stream) {
         stream_lanes(out, v0, dst + i);
         stream_lanes(out, v1, dst + i + lanes);
+        if (also != nullptr) {
+          store_lanes(out, v0, also + i);
+          store_lanes(out, v1, also + i + lanes);
+        }
       } else {
         store(out, v0, dst, also, i);
         store(out, v1, dst, also, i + lanes);

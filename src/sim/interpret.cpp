@@ -242,9 +242,8 @@ void World::begin(Index index) {
     ++out.sent;
     if (out.log != MessageLog::kNone) message_log_.log(out.log).began.push(engine_.now());
   }
-  double per_op = is_message(op.kind) ? 0 : s.job->local.per_op;
-  if (s.in != kNobody) per_op = cost_of(channels_[s.in]).per_receive;
-  if (s.out != kNobody) per_op = std::max(per_op, cost_of(channels_[s.out]).per_send);
+  const auto by = [this](Index channel) { return channel == kNobody ? nullptr : &cost_of(channels_[channel]); };
+  double per_op = is_message(op.kind) ? tuning::issue_time(by(s.in), by(s.out)) : s.job->local.per_op;
   if (is_perturbed()) per_op *= s.stretch = stretch(s);
   if (path_.is_on()) {
     const int peer = s.out != kNobody ? channels_[s.out].to : s.bound.peer >= 0 ? number_of(s, s.bound.peer) : -1;

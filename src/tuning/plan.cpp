@@ -22,8 +22,7 @@ constexpr std::uint64_t kLeastSwitchedBytes = 64 * 1024;  // of a piece; shorter
 // copy out of it, because ranks take turns in between (bench/RESULTS.md).
 constexpr std::uint64_t kMostInSlots = 4 * 1024 * 1024;
 // The pages of so many bytes of a process are looked up under one lock (Linux: one page of its page table). Of 16 ranks that scatter by
-// direct_read on an Emerald Rapids each has its block after 0.2 us for every page of all blocks in these bytes, from 512 KiB to 4 MiB in
-// all.
+// direct_read on an Emerald Rapids each has its block after 0.2 us for every page of all blocks in these bytes (512 KiB to 4 MiB in all).
 constexpr std::uint64_t kLockedBytes = 2 * 1024 * 1024;
 
 schedule::ExtentTable table_of(schedule::Layout layout, std::uint64_t elements, const std::uint64_t* varied) {

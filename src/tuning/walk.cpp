@@ -220,7 +220,7 @@ Stamp Walk::do_messages(int index, const BoundOp& bound, Stamp when, double byte
   Channel* in = schedule::receives(op.kind) ? &channel(bound.peer, rank, op.channel) : nullptr;
   const int to = op.kind == OpKind::send ? bound.peer : bound.peer2;
   Channel* out = schedule::sends(op.kind) ? &channel(rank, to, op.channel) : nullptr;
-  when = when.plus(kOverhead, std::max(in != nullptr ? in->cost.per_receive : 0, out != nullptr ? out->cost.per_send : 0));
+  when = when.plus(kOverhead, issue_time(in != nullptr ? &in->cost : nullptr, out != nullptr ? &out->cost : nullptr));
   if (in != nullptr)
     when = when.plus(schedule::reduces(op.kind) ? kReduce : kCopy, receive_work(in->cost, op.kind, plan_.flags_of(op), bytes));
   if (out != nullptr) {

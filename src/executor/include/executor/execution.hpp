@@ -9,6 +9,7 @@
 #include <executor/late_receiver.hpp>
 #include <executor/plan.hpp>
 #include <executor/short_call.hpp>
+#include <optional>
 #include <reduce/combine.hpp>
 #include <schedule/cursor.hpp>
 #include <transport/channel.hpp>
@@ -255,6 +256,7 @@ class Execution {
   FillChoice* fill_of(std::uint32_t edge, std::size_t bytes) {
     return bytes >= fills_.least_bytes() && edges_[edge].sender->fills_shared_memory() ? with_receives(fills_.find(edge)) : nullptr;
   }
+  /// `fill`, told whether this rank receives; null stays null.
   FillChoice* with_receives(FillChoice* fill);
   /// Whether this rank receives in this call; looked up where it is asked for, which short calls need not do.
   bool receives();
@@ -295,9 +297,8 @@ class Execution {
   std::size_t element_ = 1;
   bool shows_ = false;
   bool refers_ = false;
-  enum class Receives : std::uint8_t { unknown, no, yes };
-  Receives receives_ = Receives::unknown;  // the rank, in this call
-  std::int64_t ends_since_ns_ = 0;         // since when all ops are done and no receiver that is awaited has come for anything; 0: not yet
+  std::optional<bool> receives_;    // the rank, in this call; nothing: nobody has asked
+  std::int64_t ends_since_ns_ = 0;  // since when all ops are done and no receiver that is awaited has come for anything; 0: not yet
   std::uint32_t call_id_ = 0;
   bool done_ = true;
   bool failed_ = false;

@@ -264,27 +264,23 @@ inline void end_fill(FillChoice* fill, std::uint64_t bytes, const transport::Sen
   if (fill != nullptr && fill->is_timing() && fill->end(bytes, now_ns())) fill->take_sample(to.drained());
 }
 inline reduce::Stores stores_by(const FillChoice* fill) { return fill == nullptr ? reduce::Stores::cached : fill->stores(); }
-/// Where what is sent is to be kept as well: done with the first copy of it, in the same pass.
+/// Where what is sent is to be kept as well: done with the first copy of it, in the same pass, and then nowhere.
 struct KeptBeside {
   std::byte* place = nullptr;  // null: nowhere
   reduce::Stores stores = reduce::Stores::cached;
-  bool is_done = false;
   FillChoice::Work work() const { return place == nullptr ? FillChoice::Work::copies : FillChoice::Work::does_more; }
   void copy(std::byte* room, const std::byte* data, std::size_t bytes, reduce::Stores room_stores) {
     if (place == nullptr) return reduce::copy(room, data, bytes, room_stores);
     reduce::copy_twice(room, room_stores, std::exchange(place, nullptr), stores, data, bytes);
-    is_done = true;
   }
 };
 /// `data` as one message through a slot of `to`, which fills shared memory. False: there is no room yet.
 inline bool send_filled(FillChoice* fill, transport::Sender& to, const std::byte* data, std::size_t bytes, const transport::Tag* tag,
-                        KeptBeside* kept = nullptr) {
+                        KeptBeside& kept) {
   std::byte* const room = to.acquire(bytes);
   if (room == nullptr) return false;
-  KeptBeside nowhere;
-  if (kept == nullptr) kept = &nowhere;
-  begin_fill(fill, bytes, tag != nullptr, kept->work());
-  kept->copy(room, data, bytes, stores_by(fill));
+  begin_fill(fill, bytes, tag != nullptr, kept.work());
+  kept.copy(room, data, bytes, stores_by(fill));
   to.publish(bytes, tag);
   end_fill(fill, bytes, to);
   return true;

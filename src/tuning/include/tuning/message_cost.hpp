@@ -6,6 +6,7 @@
 //   wire, device (GPUs):                the bytes cross; copying and reducing go on beside them and cost only what they are slower.
 #pragma once
 
+#include <algorithm>
 #include <schedule/cursor.hpp>
 #include <schedule/op.hpp>
 #include <tuning/plan.hpp>
@@ -30,6 +31,11 @@ struct MessageCost {
   double reduce = 0;
   double fetch_share = 1;  ///< of the time of a copy: what a reduction waits for where the other core wrote it (Environment)
 };
+
+/// Nanoseconds to issue an op that receives by `in` and sends by `out`; null: it does not. One that does both takes the longer time.
+inline double issue_time(const MessageCost* in, const MessageCost* out) {
+  return std::max(in != nullptr ? in->per_receive : 0, out != nullptr ? out->per_send : 0);
+}
 
 /// Messages at a level pass the memory of one host, not a wire.
 bool is_by_memory(const Environment& environment, int level);

@@ -52,7 +52,7 @@ struct Plan {
   int slots = 0;                    ///< messages that a channel holds
   std::uint32_t element_bytes = 4;
   bool has_wide_partials = false;           ///< fp32 partial sums travel
-  std::int32_t readers = 1;                 ///< direct_read: ranks that hold one another up in their sender's memory
+  std::int32_t readers = 1;                 ///< direct_read: ranks that read the same bytes at once, or as many as wait as long
   std::int32_t helped = 0;                  ///< direct_read: ranks that share the help of a sender; 0: senders receive, too, and help none
   std::unique_ptr<std::uint64_t[]> varied;  ///< counts and displacements of equal blocks
 
