@@ -18,10 +18,14 @@ void Engine::start(const Flow& flow) {
   const std::uint32_t id = has_bytes ? share_.add_variable(flow.resources, flow.rate_cap, flow.weight, flow.counts, flow.holds_up_for > 0)
                                      : share_.add_variable({}, 0);
   if (id >= flows_.size()) flows_.resize(id + 1);
+  if (queue_law_) {
+    if (id >= queueing_.size()) queueing_.resize(id + 1);
+    queueing_[id] = 0;
+  }
   FlowState& state = flows_[id];
   const std::uint32_t version = state.version + 1;
   const double bytes = has_bytes ? flow.bytes : 0;
-  state = {bytes, bytes, 0, now_, flow.latency, 0, version, version, flow.wants_arrival, flow.tag};
+  state = {bytes, bytes, 0, now_, flow.latency, flow.tag, version, version, flow.wants_arrival};
   if (has_bytes && flow.holds_up_for > 0 && std::isfinite(flow.holds_up_for))
     queue_.push_after(now_, flow.holds_up_for, {flow.tag, id, version, Kind::lets_pass});
   if (has_bytes)
@@ -36,7 +40,7 @@ void Engine::share_again() {
   for (std::uint32_t id : share_.touched()) {
     FlowState& flow = flows_[id];
     if (flow.bytes <= 0) continue;
-    flow.queueing = queueing(id);
+    if (queue_law_) queueing_[id] = queueing(id);
     const double rate = share_.rate(id);
     if (rate == flow.rate) continue;
     flow.remaining = std::max(0.0, flow.remaining - (flow.rate > 0 ? flow.rate * (now_ - flow.since) : 0));
@@ -56,7 +60,6 @@ void Engine::share_again() {
 
 /// Nanoseconds that a byte of a flow stands in front of what stops it, with those that are under way.
 double Engine::queueing(std::uint32_t flow) const {
-  if (!queue_law_) return 0;
   const FairShare::Constraint at = share_.stopped_by(flow);
   if (at == FairShare::kNowhere || !share_.is_line(at) || share_.users(at) <= 1) return 0;
   return queue_law_(share_.users(at), share_.capacity(at)) / share_.capacity(at);
@@ -68,7 +71,7 @@ void Engine::finish_flow(const What& what, Listener& listener) {
   for (const FairShare::Link& link : share_.links(what.flow)) share_.carry(link.constraint, link.count * flow.bytes);
   if (flow.bytes > 0) is_changed_ = true;
   const Tag tag = flow.tag;
-  const double delay = flow.latency + flow.queueing;
+  const double delay = flow.latency + (queue_law_ ? queueing_[what.flow] : 0);
   if (flow.wants_arrival && listener.wants_arrival(tag, now_ + delay)) queue_.push_after(now_, delay, {tag, 0, 0, Kind::arrived});
   share_.remove_variable(what.flow);
   listener.on_flow_left(tag);

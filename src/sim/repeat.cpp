@@ -16,6 +16,7 @@ namespace peal::sim {
 
 namespace {
 
+constexpr std::size_t kLeastBack = 2;       // marks whose like were a period before, beside the newest; of shorter periods as many as these
 constexpr std::size_t kLongestPeriod = 24;  // pieces of the strand at whose ends the marks are taken
 constexpr double kSameTime = 1e-13;         // of the time since the beginning: what rounding makes of a difference of two times
 constexpr double kSameMoment = 4e-12;       // ... and the engine: moments that it takes for one instant are 1e-12 long, and add up
@@ -23,6 +24,7 @@ constexpr double kSlip = 1e-10;             // of a period that is counted many 
 constexpr double kSameOfInstant = 1e-11;    // of it, too: well beyond what the engine takes for one instant
 constexpr double kMoment = 0x1p-6;          // nanoseconds; at least
 constexpr std::int32_t kLeastTimes = 2;
+constexpr std::size_t kMarkedOfEvent = 16;  // strands and channels that a mark costs about as much to look at as an event to simulate
 
 }  // namespace
 
@@ -38,9 +40,17 @@ bool is_same_state(const StateMark& a, const StateMark& b) {
   return a.channels == b.channels;
 }
 
+/// What a mark does not say (how much of a message that is under way has left) follows from what went before, as far back as the longest op
+/// at work began: that too must be the same.
 std::size_t StateHistory::period() const {
-  for (std::size_t k = 1; 2 * k < marks_.size(); ++k)
-    if (is_same_state(marks_[0], marks_[k]) && is_same_state(marks_[k], marks_[2 * k])) return k;
+  for (std::size_t k = 1; k < marks_.size(); ++k) {
+    std::size_t back = std::min(k, kLeastBack);
+    while (back < k && k + back < marks_.size() && marks_[0].time - marks_[back].time < marks_[0].longest) ++back;
+    if (k + back >= marks_.size()) return 0;
+    std::size_t i = 0;
+    while (i <= back && is_same_state(marks_[i], marks_[i + k])) ++i;
+    if (i > back) return k;
+  }
   return 0;
 }
 
@@ -73,7 +83,10 @@ void World::piece_done(Index index) {
   history_.clear();
 }
 
+/// Where little happens between two marks, looking at all strands would cost more than simulating them.
 void World::look_back() {
+  if ((engine_.events() - marked_at_) * kMarkedOfEvent < strands_.size() + channels_.size()) return;
+  marked_at_ = engine_.events();
   history_.push(mark());
   if (const std::size_t period = history_.period(); period > 0) repeat(history_.mark(0), history_.mark(period));
 }
@@ -82,9 +95,11 @@ StateMark World::mark() {
   StateMark mark = history_.reuse();
   const double now = engine_.now();
   mark.time = now;
+  mark.longest = 0;
   mark.strands.resize(strands_.size());
   for (std::size_t i = 0; i < strands_.size(); ++i) {
     const Strand& s = strands_[i];
+    if (s.is_at_work) mark.longest = std::max(mark.longest, now - s.began);
     mark.strands[i] = {now - s.since, now - s.began, s.cursor.piece(), s.cursor.position(), s.is_at_work, s.cursor.done()};
   }
   mark.channels.resize(channels_.size());

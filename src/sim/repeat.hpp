@@ -25,6 +25,7 @@ struct StateMark {
     bool operator==(const OfChannel&) const = default;
   };
   double time = 0;
+  double longest = 0;  // that a strand has been at work
   std::vector<OfStrand> strands;
   std::vector<OfChannel> channels;
 };
@@ -35,7 +36,7 @@ bool is_same_state(const StateMark& a, const StateMark& b);
 /// The last marks, newest first.
 class StateHistory {
  public:
-  /// Marks that lie as far apart as the newest three equal ones; 0: there are none.
+  /// So many marks ago all was as it is now, and a while before as that while ago; 0: it never was.
   std::size_t period() const;
   void push(StateMark mark);
   /// `ago` 0: the newest.

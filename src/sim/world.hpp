@@ -420,7 +420,8 @@ class World final : Engine::Listener {
   bool keeps_times_ = false;  // of arrivals and credits that nobody waits for: not where it is asked why or what was on its way
   Index beat_ = 0;
   StateHistory history_;
-  double switched_ = 0;  // messages to and from switches
+  std::uint64_t marked_at_ = 0;  // events
+  double switched_ = 0;          // messages to and from switches
   MessageLog message_log_;
   std::deque<Index> to_consider_;
   bool is_considering_ = false;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <base/index.hpp>
 #include <bit>
+#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -38,11 +39,17 @@ class ByColours final : public Folding {
     if (named_channels(whole_.plan) > kFarTooMany * static_cast<double>(most_channels_)) return false;
     // Ranks have the lowest vertices, so that classes of ranks are numbered first.
     for (std::int32_t r = 0; r < n; ++r) graph_.add(kRankColour);
+    joined_.resize(at(n));
+    std::iota(joined_.begin(), joined_.end(), 0);
+    std::vector<std::uint64_t> shapes;
+    shapes.reserve(at(n));
     for (std::int32_t r = 0; r < n; ++r) {
       const schedule::Program program = schedule::program_for(whole_.plan.schedule, r);
       if (!can_be_folded(program) || !look_through(program)) return false;
       graph_.set_colour(static_cast<Vertex>(r), shape_);
+      shapes.push_back(shape_);
     }
+    if (tells_all_apart(std::move(shapes))) return false;
     // One class a rank costs what it saves.
     class_of_vertex_ = graph_.equitable_classes(at(n), at(n) / 2);
     if (class_of_vertex_.empty()) return false;
@@ -69,6 +76,27 @@ class ByColours final : public Folding {
   Kin kin(Vertex vertex) const {
     const std::uint32_t c = class_of_vertex_[vertex];
     return {c, static_cast<double>(members_[c])};
+  }
+
+  /// A rank tells its channels apart, and a channel its two ends. So where one rank is like no other, the way from it tells each of those
+  /// from all others that it is joined to: a tree, a chain, a ring with one slow rank. To refine colours would find that out, and take
+  /// longer.
+  bool tells_all_apart(std::vector<std::uint64_t> shapes) {
+    std::sort(shapes.begin(), shapes.end());
+    bool has_single = false;
+    for (std::size_t i = 0; i < shapes.size() && !has_single; ++i)
+      has_single = (i == 0 || shapes[i] != shapes[i - 1]) && (i + 1 == shapes.size() || shapes[i] != shapes[i + 1]);
+    if (!has_single) return false;
+    const std::int32_t whole = group_of(0);
+    for (std::int32_t r = 1; r < static_cast<std::int32_t>(joined_.size()); ++r)
+      if (group_of(r) != whole) return false;
+    return true;
+  }
+
+  /// The rank that stands for all those that this one is joined to by channels.
+  std::int32_t group_of(std::int32_t rank) {
+    while (joined_[at(rank)] != rank) rank = joined_[at(rank)] = joined_[at(joined_[at(rank)])];
+    return rank;
   }
 
   // Walks a program: its shape, and what it sees through its channels in their order. False where channels are too many.
@@ -114,6 +142,7 @@ class ByColours final : public Folding {
   Vertex channel_vertex(std::int32_t from, std::int32_t to, std::int32_t number) {
     const FlatMap::Place place = vertex_of_channel_.try_emplace(key(from, to, number), 0);
     if (!place.is_new) return *place.number;
+    joined_[at(group_of(from))] = group_of(to);
     const tuning::Environment& e = whole_.environment;
     const int level = e.level_of(from, to);
     whole_.resources.route(whole_.device_of_rank[at(from)], whole_.device_of_rank[at(to)],
@@ -154,6 +183,7 @@ class ByColours final : public Folding {
   std::unordered_map<std::int32_t, double> slowness_;
   std::unordered_set<topology::ResourceId> slow_outlets_;
   ColouredGraph graph_;
+  std::vector<std::int32_t> joined_;  // by rank: one of those that it is joined to, on the way to group_of() it
   FlatMap vertex_of_channel_;
   LargeVector<Vertex> vertex_of_resource_;  // by id; FlatMap::kNone: none crosses it
   std::vector<std::uint32_t> class_of_vertex_;

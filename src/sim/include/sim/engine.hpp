@@ -87,18 +87,19 @@ class Engine {
     std::uint32_t version = 0;  // left: stale when the flow's differs; lets_pass: likewise its `birth`
     Kind kind = Kind::timer;
   };
-  struct FlowState {
+  // One cache line.
+  struct alignas(64) FlowState {
     double bytes = 0;
     double remaining = 0;
     double rate = 0;
     double since = 0;
     double latency = 0;
-    double queueing = 0;
+    Tag tag = 0;
     std::uint32_t version = 0;
     std::uint32_t birth = 0;
     bool wants_arrival = true;
-    Tag tag = 0;
   };
+  static_assert(sizeof(FlowState) == 64);
 
   void share_again();
   void look_ahead(Listener& listener) const;
@@ -111,6 +112,7 @@ class Engine {
   EventQueue<What> queue_;
   FairShare share_;
   LargeVector<FlowState> flows_;  // index: the solver's variable
+  std::vector<double> queueing_;  // likewise, where there is a law
   QueueLaw queue_law_;
 };
 

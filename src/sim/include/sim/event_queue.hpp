@@ -73,16 +73,13 @@ class EventQueue {
     if (number != kNoLane) {
       Lane& lane = lanes_[static_cast<std::size_t>(number)];
       lane.take();
-      if (lane.count > 0) {
-        heap_.front() = {lane.front().time, lane.front().order, number, 0};
-        return sift_down();
-      }
+      if (lane.count > 0) return sift_down({lane.front().time, lane.front().order, number, 0});
     } else {
       free_.push_back(heap_.front().place);
     }
-    heap_.front() = heap_.back();
+    const Head last = heap_.back();
     heap_.pop_back();
-    if (!heap_.empty()) sift_down();
+    if (!heap_.empty()) sift_down(last);
   }
 
   /// Of the lane of the event popped last, what comes after `ahead` others; null where nothing is known to.
@@ -170,8 +167,8 @@ class EventQueue {
     heap_[at] = event;
   }
 
-  void sift_down() {
-    const Head event = heap_.front();
+  /// In place of the first.
+  void sift_down(const Head event) {
     const std::size_t size = heap_.size();
     std::size_t at = 0;
     for (;;) {
