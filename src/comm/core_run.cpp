@@ -118,6 +118,28 @@ std::uint64_t Core::most_referenced_in_groups() const {
   return options_.wishes.protocol == schedule::name_of(schedule::Protocol::direct_read) ? schedule::kMostReferencedBytes : 0;
 }
 
+// Two ranks with a core each, where nobody has said which way: what a group sends and receives at once may go either way, which is learnt
+// (executor::ReferenceChoice). Shorter transfers lie in caches whatever the way, longer ones go past them.
+bool Core::learns_to_refer() const {
+  if (size() != 2 || shares_cores_ || !options_.direct_read || most_referenced_ > 0 || !options_.wishes.protocol.empty()) return false;
+  return plans_->environment()->offer(schedule::Protocol::direct_read) != nullptr && routes_->is_shared(1 - rank_);
+}
+
+void Core::learn_to_refer(Pending& pending) const {
+  constexpr std::uint64_t kLeast = 64 * 1024;
+  constexpr std::uint64_t kMost = 2 << 20;
+  executor::Operands& operands = pending.operands;
+  const std::size_t sends = pending.group.sends.size();
+  if (sends == 0 || pending.group.receives.empty()) return;
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < sends; ++i) bytes += operands.user[i].bytes;
+  if (bytes < kLeast * sends || bytes > kMost) return;
+  operands.bytes_learnt_by = bytes;
+  operands.transfer_learnt_by = bytes / sends;
+  operands.least_referenced = schedule::kWholeMessageBytes;
+  operands.most_referenced = kMost;
+}
+
 schedule::Protocol Core::protocol_of_transfer(std::uint64_t bytes, int peer) const {
   const bool is_read = most_referenced_ > 0 && bytes >= plans_->environment()->memory.least_read.value && bytes <= most_referenced_ &&
                        routes_->is_shared(peer);
@@ -128,6 +150,8 @@ void Core::allow_references(Pending& pending) const {
   executor::Operands& operands = pending.operands;
   operands.least_referenced = 0;
   operands.most_referenced = most_referenced_;
+  operands.bytes_learnt_by = 0;
+  if (learns_to_refer_) learn_to_refer(pending);
   if (most_referenced_ == 0) return;
   const auto& sends = pending.group.sends;
   for (std::size_t i = 0; i < sends.size(); ++i)

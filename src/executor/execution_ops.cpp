@@ -315,7 +315,7 @@ bool Execution::do_recv(const BoundOp& bound, const Strand& strand) {
     std::size_t got = 0;
     transport::Tag tag;
     bool has_tag = false;
-    if (!plan_->pieced && plan_->least_referenced > 0) from->expect(bytes_behind(bound, strand));
+    if (!plan_->pieced && (plan_->least_referenced > 0 || operands_->least_referenced > 0)) from->expect(bytes_behind(bound, strand));
     if (!from->receive(data, bytes, &got, &tag, &has_tag)) return false;
     return accept(bound, strand, got, bytes, has_tag ? &tag : nullptr);
   }

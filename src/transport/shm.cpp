@@ -204,15 +204,22 @@ bool ShmSender::allocate_own() {
 
 void ShmReceiver::begin_timing() { timed_since_ns_ = now_ns(); }
 
+namespace {
+/// Of sums that nobody else writes.
+void add_time(std::atomic<std::uint64_t>& sum_ns, std::atomic<std::uint64_t>& sum_bytes, std::int64_t since_ns, std::uint64_t bytes) {
+  const auto took = static_cast<std::uint64_t>(now_ns() - since_ns);
+  if (took > shm::kSlowestNsPerByte * bytes) return;
+  sum_ns.store(sum_ns.load(std::memory_order_relaxed) + took, std::memory_order_relaxed);
+  sum_bytes.store(sum_bytes.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+}
+}  // namespace
+
 void ShmReceiver::end_timing() {
-  const auto took = static_cast<std::uint64_t>(now_ns() - timed_since_ns_);
-  timed_since_ns_ = 0;
-  if (took > shm::kSlowestNsPerByte * message_.bytes) return;
-  const auto add = [](std::atomic<std::uint64_t>& sum, std::uint64_t more) {  // nobody else writes it
-    sum.store(sum.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
-  };
-  add(credit_line_->drained_ns, took);
-  add(credit_line_->drained_bytes, message_.bytes);
+  add_time(credit_line_->drained_ns, credit_line_->drained_bytes, std::exchange(timed_since_ns_, 0), message_.bytes);
+}
+
+void ShmReceiver::note_fetched(std::int64_t since_ns, std::uint64_t bytes) {
+  add_time(credit_line_->fetched_ns, credit_line_->fetched_bytes, since_ns, bytes);
 }
 
 void ShmSender::rest() {

@@ -261,6 +261,8 @@ class Core final : public FaultListener {
   bool are_private(const executor::Operands& operands);
   std::uint64_t least_referenced(CachedPlan& plan) const;
   std::uint64_t most_referenced_in_groups() const;
+  bool learns_to_refer() const;
+  void learn_to_refer(Pending& pending) const;
   void allow_references(Pending& pending) const;
   Status begin(Pending& pending, const executor::ShortCall* begun = nullptr);
   Status run_prepared(Pending& pending, const executor::ShortCall* begun = nullptr);
@@ -307,6 +309,7 @@ class Core final : public FaultListener {
   executor::WaitPolicy wait_policy_;
   bool shares_cores_ = false;
   std::uint64_t most_referenced_ = 0;  // bytes of the longest buffer of a group that may be read in its sender's memory
+  bool learns_to_refer_ = false;       // whether to send so is learnt
   std::uint32_t sequence_ = 0;
   std::uint32_t splits_ = 0;
   std::uint32_t segments_ = 0;

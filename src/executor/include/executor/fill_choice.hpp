@@ -28,6 +28,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <executor/reference_choice.hpp>
 #include <memory>
 #include <reduce/copy.hpp>
 #include <transport/channel.hpp>
@@ -75,6 +76,8 @@ class FillLearner {
     bytes_ = timed_bytes_ = 0;
     return counts && judge(cost);
   }
+  /// Of the way in use.
+  const CostOfSlots& told() const noexcept { return told_; }
   /// Another kind has found that the other way is better now: this one is to try it soon.
   void look_soon() noexcept {
     if (!is_trial_) samples_to_trial_ = std::min(samples_to_trial_, kFirstTrial);
@@ -115,6 +118,7 @@ class FillLearner {
     // A receiver that has said something will again, and tells more than none.
     const bool is_like = usual > 0 && (has_drained_ || usual_[1] == 0);
     if (is_trial_) return (is_like || ++unlike_ >= kMostUnlike) && end_trial(cost, usual);
+    if (has_drained_) told_ = {cost, told_.samples + 1};
     if (usual == 0) usual = cost;
     const bool has_changed = cost > usual * kChanged || cost * (is_past_ ? kChangedPast : kChanged) < usual;
     changed_in_a_row_ = has_changed ? changed_in_a_row_ + 1 : 0;
@@ -156,6 +160,7 @@ class FillLearner {
   double timed_ns_ = 0;         // of timed_bytes_
   std::uint64_t bytes_ = 0;
   std::uint64_t timed_bytes_ = 0;  // those of them that were timed
+  CostOfSlots told_;
   std::array<double, 2> usual_{};  // ns a byte of the way in use, smoothed; 0: not known. Without and with what the receiver said
   int samples_to_trial_ = kFirstTrial;
   int interval_ = kSoonestTrial;
@@ -199,6 +204,11 @@ class FillChoice {
     sent_ += bytes;
     return current_->count(bytes);
   }
+  /// Of messages of `bytes` that are no more than copied, where their receiver says how long it takes.
+  CostOfSlots told(std::uint64_t bytes) const noexcept {
+    const std::unique_ptr<FillLearner>& learner = learners_[static_cast<std::size_t>(kind_of(bytes, false, Work::copies))];
+    return learner == nullptr || !is_alone_ ? CostOfSlots{} : learner->told();
+  }
   /// Whether the rank receives in this call as well.
   void set_receives(bool receives) noexcept { receives_ = receives; }
   /// How to fill it.
@@ -231,10 +241,13 @@ class FillChoice {
   static constexpr int kPaces = 2;
   static constexpr int kWorks = 2;
 
+  static int kind_of(std::uint64_t bytes, bool is_paced, Work work) noexcept {
+    const int length = std::clamp(static_cast<int>(std::bit_width(bytes / kLeastBytes)) - 1, 0, kLengths - 1);
+    return (length * kPaces + (is_paced ? 1 : 0)) * kWorks + static_cast<int>(work);
+  }
   /// A kind that comes for the first time begins with what is right for the one before it. Of several ends all is of one kind.
   FillLearner* learner(std::uint64_t bytes, Work work) {
-    const int length = std::clamp(static_cast<int>(std::bit_width(bytes / kLeastBytes)) - 1, 0, kLengths - 1);
-    const int kind = is_alone_ ? (length * kPaces + (is_paced_ ? 1 : 0)) * kWorks + static_cast<int>(work) : 0;
+    const int kind = is_alone_ ? kind_of(bytes, is_paced_, work) : 0;
     std::unique_ptr<FillLearner>& place = learners_[static_cast<std::size_t>(kind)];
     if (place == nullptr) [[unlikely]]
       place = std::make_unique<FillLearner>(is_alone_, is_paced_, current_ != nullptr ? current_->is_past() : is_past_);

@@ -17,7 +17,8 @@ struct Tag {
   bool operator==(const Tag&) const = default;
 };
 
-/// How long a receiver took to take messages out of their slots, each from its last peek() to release(): those that it has timed so far.
+/// How long a receiver took to take messages out of their slots, each from its last peek() to release(), or to read references: those that
+/// it has timed so far.
 struct Drained {
   std::uint64_t ns = 0;
   std::uint64_t bytes = 0;
@@ -54,6 +55,8 @@ class Sender {
   virtual bool fills_shared_memory() const { return false; }
   /// Of this channel; zeros where the receiver times nothing.
   virtual Drained drained() const { return {}; }
+  /// The same of references that the receiver read alone.
+  virtual Drained fetched() const { return {}; }
 
   /// Pushes out what was published but is still held back (a full socket). True when nothing is held back.
   virtual bool flush() { return true; }
@@ -126,6 +129,9 @@ class Receiver {
   /// A hint for the next receive() alone: others will follow, whose messages without tags go right behind its own, into `bytes_behind`
   /// bytes. What is there already may be fetched together, so all of them may be written from then on; each is received as before.
   virtual void expect(std::size_t bytes_behind) { static_cast<void>(bytes_behind); }
+
+  /// Whether the last long message was read in the sender's memory, rather than in a slot.
+  virtual bool has_fetched() const { return false; }
 
   /// True when peek() or receive() is worth a try; costs less than peek(), which may have to fetch the message.
   virtual bool has_message() { return peek() != nullptr; }

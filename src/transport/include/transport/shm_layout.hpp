@@ -44,11 +44,14 @@ struct alignas(kLineStride) ShmLine {
 static_assert(sizeof(ShmLine) == kLineStride);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
-/// Written by the receiver: how many messages it has released, and how long it took to take out those that it timed.
+/// Written by the receiver: how many messages it has released, and how long it took to take out those that it timed, and to read
+/// references.
 struct alignas(kLineStride) ShmCredit {
   std::atomic<std::uint64_t> released;
   std::atomic<std::uint64_t> drained_ns;
   std::atomic<std::uint64_t> drained_bytes;
+  std::atomic<std::uint64_t> fetched_ns;
+  std::atomic<std::uint64_t> fetched_bytes;
 };
 
 /// Where a rank sleeps (a futex shared between processes), and how many of its threads do.

@@ -104,6 +104,9 @@ class ShmSender final : public Sender {
   Drained drained() const override {
     return {credit_line_->drained_ns.load(std::memory_order_relaxed), credit_line_->drained_bytes.load(std::memory_order_relaxed)};
   }
+  Drained fetched() const override {
+    return {credit_line_->fetched_ns.load(std::memory_order_relaxed), credit_line_->fetched_bytes.load(std::memory_order_relaxed)};
+  }
 
   bool is_ready() override {
     if (acquired_ != nullptr) return true;
@@ -401,6 +404,7 @@ class ShmReceiver final : public Receiver {
     return false;
   }
 
+  bool has_fetched() const override { return has_fetched_; }
   void give_up() override;
 
  private:
@@ -440,6 +444,7 @@ class ShmReceiver final : public Receiver {
   void open_slot(const ShmLine& line) {
     if (!has_proof_) [[unlikely]]
       prove();  // who sends by slots may send references, if its memory can be read
+    has_fetched_ = false;
     message_.data = (line.place < kLentPlaces ? data_ : lent_data_) + line.place % kLentPlaces * place_bytes_;
     if (line.kind == shm::in_timed_slot) begin_timing();
   }
@@ -447,6 +452,7 @@ class ShmReceiver final : public Receiver {
   // Out of the way of what small messages do.
   void begin_timing();
   void end_timing();
+  void note_fetched(std::int64_t since_ns, std::uint64_t bytes);
 
   void prove();
   /// Goes on fetching a reference of at most `most` bytes (a longer one is dropped); true when it is there: opened as any message is.
@@ -477,6 +483,7 @@ class ShmReceiver final : public Receiver {
   const std::byte* shared_data_ = nullptr;  // those that several ranks read
   std::size_t slot_bytes_ = 0;
   std::size_t place_bytes_ = 0;
+  bool has_fetched_ = false;           // the last message that was not in a descriptor
   bool has_proof_ = false;             // that the peer's memory can be read, or cannot
   shm::Reference* fetched_ = nullptr;  // being read at the moment
   std::byte* fetched_to_ = nullptr;
