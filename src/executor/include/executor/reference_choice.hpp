@@ -30,7 +30,7 @@ class ReferenceChoice {
         break;
       case Way::trial: end_trial(slots, fetched); break;
       case Way::references:
-        if (told(fetched).bytes >= kSample) take_sample(fetched);
+        if (told(fetched).bytes >= kSample) ns_a_byte_ += (take_sample(fetched) - ns_a_byte_) / 4;
         if (passed_ < interval_) break;
         samples_ = slots.samples;
         go(Way::review, fetched);
@@ -44,13 +44,15 @@ class ReferenceChoice {
   }
 
  private:
-  /// A trial is a few calls by reference, a review a few through slots.
+  /// A trial is a few calls by reference, of which the first do not count: what the peer has not read before it has to fetch. Where data is
+  /// not written between two calls it has read them in steady use; where it is, each trial shows what that costs. A review is a few calls
+  /// through slots.
   enum class Way : std::uint8_t { slots, trial, references, review };
   static constexpr std::uint64_t kSample = 1 << 20;
   static constexpr std::uint64_t kMostUntold = 4 << 20;  // bytes of a trial or a review of which nobody says what they cost
   static constexpr std::uint32_t kReviewSamples = 3;     // of FillChoice: the last of them counts
   static constexpr std::uint64_t kSoonest = 4 << 20;     // bytes between two trials or reviews
-  static constexpr std::uint64_t kLatest = 256 << 20;    // while nothing changes
+  static constexpr std::uint64_t kLatest = 512 << 20;    // while nothing changes
   static constexpr double kBetter = 0.95;                // of what is in use: worth a change
 
   transport::Drained told(transport::Drained fetched) const { return {fetched.ns - since_.ns, fetched.bytes - since_.bytes}; }
@@ -59,10 +61,12 @@ class ReferenceChoice {
     way_ = way;
     passed_ = 0;
     since_ = fetched;
+    is_warm_ = false;
   }
-  void take_sample(transport::Drained fetched) {
-    ns_a_byte_ = static_cast<double>(told(fetched).ns) / static_cast<double>(told(fetched).bytes);
+  double take_sample(transport::Drained fetched) {
+    const double ns_a_byte = static_cast<double>(told(fetched).ns) / static_cast<double>(told(fetched).bytes);
     since_ = fetched;
+    return ns_a_byte;
   }
   /// A change, or what is in use was right: then it is held against the other way less often.
   void settle(Way way, bool is_change, transport::Drained fetched) {
@@ -70,11 +74,16 @@ class ReferenceChoice {
     go(way, fetched);
   }
   void end_trial(const CostOfSlots& slots, transport::Drained fetched) {
-    if (told(fetched).bytes < kSample) {
+    if (!is_warm_ && passed_ >= kSample) {
+      is_warm_ = true;
+      since_ = fetched;
+      return;
+    }
+    if (!is_warm_ || told(fetched).bytes < kSample) {
       if (passed_ >= kMostUntold) settle(Way::slots, false, fetched);
       return;
     }
-    take_sample(fetched);
+    ns_a_byte_ = take_sample(fetched);
     const bool is_better = ns_a_byte_ < kBetter * slots.ns_a_byte;
     settle(is_better ? Way::references : Way::slots, is_better, fetched);
   }
@@ -85,10 +94,11 @@ class ReferenceChoice {
   }
 
   Way way_ = Way::slots;
+  bool is_warm_ = false;      // a trial counts
   std::uint64_t passed_ = 0;  // bytes since the way was changed
   std::uint64_t interval_ = kSoonest;
   transport::Drained since_;   // what the receiver had said at the last sample of references
-  double ns_a_byte_ = 0;       // of these
+  double ns_a_byte_ = 0;       // of these, smoothed
   std::uint32_t samples_ = 0;  // through slots, when the review began
 };
 
