@@ -48,7 +48,7 @@ struct Aligner {
     const std::uint32_t patience = shares_cores ? 50 : 20000;
     for (std::uint32_t spins = 0; words.generation.load(std::memory_order_acquire) == now;) {
       if (++spins < patience) {
-        pause_cpu();
+        executor::pause_cpu();
         continue;
       }
       PEAL_TRY(core.fault());  // whoever died will not come

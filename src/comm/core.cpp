@@ -133,7 +133,7 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
       known != nullptr && known->environment() == core->plans_->environment() && known->wishes() == options.wishes)
     core->plans_->share_with(*known);
   core->most_referenced_ = core->most_referenced_in_groups();
-  core->learns_to_refer_ = core->learns_to_refer();
+  core->learns_to_refer_ = core->may_learn_to_refer();
   core->execution_ = std::make_unique<executor::Execution>(*core->routes_, rank, core->size());
   if (core->plans_->environment()->shares_cores()) core->execution_->share_core(core->ranks_on_my_core());
   core->wait_policy_.fit(core->shares_cores_, core->routes_->has_sockets());

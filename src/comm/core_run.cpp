@@ -119,13 +119,13 @@ std::uint64_t Core::most_referenced_in_groups() const {
 }
 
 // Two ranks with a core each, where nobody has said which way: what a group sends and receives at once may go either way, which is learnt
-// (executor::ReferenceChoice). Shorter transfers lie in caches whatever the way, longer ones go past them.
-bool Core::learns_to_refer() const {
+// (executor::ReferenceChoice). Of more than two mebibytes references were 1 to 3 % slower between far cores (bench/RESULTS.md).
+bool Core::may_learn_to_refer() const {
   if (size() != 2 || shares_cores_ || !options_.direct_read || most_referenced_ > 0 || !options_.wishes.protocol.empty()) return false;
   return plans_->environment()->offer(schedule::Protocol::direct_read) != nullptr && routes_->is_shared(1 - rank_);
 }
 
-void Core::learn_to_refer(Pending& pending) const {
+void Core::have_learnt_by(Pending& pending) const {
   constexpr std::uint64_t kLeast = 64 * 1024;
   constexpr std::uint64_t kMost = 2 << 20;
   executor::Operands& operands = pending.operands;
@@ -135,7 +135,6 @@ void Core::learn_to_refer(Pending& pending) const {
   for (std::size_t i = 0; i < sends; ++i) bytes += operands.user[i].bytes;
   if (bytes < kLeast * sends || bytes > kMost) return;
   operands.bytes_learnt_by = bytes;
-  operands.transfer_learnt_by = bytes / sends;
   operands.least_referenced = schedule::kWholeMessageBytes;
   operands.most_referenced = kMost;
 }
@@ -151,7 +150,7 @@ void Core::allow_references(Pending& pending) const {
   operands.least_referenced = 0;
   operands.most_referenced = most_referenced_;
   operands.bytes_learnt_by = 0;
-  if (learns_to_refer_) learn_to_refer(pending);
+  if (learns_to_refer_) have_learnt_by(pending);
   if (most_referenced_ == 0) return;
   const auto& sends = pending.group.sends;
   for (std::size_t i = 0; i < sends.size(); ++i)

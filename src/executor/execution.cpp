@@ -58,8 +58,8 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
   element_ = size_of(operands.type);
   shows_ = operands.least_shown > 0;
   receives_.reset();
-  learnt_kind_ = -1;
-  refers_ = operands.least_referenced > 0 && (operands.bytes_learnt_by == 0 || learns_to_refer());
+  learns_ = nullptr;
+  refers_ = operands.least_referenced > 0 && (operands.bytes_learnt_by == 0 || has_learnt_to_refer());
   ends_since_ns_ = 0;
   answers_.clear();
   next_answer_ = 0;
@@ -88,21 +88,15 @@ bool Execution::receives() {
   return *receives_;
 }
 
-bool Execution::learns_to_refer() {
+bool Execution::has_learnt_to_refer() {
   const std::uint32_t index = edge_index(1 - rank_, 0, ranks_);
   const transport::Sender* const to = edges_[index].sender;
   FillChoice* const fill = fills_.find(index);
   if (to == nullptr || fill == nullptr || !to->has_references() || !receives()) return false;
-  const std::uint64_t message = plan_->message_bytes_of(operands_->transfer_learnt_by);
-  learnt_kind_ = message > schedule::kWholeMessageBytes ? 1 : 0;
-  const auto kind = static_cast<std::size_t>(learnt_kind_);
-  if (rank_ > 0) return peer_refers_[kind];
-  return references_[kind].choose(operands_->bytes_learnt_by, fill->told(message), to->fetched());
-}
-
-void Execution::note_how_peer_sends() {
-  const transport::Receiver* const from = edges_[edge_index(1 - rank_, 0, ranks_)].receiver;
-  peer_refers_[static_cast<std::size_t>(learnt_kind_)] = from != nullptr && from->has_fetched();
+  const std::uint64_t message = plan_->message_bytes_of(operands_->user.front().bytes);
+  learns_ = &learnt_[message > schedule::kWholeMessageBytes ? 1 : 0];
+  if (rank_ > 0) return learns_->peer_refers;
+  return learns_->choice.choose(operands_->bytes_learnt_by, fill->told(message), to->fetched());
 }
 
 FillChoice* Execution::with_receives(FillChoice* fill) {
@@ -124,7 +118,7 @@ bool Execution::progress() {
   }
   if (open_strands_ == 0 && !failed_ && (flat_ != nullptr ? flush_flat() : settle_end())) {
     done_ = true;
-    if (learnt_kind_ >= 0) note_how_peer_sends();
+    if (learns_ != nullptr) learns_->peer_refers = edge(1 - rank_, 0).receiver->has_fetched();
     return true;
   }
   return moved;

@@ -36,7 +36,8 @@ bool is_same_state(const StateMark& a, const StateMark& b);
 /// The last marks, newest first.
 class StateHistory {
  public:
-  /// So many marks ago all was as it is now, and a while before as that while ago; 0: it never was.
+  /// The lowest k for which the newest mark is as the one k before it, and so are as many before the newest as the longest op at work has
+  /// lasted, two at least (or k): they tell what marks do not say. 0: there is none.
   std::size_t period() const;
   void push(StateMark mark);
   /// `ago` 0: the newest.

@@ -25,6 +25,13 @@ void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::int64
   ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, seen, &timeout, nullptr, 0);
 }
 
+/// Of sums that nobody else writes.
+void add_time(std::atomic<std::uint64_t>& sum_ns, std::atomic<std::uint64_t>& sum_bytes, std::int64_t since_ns, std::uint64_t bytes) {
+  const auto took = static_cast<std::uint64_t>(now_ns() - since_ns);
+  if (took > shm::kSlowestNsPerByte * bytes) return;
+  sum_ns.store(sum_ns.load(std::memory_order_relaxed) + took, std::memory_order_relaxed);
+  sum_bytes.store(sum_bytes.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+}
 }  // namespace
 
 namespace shm {
@@ -203,16 +210,6 @@ bool ShmSender::allocate_own() {
 }
 
 void ShmReceiver::begin_timing() { timed_since_ns_ = now_ns(); }
-
-namespace {
-/// Of sums that nobody else writes.
-void add_time(std::atomic<std::uint64_t>& sum_ns, std::atomic<std::uint64_t>& sum_bytes, std::int64_t since_ns, std::uint64_t bytes) {
-  const auto took = static_cast<std::uint64_t>(now_ns() - since_ns);
-  if (took > shm::kSlowestNsPerByte * bytes) return;
-  sum_ns.store(sum_ns.load(std::memory_order_relaxed) + took, std::memory_order_relaxed);
-  sum_bytes.store(sum_bytes.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
-}
-}  // namespace
 
 void ShmReceiver::end_timing() {
   add_time(credit_line_->drained_ns, credit_line_->drained_bytes, std::exchange(timed_since_ns_, 0), message_.bytes);

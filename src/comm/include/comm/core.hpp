@@ -261,8 +261,8 @@ class Core final : public FaultListener {
   bool are_private(const executor::Operands& operands);
   std::uint64_t least_referenced(CachedPlan& plan) const;
   std::uint64_t most_referenced_in_groups() const;
-  bool learns_to_refer() const;
-  void learn_to_refer(Pending& pending) const;
+  bool may_learn_to_refer() const;
+  void have_learnt_by(Pending& pending) const;
   void allow_references(Pending& pending) const;
   Status begin(Pending& pending, const executor::ShortCall* begun = nullptr);
   Status run_prepared(Pending& pending, const executor::ShortCall* begun = nullptr);

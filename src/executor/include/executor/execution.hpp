@@ -8,6 +8,7 @@
 #include <executor/fill_choice.hpp>
 #include <executor/late_receiver.hpp>
 #include <executor/plan.hpp>
+#include <executor/reference_choice.hpp>
 #include <executor/short_call.hpp>
 #include <optional>
 #include <reduce/combine.hpp>
@@ -34,9 +35,8 @@ struct Operands {
   /// condition. 0: none.
   std::uint64_t least_referenced = 0;
   std::uint64_t most_referenced = 0;  ///< of a group: bytes of the longest buffer of which that holds
-  /// Above 0: whether they are is learnt. So many bytes go to the one peer in this call, in transfers of which one has so many.
+  /// Of a group of two ranks, above 0: whether they are is learnt from this call, too, in which so many bytes go to the peer.
   std::uint64_t bytes_learnt_by = 0;
-  std::uint64_t transfer_learnt_by = 0;
   /// Finished sums may be written where the senders of such messages want them; the plan must be right when answered
   /// (schedule::is_right_when_answered).
   bool answers = false;
@@ -265,8 +265,7 @@ class Execution {
   bool receives();
   /// Whether this call's messages to its one peer are to be references. Of the two ranks the first decides, and the other goes by how that
   /// one sent in the last call of the kind: where they went different ways, both would be slower than with either.
-  bool learns_to_refer();
-  void note_how_peer_sends();
+  bool has_learnt_to_refer();
   std::uint64_t bytes_behind(const BoundOp& bound, const Strand& strand) const;
   bool send_run(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
   bool send_some_way(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
@@ -281,11 +280,13 @@ class Execution {
   int ranks_;
   std::vector<Edge> edges_;  // of the channels that plans have named
   FillChoices fills_;        // of their sending ends
-  // Of messages of at most kWholeMessageBytes, and of longer ones.
-  std::array<ReferenceChoice, 2> references_;
-  std::array<bool, 2> peer_refers_{};
-  int learnt_kind_ = -1;  // of the call at hand; -1: it goes by slots, or not by what is learnt
-  KeptBeside kept_;       // of the send at hand
+  struct LearntToRefer {
+    ReferenceChoice choice;    // of rank 0
+    bool peer_refers = false;  // in the last call
+  };
+  std::array<LearntToRefer, 2> learnt_;  // of messages of at most kWholeMessageBytes, and of longer ones
+  LearntToRefer* learns_ = nullptr;      // by the call at hand; null: nothing is learnt by it
+  KeptBeside kept_;                      // of the send at hand
   std::vector<std::uint32_t> used_senders_;
   std::vector<Strand> strands_;
   const FlatProgram* flat_ = nullptr;                  // null: the program is interpreted op by op

@@ -28,7 +28,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <executor/reference_choice.hpp>
 #include <memory>
 #include <reduce/copy.hpp>
 #include <transport/channel.hpp>
@@ -36,6 +35,12 @@
 #include <vector>
 
 namespace peal::executor {
+
+/// What messages of one kind cost through slots, filled by the way in use.
+struct CostOfSlots {
+  double ns_a_byte = 0;       ///< filling and taking out, in the last sample
+  std::uint32_t samples = 0;  ///< so far, in which the receiver said something
+};
 
 /// The choice for messages of one kind, which cost alike but for how they are filled.
 class FillLearner {
@@ -76,7 +81,6 @@ class FillLearner {
     bytes_ = timed_bytes_ = 0;
     return counts && judge(cost);
   }
-  /// Of the way in use.
   const CostOfSlots& told() const noexcept { return told_; }
   /// Another kind has found that the other way is better now: this one is to try it soon.
   void look_soon() noexcept {

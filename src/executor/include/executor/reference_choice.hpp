@@ -9,15 +9,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <executor/fill_choice.hpp>
 #include <transport/channel.hpp>
 
 namespace peal::executor {
-
-/// What messages cost through slots.
-struct CostOfSlots {
-  double ns_a_byte = 0;       ///< filling and taking out, in the last sample
-  std::uint32_t samples = 0;  ///< so far, in which the receiver said something
-};
 
 /// Of calls that send messages of one kind to one peer, which sends as much; one thread at a time.
 class ReferenceChoice {

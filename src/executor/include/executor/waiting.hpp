@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <base/clock.hpp>
-#include <base/pause_cpu.hpp>
 #include <cstdint>
 
 namespace peal::executor {
@@ -32,6 +31,14 @@ struct WaitPolicy {
     crowded_for_ns = 2'000'000;
   }
 };
+
+inline void pause_cpu() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
 
 /// Counts fruitless polls and says what to do next.
 class Backoff {

@@ -55,7 +55,7 @@ class Sender {
   virtual bool fills_shared_memory() const { return false; }
   /// Of this channel; zeros where the receiver times nothing.
   virtual Drained drained() const { return {}; }
-  /// The same of references that the receiver read alone.
+  /// The same of references of which the receiver read the whole; zeros before there was one.
   virtual Drained fetched() const { return {}; }
 
   /// Pushes out what was published but is still held back (a full socket). True when nothing is held back.
@@ -130,7 +130,7 @@ class Receiver {
   /// bytes. What is there already may be fetched together, so all of them may be written from then on; each is received as before.
   virtual void expect(std::size_t bytes_behind) { static_cast<void>(bytes_behind); }
 
-  /// Whether the last long message was read in the sender's memory, rather than in a slot.
+  /// Whether the last message that came in a slot or by reference was a reference that this end read; false before there was one.
   virtual bool has_fetched() const { return false; }
 
   /// True when peek() or receive() is worth a try; costs less than peek(), which may have to fetch the message.

@@ -483,7 +483,7 @@ class ShmReceiver final : public Receiver {
   const std::byte* shared_data_ = nullptr;  // those that several ranks read
   std::size_t slot_bytes_ = 0;
   std::size_t place_bytes_ = 0;
-  bool has_fetched_ = false;           // the last message that was not in a descriptor
+  bool has_fetched_ = false;           // the last message in a slot or by reference was the latter
   bool has_proof_ = false;             // that the peer's memory can be read, or cannot
   shm::Reference* fetched_ = nullptr;  // being read at the moment
   std::byte* fetched_to_ = nullptr;
