@@ -213,6 +213,7 @@ template <Execution::Flat kKind>
   else
     to->publish(op.bytes, tag);
   end_fill(fill, op.bytes, *to);
+  if (fill != nullptr) from->forgo_timing();
   from->release();
   return true;
 }

@@ -428,6 +428,7 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
     out.sender->publish(bytes, tag);
   end_fill(fill, bytes, *out.sender);
   note_sent(out, strand);
+  if (fill != nullptr) in.receiver->forgo_timing();
   in.receiver->release();
   return true;
 }

@@ -215,10 +215,34 @@ TEST(FillChoice, NoticesSoonThatTheCoresHaveMoved) {
   Stream stream;
   const Way near_cached{0.1, 0.1}, far_cached{0.2, 0.6}, past{0.08, 0.13};
   stream.run(choice, 10'000, near_cached, past);
-  stream.run(choice, 400, far_cached, past);  // 50 MiB
-  EXPECT_GT(stream.run(choice, 1000, far_cached, past), 0.9);
+  stream.run(choice, 32, far_cached, past);  // 4 MiB
+  EXPECT_GT(stream.run(choice, 1000, far_cached, past), 0.97);
   stream.run(choice, 4000, {0.05, 0.07}, past);
   EXPECT_LT(stream.run(choice, 1000, {0.05, 0.07}, past), 0.1);
+}
+
+// Where the other way takes seven times as long, a trial of a mebibyte would take as long as all that lies between two trials at first.
+TEST(FillChoice, GivesUpSoonWhatIsFarSlower) {
+  constexpr Way cached{0.6, 0.1}, past{0.04, 0.06};
+  for (const int in_call : {2, 64}) {
+    for (const std::uint64_t bytes : {std::uint64_t{16 * 1024}, kMessage}) {
+      FillChoice choice;
+      Stream stream({.bytes = bytes, .in_call = in_call});
+      const int mebibyte = static_cast<int>((1 << 20) / bytes);
+      stream.run(choice, 50 * mebibyte, cached, past);
+      EXPECT_GT(stream.run(choice, 2048 * mebibyte, cached, past), 0.996) << in_call << " of " << bytes;
+    }
+  }
+}
+
+TEST(FillChoice, IsNotMisledByAReceiverThatIsSlowForAWhile) {
+  constexpr Way cached{0.6, 0.1}, past{0.04, 0.06}, held_up{0.04, 0.45};
+  FillChoice choice;
+  Stream stream({.in_call = 2});
+  stream.run(choice, 1000, cached, past);
+  double gone = 0;
+  for (int i = 0; i < 200; ++i) gone += stream.run(choice, 40, cached, past) + stream.run(choice, 40, cached, held_up);
+  EXPECT_GT(gone / 400, 0.97);
 }
 
 // Bytes of short messages cost more, whichever way, than the two ways differ in.

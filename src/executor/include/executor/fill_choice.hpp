@@ -5,7 +5,8 @@
 // caches win. Where the cores of two ranks lie is not known on a virtual machine and changes while it runs, so the choice is learnt from
 // the stream itself, over a mebibyte a sample. The way in use is kept while its cost stays what it was; now and then, and soon after the
 // cost has changed, the other way is tried. What has been filled the one way is slow to fill the other way, and all is slow to fill at
-// first, so the first samples do not count, until the slots' areas (ShmLayout) have been gone round.
+// first, so the first samples do not count, until the slots' areas (ShmLayout) have been gone round. A trial whose filling alone is far
+// slower than all that the way in use costs ends after a few messages: in full it would cost as much as it could gain in a long time.
 //
 // In a long call the sender waits for slots, and so for its receiver: the time from one message to the next is that of both. In a short
 // one it waits for nobody. There the time of filling counts, and that which the receiver says it took to take messages out: what was filled
@@ -28,6 +29,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <reduce/copy.hpp>
 #include <transport/channel.hpp>
@@ -49,6 +51,8 @@ class FillLearner {
   /// way to begin with.
   FillLearner(bool is_alone, bool is_paced, bool is_past) : is_alone_(is_alone), is_paced_(is_paced), is_past_(is_past) {}
 
+  static constexpr int kSlots = 4;  // messages of a call that wait for no receiver
+
   reduce::Stores stores() const noexcept { return is_past_ ? reduce::Stores::streaming : reduce::Stores::cached; }
   bool is_past() const noexcept { return is_past_; }
 
@@ -60,9 +64,11 @@ class FillLearner {
   /// It took so long to fill, and so much time has passed since the message before it, which counts where that is paced. True when a sample
   /// is complete: take_sample() is to follow.
   bool add(std::uint64_t bytes, std::int64_t filling_ns, std::int64_t elapsed_ns) noexcept {
-    timed_ns_ += static_cast<double>(is_paced_ ? elapsed_ns : filling_ns);
+    const auto ns = static_cast<double>(is_paced_ ? elapsed_ns : filling_ns);
+    timed_ns_ += ns;
     timed_bytes_ += bytes;
-    return bytes_ >= kSampleBytes;
+    if (++timed_messages_ > first_told()) least_ns_a_byte_ = std::min(least_ns_a_byte_, ns / static_cast<double>(bytes));
+    return bytes_ >= kSampleBytes || is_far_off();
   }
   /// `drained_so_far`, `sent_so_far`: what the receiver has taken out, and bytes that were sent, of all kinds. True when the other way has
   /// been found to be the better one.
@@ -72,13 +78,17 @@ class FillLearner {
     drained_ = drained_so_far;
     sent_ = sent_so_far;
     const bool had_drained = has_drained_;
+    if (is_far_off()) {
+      const double cost = least_ns_a_byte_;
+      begin_sample();
+      return end_trial(false, cost);
+    }
     mixed_in_a_row_ = others > 0 && !is_paced_ ? mixed_in_a_row_ + 1 : 0;
     has_drained_ = is_alone_ && !is_paced_ && drained.bytes > 0 && others <= kMostOthers * bytes_;
     const bool counts = mixed_in_a_row_ == 0 || mixed_in_a_row_ >= kAlwaysMixed;
     if (!counts) has_drained_ = had_drained;
     const double cost = cost_of(drained);
-    timed_ns_ = 0;
-    bytes_ = timed_bytes_ = 0;
+    begin_sample();
     return counts && judge(cost);
   }
   const CostOfSlots& told() const noexcept { return told_; }
@@ -104,6 +114,26 @@ class FillLearner {
   static constexpr double kPastBetter = 0.95;      // of the cost through the caches: worth a change, which costs something itself
   static constexpr double kChanged = 1.6;          // the cost is another one
   static constexpr double kChangedPast = 1.25;     // past the caches, where near cores differ less from far ones
+  static constexpr double kChangedMuch = 2;        // the other way is tried at once
+  static constexpr double kFarOff = 2;             // a trial ends
+  static constexpr std::uint64_t kPeekBytes = 128 * 1024;  // of a trial, before it is looked at
+  static constexpr int kPeekMessages = 2;                  // likewise, timed
+
+  void begin_sample() noexcept {
+    timed_ns_ = 0;
+    bytes_ = timed_bytes_ = 0;
+    timed_messages_ = 0;
+    least_ns_a_byte_ = std::numeric_limits<double>::max();
+  }
+
+  /// The trial's filling alone takes so much longer than all that the other way takes that the rest of it need not be known. By its fastest
+  /// message, since a core may be taken from the rank for a while.
+  bool is_far_off() const noexcept {
+    return is_trial_ && bytes_ >= kPeekBytes && timed_messages_ >= first_told() + kPeekMessages && low_ > 0 &&
+           least_ns_a_byte_ > kFarOff * low_;
+  }
+  /// Messages of a sample that do not tell: while slots are free their sender waits for nobody.
+  int first_told() const noexcept { return is_paced_ ? kSlots : 0; }
 
   // ns a byte.
   double cost_of(transport::Drained drained) const noexcept {
@@ -121,16 +151,21 @@ class FillLearner {
     double& usual = usual_[has_drained_ ? 1 : 0];
     // A receiver that has said something will again, and tells more than none.
     const bool is_like = usual > 0 && (has_drained_ || usual_[1] == 0);
-    if (is_trial_) return (is_like || ++unlike_ >= kMostUnlike) && end_trial(cost, usual);
+    if (is_trial_) {
+      const bool is_better = is_past_ ? cost < kPastBetter * usual : cost < usual;
+      return (is_like || ++unlike_ >= kMostUnlike) && end_trial(is_better, cost);
+    }
     if (has_drained_) told_ = {cost, told_.samples + 1};
     if (usual == 0) usual = cost;
-    const bool has_changed = cost > usual * kChanged || cost * (is_past_ ? kChangedPast : kChanged) < usual;
+    const bool has_changed = is_past_ ? cost * kChangedPast < usual : cost > usual * kChanged;
     changed_in_a_row_ = has_changed ? changed_in_a_row_ + 1 : 0;
+    const double smoothed = usual;
     usual += (cost - usual) / 4;
+    low_ = low_ == 0 || cost < low_ ? cost : low_ + (cost - low_) / 32;
     ++since_trial_;
     if (changed_in_a_row_ >= kSurelyChanged) {
       interval_ = kSoonestTrial;
-      samples_to_trial_ = std::min(samples_to_trial_, std::max(1, kSoonestTrial - since_trial_));
+      samples_to_trial_ = cost > kChangedMuch * smoothed ? 1 : std::min(samples_to_trial_, std::max(1, kSoonestTrial - since_trial_));
     }
     if (--samples_to_trial_ > 0) return false;
     is_trial_ = true;
@@ -143,13 +178,12 @@ class FillLearner {
     uncounted_ = is_paced_ || !has_drained_ ? kInFlight : kUncounted;
   }
 
-  bool end_trial(double cost, double usual) noexcept {
+  bool end_trial(bool is_better, double cost) noexcept {
     is_trial_ = false;
     since_trial_ = changed_in_a_row_ = unlike_ = 0;
-    const bool is_better = is_past_ ? cost < kPastBetter * usual : cost < usual;
     if (is_better) {
       usual_ = {};
-      usual_[has_drained_ ? 1 : 0] = cost;
+      usual_[has_drained_ ? 1 : 0] = low_ = cost;
       interval_ = kSoonestTrial;
     } else {
       change();
@@ -163,9 +197,12 @@ class FillLearner {
   std::uint64_t sent_ = 0;      // likewise
   double timed_ns_ = 0;         // of timed_bytes_
   std::uint64_t bytes_ = 0;
-  std::uint64_t timed_bytes_ = 0;  // those of them that were timed
+  std::uint64_t timed_bytes_ = 0;                                // those of them that were timed
+  int timed_messages_ = 0;                                       // likewise
+  double least_ns_a_byte_ = std::numeric_limits<double>::max();  // of these, but for the first_told()
   CostOfSlots told_;
   std::array<double, 2> usual_{};  // ns a byte of the way in use, smoothed; 0: not known. Without and with what the receiver said
+  double low_ = 0;                 // the same where others disturbed least, which it leaves slowly
   int samples_to_trial_ = kFirstTrial;
   int interval_ = kSoonestTrial;
   int uncounted_ = kUncounted;
@@ -199,11 +236,11 @@ class FillChoice {
   /// this channel: what went before does not count.
   bool is_to_be_timed(std::uint64_t bytes, bool is_first, Work work = Work::copies) {
     if (is_first) {
-      is_after_long_ = sent_in_call_ > kSlots;
+      is_after_long_ = sent_in_call_ > FillLearner::kSlots;
       sent_in_call_ = 0;
       last_ns_ = 0;
     }
-    is_paced_ = (++sent_in_call_ > kSlots || is_after_long_) && is_alone_ && !(receives_ && is_told_);
+    is_paced_ = (++sent_in_call_ > FillLearner::kSlots || is_after_long_) && is_alone_ && !(receives_ && is_told_);
     current_ = learner(bytes, work);
     sent_ += bytes;
     return current_->count(bytes);
@@ -240,7 +277,6 @@ class FillChoice {
   }
 
  private:
-  static constexpr int kSlots = 4;    // messages of a call that wait for no receiver
   static constexpr int kLengths = 5;  // from kLeastBytes on, each up to twice its beginning; the last has all that is longer
   static constexpr int kPaces = 2;
   static constexpr int kWorks = 2;

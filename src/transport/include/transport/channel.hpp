@@ -121,6 +121,9 @@ class Receiver {
   /// Gives the slot of the peeked message back to the sender.
   virtual void release() = 0;
 
+  /// What is done with the peeked message until release() is more than taking it out: Drained is not to count it.
+  virtual void forgo_timing() {}
+
   /// Receives the next message straight into `data` where that saves a copy. False while it is not wholly there (part of it may
   /// already have been stored: call again with the same arguments). On true, *got is the message's length, *tag its tag if it had one
   /// (else zero words and *has_tag false). A message longer than `bytes` is not stored: true with *got > bytes, and the message is dropped.

@@ -359,6 +359,7 @@ class ShmReceiver final : public Receiver {
       end_timing();
     release_inline();
   }
+  void forgo_timing() override { timed_since_ns_ = 0; }
 
   /// The payload of the next message where it is there, travels in its descriptor and is of this length and with this tag (null: none).
   /// Null: it is not there, or peek() has more to say of it. It stays until release_inline().
