@@ -163,19 +163,21 @@ std::string host_check_text(const std::vector<HostCell>& cells, double median, d
                         cell.rounds, is_predicted && std::abs(cell.error()) > worst ? "  beyond the bound" : "");
   }
   const auto line = [&](const std::string& of, const HostErrors& e) {
-    text += fmt::format(
-        "{}: {} cells, error {:.1f} % in the median, {:.0f} % at worst; the same call twice differs by {:.1f} % in the median, "
-        "{:.0f} % at worst\n",
-        of, e.cells, 100 * e.median, 100 * e.worst, 100 * e.median_noise, 100 * e.worst_noise);
-    if (e.full_speed < 1)
+    if (e.cells > 0)
+      text += fmt::format(
+          "{}: {} cells, error {:.1f} % in the median, {:.0f} % at worst; the same call twice differs by {:.1f} % in the median, "
+          "{:.0f} % at worst\n",
+          of, e.cells, 100 * e.median, 100 * e.worst, 100 * e.median_noise, 100 * e.worst_noise);
+    if (e.cells > 0 && e.full_speed < 1)
       text += fmt::format(
           "  {:.0f} % of the calls are left out: a neighbour of this virtual machine slowed a core; against all calls the median "
           "error is {:.1f} %\n",
           100 * (1 - e.full_speed), 100 * e.median_of_all);
     if (e.unpredicted > 0)
-      text +=
-          fmt::format("  {} cells have no prediction: the table has no constants for cores that lie so; run `peal tune` while they do\n",
-                      e.unpredicted);
+      text += fmt::format(
+          "{}{} cells have no prediction: the table has no constants for {} with cores that lie so; type `peal tune --transport {}` while "
+          "they do\n",
+          e.cells > 0 ? "  " : of + ": ", e.unpredicted, of, of);
   };
   text += '\n';
   for (const std::string& transport : transports) {
@@ -184,7 +186,11 @@ std::string host_check_text(const std::vector<HostCell>& cells, double median, d
     line(transport, errors_of(part));
   }
   const HostErrors all = errors_of(cells);
-  if (transports.size() != 1) line("all", all);
+  if (transports.size() != 1 && all.cells > 0) {
+    HostErrors of_predicted = all;
+    of_predicted.unpredicted = 0;  // said already
+    line("all", of_predicted);
+  }
   return text + fmt::format("bounds: {:.0f} % in the median ({}), {:.0f} % at worst ({})\n", 100 * median,
                             all.cells > 0 && all.median <= median ? "kept" : "not kept", 100 * worst,
                             all.cells > 0 && all.worst <= worst ? "kept" : "not kept");

@@ -266,6 +266,16 @@ struct Worth {
   int fewest;
 };
 
+/// Whether calls that all wait for and calls that go one way were both measured with the cores there: by one of the two alone the wait is
+/// not told from the way (sockets, far, from all_gather alone: all of it was the wait, and a broadcast took 0.5 us instead of 9).
+bool has_both_kinds(const std::vector<const MeasuredWay*>& ways, const Worth& worth, CoreDistance cores) {
+  bool has[2] = {};
+  for (const MeasuredWay* way : ways)
+    for (const MeasuredPoint& p : way->points)
+      if (way->cores == cores && worth.has(*way, p)) has[has_root(way->collective) ? 1 : 0] = true;
+  return has[0] && has[1];
+}
+
 std::vector<Cell> cells_of(const Environment& environment, const std::vector<const MeasuredWay*>& ways, const Worth& worth,
                            CoreDistance cores, schedule::Protocol protocol, double usual_ns) {
   std::vector<Cell> cells;
@@ -328,7 +338,7 @@ std::vector<MeasuredConstants> fit_constants(const Environment& environment, con
     const Offer* offer = environment.offer(way->protocol);
     const bool is_done = std::any_of(all.begin(), all.end(),
                                      [&](const MeasuredConstants& c) { return c.cores == way->cores && c.protocol == way->protocol; });
-    if (offer == nullptr || is_done) continue;
+    if (offer == nullptr || is_done || !has_both_kinds(known, worth, way->cores)) continue;
     std::vector<Cell> cells = cells_of(environment, known, worth, way->cores, way->protocol, usual_exchange(environment, ways, way->cores));
     if (cells.empty()) continue;
     MeasuredConstants start = start_of(environment, *offer, way->cores, cells);

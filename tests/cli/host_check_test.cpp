@@ -40,6 +40,14 @@ TEST(HostCheck, TheReportNamesWhatIsBeyondTheBound) {
   EXPECT_THAT(broken, HasSubstr("beyond the bound"));
   EXPECT_THAT(broken, HasSubstr("30 % at worst (not kept)"));
   EXPECT_THAT(broken, HasSubstr("1 cells have no prediction"));
+  EXPECT_THAT(broken, HasSubstr("peal tune --transport shm"));
+  HostCell of_tcp = cell(10, 0, 10);
+  of_tcp.transport = "tcp";
+  const std::string other = host_check_text({cell(10, 11, 10), of_tcp}, 0.15, 0.30);
+  EXPECT_THAT(other, HasSubstr("tcp: 1 cells have no prediction"));
+  EXPECT_THAT(other, HasSubstr("peal tune --transport tcp"));
+  EXPECT_THAT(other, Not(HasSubstr("tcp: 0 cells")));
+  EXPECT_THAT(other, HasSubstr("all: 1 cells, error 10.0 %"));
   EXPECT_THAT(host_check_text({}, 0.15, 0.30), HasSubstr("(not kept)")) << "no cell proves nothing";
 }
 

@@ -157,6 +157,21 @@ TEST(FitConstants, ADistanceThatWasMetOnceIsLeftOutWhereOthersWereMetMoreOften) 
   EXPECT_EQ(fitted[0].cores, CoreDistance::far);
 }
 
+TEST(FitConstants, ADistanceOfWhichOneKindIsKnownIsLeftOut) {
+  const Environment truth = host_of_two();
+  const auto fitted_without = [&](auto&& is_left_out) {
+    std::vector<MeasuredWay> ways = both_distances(truth);
+    std::erase_if(ways, [&](const MeasuredWay& way) { return way.cores == CoreDistance::far && is_left_out(way.collective); });
+    return fit_constants(truth, ways);
+  };
+  EXPECT_EQ(fitted_without([](Collective) { return false; }).size(), 2U);
+  for (const bool rooted : {true, false}) {
+    const auto fitted = fitted_without([&](Collective collective) { return has_root(collective) == rooted; });
+    ASSERT_EQ(fitted.size(), 1U) << rooted;
+    EXPECT_EQ(fitted[0].cores, CoreDistance::near);
+  }
+}
+
 TEST(FitConstants, OtherCollectivesRanksAndWiresAreLeftOut) {
   const Environment truth = host_of_two();
   std::vector<MeasuredWay> ways = measured(truth, CoreDistance::near);

@@ -33,7 +33,7 @@ struct BenchOptions {
   bool numerics = false;          ///< compare results of real inputs with a reference
   double budget_s = 0.08;         ///< of timed calls a half row, where `iterations` is 0
   int fewest = 5;                 ///< timed calls a half row, whatever they take
-  bool only_aligned = false;      ///< no back-to-back calls, no prediction
+  bool only_aligned = false;      ///< no back-to-back calls, no prediction; where each rank has a core calls start by the clock
   bool only_full_speed = false;   ///< p50 and p99 of the calls during which the cores ran as fast as they did at best (core_speed.hpp)
 };
 

@@ -100,22 +100,22 @@ class FillLearner {
  private:
   static constexpr std::uint64_t kSampleBytes = 1 << 20;
   static constexpr std::uint64_t kAlwaysTimed = 64 * 1024;
-  static constexpr std::uint32_t kTimedOf = 4;     // one of so many shorter messages is timed
-  static constexpr int kUncounted = 3;             // samples until the slots are as they stay
-  static constexpr int kInFlight = 1;              // the same in long calls, and where nothing goes round (and nothing is timed)
-  static constexpr int kAlwaysMixed = 2;           // samples in a row: this kind does not come alone; one may be left of what was before
-  static constexpr std::uint64_t kMostOthers = 3;  // times its bytes: what the receiver says then is of others
-  static constexpr double kFetched = 2;            // filling past the caches and fetching, of filling alone: no receiver timed it
-  static constexpr int kFirstTrial = 2;            // samples that count before the other way is tried
-  static constexpr int kMostUnlike = 8;            // samples of a trial are waited for one that can be compared
-  static constexpr int kSurelyChanged = 2;         // samples in a row
-  static constexpr int kSoonestTrial = 16;         // after the one before, when the cost has changed
-  static constexpr int kLatestTrial = 256;         // while it has not
-  static constexpr double kPastBetter = 0.95;      // of the cost through the caches: worth a change, which costs something itself
-  static constexpr double kChanged = 1.6;          // the cost is another one
-  static constexpr double kChangedPast = 1.25;     // past the caches, where near cores differ less from far ones
-  static constexpr double kChangedMuch = 2;        // the other way is tried at once
-  static constexpr double kFarOff = 2;             // a trial ends
+  static constexpr std::uint32_t kTimedOf = 4;  // one of so many shorter messages is timed
+  static constexpr int kUncounted = 3;          // samples until the slots are as they stay
+  static constexpr int kInFlight = 1;     // the same past the caches, in long calls, and where nothing goes round (and nothing is timed)
+  static constexpr int kAlwaysMixed = 2;  // samples in a row: this kind does not come alone; one may be left of what was before
+  static constexpr std::uint64_t kMostOthers = 3;          // times its bytes: what the receiver says then is of others
+  static constexpr double kFetched = 2;                    // filling past the caches and fetching, of filling alone: no receiver timed it
+  static constexpr int kFirstTrial = 2;                    // samples that count before the other way is tried
+  static constexpr int kMostUnlike = 8;                    // samples of a trial are waited for one that can be compared
+  static constexpr int kSurelyChanged = 2;                 // samples in a row
+  static constexpr int kSoonestTrial = 16;                 // after the one before, when the cost has changed
+  static constexpr int kLatestTrial = 256;                 // while it has not
+  static constexpr double kPastBetter = 0.95;              // of the cost through the caches: worth a change, which costs something itself
+  static constexpr double kChanged = 1.6;                  // the cost is another one
+  static constexpr double kChangedPast = 1.25;             // past the caches, where near cores differ less from far ones
+  static constexpr double kChangedMuch = 2;                // the other way is tried at once
+  static constexpr double kFarOff = 2;                     // a trial ends
   static constexpr std::uint64_t kPeekBytes = 128 * 1024;  // of a trial, before it is looked at
   static constexpr int kPeekMessages = 2;                  // likewise, timed
 
@@ -175,7 +175,7 @@ class FillLearner {
 
   void change() noexcept {
     is_past_ = !is_past_;
-    uncounted_ = is_paced_ || !has_drained_ ? kInFlight : kUncounted;
+    uncounted_ = is_past_ || is_paced_ || !has_drained_ ? kInFlight : kUncounted;
   }
 
   bool end_trial(bool is_better, double cost) noexcept {

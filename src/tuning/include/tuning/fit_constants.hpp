@@ -22,7 +22,8 @@ bool is_fitted(Collective collective) noexcept;
 double exchange_ratio(const Environment& environment, CoreDistance cores, double exchange_ns);
 
 /// One set for every distance of cores and every protocol that `ways` has for this environment's ranks and wires; in the order of `ways`.
-/// Nothing where ranks share cores: there the time of a call is that of the kernel's turns. Deterministic; some seconds at most.
+/// Nothing for a distance at which all_reduce and all_gather, or broadcast and reduce, were not measured, and nothing where ranks share
+/// cores: there the time of a call is that of the kernel's turns. Deterministic; some seconds at most.
 std::vector<MeasuredConstants> fit_constants(const Environment& environment, const std::vector<MeasuredWay>& ways);
 
 }  // namespace peal::tuning
