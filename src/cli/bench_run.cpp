@@ -342,7 +342,7 @@ Result<BenchRow> Bench::measure(Bytes size) {
   if (options_.digest_repeats > 0) PEAL_TRY(conclude(row.digest));
   row.algorithm = plan_ != nullptr ? plan_->algorithm : "direct";
   const int next = (core_->rank() + 1) % core_->size();
-  row.protocol = schedule::name_of(plan_ != nullptr ? plan_->protocol : core_->protocol_of_transfer(buffers_.bytes(), next));
+  row.protocol = schedule::name_of(plan_ != nullptr ? plan_->protocol : core_->protocol_of_exchange(buffers_.bytes(), next));
   return row;
 }
 

@@ -125,18 +125,29 @@ bool Core::may_learn_to_refer() const {
   return plans_->environment()->offer(schedule::Protocol::direct_read) != nullptr && routes_->is_shared(1 - rank_);
 }
 
+namespace {
+
+constexpr std::uint64_t kLeastLearntToRefer = 64 * 1024;  // a message
+constexpr std::uint64_t kMostLearntToRefer = 2 << 20;     // all of a call
+
+}  // namespace
+
 void Core::have_learnt_by(Pending& pending) const {
-  constexpr std::uint64_t kLeast = 64 * 1024;
-  constexpr std::uint64_t kMost = 2 << 20;
   executor::Operands& operands = pending.operands;
   const std::size_t sends = pending.group.sends.size();
   if (sends == 0 || pending.group.receives.empty()) return;
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < sends; ++i) bytes += operands.user[i].bytes;
-  if (bytes < kLeast * sends || bytes > kMost) return;
+  if (bytes < kLeastLearntToRefer * sends || bytes > kMostLearntToRefer) return;
   operands.bytes_learnt_by = bytes;
   operands.least_referenced = schedule::kWholeMessageBytes;
-  operands.most_referenced = kMost;
+  operands.most_referenced = kMostLearntToRefer;
+}
+
+schedule::Protocol Core::protocol_of_exchange(std::uint64_t bytes, int peer) const {
+  const bool is_learnt = learns_to_refer_ && bytes >= kLeastLearntToRefer && bytes <= kMostLearntToRefer;
+  if (!is_learnt) return protocol_of_transfer(bytes, peer);
+  return has_referred_ ? schedule::Protocol::direct_read : schedule::Protocol::staged;
 }
 
 schedule::Protocol Core::protocol_of_transfer(std::uint64_t bytes, int peer) const {
@@ -172,6 +183,7 @@ Status Core::begin(Pending& pending, const executor::ShortCall* begun) {
   pending.operands.answers = pending.operands.least_shown > 0 && pending.group.made == nullptr && plans_->may_answer(cached);
   if (begun == nullptr) board_.enter(rank_, pending.tag);
   execution_->start(*cached.plan, *cached.binding, pending.operands, pending.call, pending.tag);
+  if (pending.operands.bytes_learnt_by > 0) has_referred_ = execution_->refers();
   if (begun != nullptr) execution_->go_on(*begun);
   return {};
 }

@@ -142,8 +142,9 @@ class Core final : public FaultListener {
   Status wait_until(Condition&& condition, Who&& awaited);
   /// The algorithm, protocol and predicted time that the last blocking call used. Empty before the first.
   const executor::Plan* last_plan() const { return last_plan_; }
-  /// By what a group sends so many bytes of private memory to another rank: staged, or direct_read where it may be read in place.
-  schedule::Protocol protocol_of_transfer(std::uint64_t bytes, int peer) const;
+  /// By what a group sends so many bytes of private memory to `peer` where it receives as many: staged, or direct_read where they are read
+  /// in place. Where two ranks learn which way is faster, what the last such group did.
+  schedule::Protocol protocol_of_exchange(std::uint64_t bytes, int peer) const;
 
   // FaultListener
   std::uint64_t id() const override { return id_; }
@@ -263,6 +264,8 @@ class Core final : public FaultListener {
   std::uint64_t most_referenced_in_groups() const;
   bool may_learn_to_refer() const;
   void have_learnt_by(Pending& pending) const;
+  /// By what a group sends so many bytes of private memory to another rank where nothing is learnt.
+  schedule::Protocol protocol_of_transfer(std::uint64_t bytes, int peer) const;
   void allow_references(Pending& pending) const;
   Status begin(Pending& pending, const executor::ShortCall* begun = nullptr);
   Status run_prepared(Pending& pending, const executor::ShortCall* begun = nullptr);
@@ -310,6 +313,7 @@ class Core final : public FaultListener {
   bool shares_cores_ = false;
   std::uint64_t most_referenced_ = 0;  // bytes of the longest buffer of a group that may be read in its sender's memory
   bool learns_to_refer_ = false;       // whether to send so is learnt
+  bool has_referred_ = false;          // the last group by which that is learnt
   std::uint32_t sequence_ = 0;
   std::uint32_t splits_ = 0;
   std::uint32_t segments_ = 0;

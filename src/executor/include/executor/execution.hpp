@@ -80,6 +80,8 @@ class Execution {
   bool progress();
   bool done() const { return done_; }
   bool failed() const { return failed_; }
+  /// Whether messages of the call that was started may be references; where that is learnt, whether they are.
+  bool refers() const { return refers_; }
   const Failure& failure() const { return failure_; }
 
   /// For "who are we waiting for": peers from whom a strand needs a message or room for one, at most one a strand.
