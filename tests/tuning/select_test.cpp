@@ -402,6 +402,20 @@ TEST(Select, OfWaysThatAreAsGoodAsEqualTheOneWithTheFewestStepsIsTaken) {
   EXPECT_GT(preferred, 0);
 }
 
+TEST(Select, TwoRanksThatGatherTwoPiecesEachTakeOneOutBeforeTheySendTheNext) {
+  const auto chosen_by = [](const Environment& environment, std::uint64_t bytes) {
+    Question q = ask(bytes);
+    q.call.collective = Collective::all_gather;
+    const auto selection = select(environment, q);
+    EXPECT_TRUE(selection);
+    return std::string(selection->chosen().algorithm->name);
+  };
+  const Environment two = host(2, 2).environment;
+  for (const std::uint64_t bytes : {128u << 10, 256u << 10, 1u << 20}) EXPECT_EQ(chosen_by(two, bytes), "recursive_doubling") << bytes;
+  for (const std::uint64_t bytes : {32u << 10, 64u << 10, 4u << 20}) EXPECT_EQ(chosen_by(two, bytes), "direct") << bytes;
+  EXPECT_NE(chosen_by(host(4, 4).environment, 1 << 20), "recursive_doubling");
+}
+
 TEST(Select, BetweenTwoHostsTheFewestBytesCross) {
   const Environment environment = several_hosts(2, 2);
   const std::pair<Collective, double> fewest[] = {{Collective::all_reduce, 2},
