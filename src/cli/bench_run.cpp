@@ -27,7 +27,7 @@ constexpr std::uint64_t kMostCompared = std::uint64_t{1} << 18;  // results over
 
 // A spin barrier that all ranks of one host share. Ranks on several hosts align by Peal's barrier alone.
 struct Aligner {
-  static constexpr std::int64_t kStartInNs = 1000;  // long enough for the news to be everywhere
+  static constexpr std::int64_t kStartInNs = 500, kForEachRankNs = 250;  // long enough for the news to be everywhere
 
   struct Words {
     alignas(128) std::atomic<std::uint32_t> arrived;
@@ -57,7 +57,7 @@ struct Aligner {
     const std::uint32_t now = words.generation.load(std::memory_order_acquire);
     if (words.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks) {
       words.arrived.store(0, std::memory_order_relaxed);
-      words.start_ns.store(now_ns() + kStartInNs, std::memory_order_relaxed);
+      words.start_ns.store(now_ns() + kStartInNs + kForEachRankNs * ranks, std::memory_order_relaxed);
       words.generation.store(now + 1, std::memory_order_release);
       return {};
     }
