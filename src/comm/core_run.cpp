@@ -15,7 +15,9 @@ namespace peal::comm {
 namespace {
 
 constexpr int kPollsALock = 64;
-constexpr std::uint64_t kLeastShownBytes = 4096;  // below, a copy costs less than the longer way through the program
+constexpr std::uint64_t kLeastShownBytes = 4096;          // below, a copy costs less than the longer way through the program
+constexpr std::uint64_t kLeastLearntToRefer = 64 * 1024;  // a message of a group: by reference or not is learnt
+constexpr std::uint64_t kMostLearntToRefer = 2 << 20;     // the same, all of a call
 
 executor::Shape shape_of(const Call& call, int rank) {
   executor::Shape shape;
@@ -43,6 +45,8 @@ void keep_counts(executor::Shape& shape, std::vector<std::uint64_t>& kept) {
     *span = {kept.data() + at, span->size()};
   }
 }
+
+bool is_learnt_by(std::uint64_t bytes, std::size_t sends) { return bytes >= kLeastLearntToRefer * sends && bytes <= kMostLearntToRefer; }
 
 }  // namespace
 
@@ -125,28 +129,20 @@ bool Core::may_learn_to_refer() const {
   return plans_->environment()->offer(schedule::Protocol::direct_read) != nullptr && routes_->is_shared(1 - rank_);
 }
 
-namespace {
-
-constexpr std::uint64_t kLeastLearntToRefer = 64 * 1024;  // a message
-constexpr std::uint64_t kMostLearntToRefer = 2 << 20;     // all of a call
-
-}  // namespace
-
 void Core::have_learnt_by(Pending& pending) const {
   executor::Operands& operands = pending.operands;
   const std::size_t sends = pending.group.sends.size();
   if (sends == 0 || pending.group.receives.empty()) return;
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < sends; ++i) bytes += operands.user[i].bytes;
-  if (bytes < kLeastLearntToRefer * sends || bytes > kMostLearntToRefer) return;
+  if (!is_learnt_by(bytes, sends)) return;
   operands.bytes_learnt_by = bytes;
   operands.least_referenced = schedule::kWholeMessageBytes;
   operands.most_referenced = kMostLearntToRefer;
 }
 
 schedule::Protocol Core::protocol_of_exchange(std::uint64_t bytes, int peer) const {
-  const bool is_learnt = learns_to_refer_ && bytes >= kLeastLearntToRefer && bytes <= kMostLearntToRefer;
-  if (!is_learnt) return protocol_of_transfer(bytes, peer);
+  if (!learns_to_refer_ || !is_learnt_by(bytes, 1)) return protocol_of_transfer(bytes, peer);
   return has_referred_ ? schedule::Protocol::direct_read : schedule::Protocol::staged;
 }
 

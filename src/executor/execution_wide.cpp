@@ -72,6 +72,7 @@ bool Execution::receive_wide(const BoundOp& bound, const Strand& strand) {
   }
   if (goes_on) {
     edges_[out].sender->publish(count * result, tag_to_send(edges_[out], bound, strand));
+    in.receiver->forgo_timing();
     note_sent(edges_[out], strand);
   }
   in.receiver->release();

@@ -2,6 +2,7 @@
 #include <map>
 #include <mutex>
 #include <schedule/verify.hpp>
+#include <tuning/message_cost.hpp>
 #include <tuning/select.hpp>
 
 namespace peal::tuning {
@@ -259,9 +260,9 @@ auto crosses_less(double share) {
   return [share](const Candidate& a, const Candidate& b) { return a.prediction.crossed < share * b.prediction.crossed; };
 }
 
-/// Two ranks that gather two pieces each: by recursive doubling the first is taken out before the second is sent, by other ways both are
-/// sent first. Between far cores the former takes 0.81 to 0.94 times as long, between near ones as long (bench/RESULTS.md); of more
-/// pieces it is the other way round.
+/// Two ranks with a core each that gather two pieces each through memory: by recursive doubling the first is taken out before the second is
+/// sent, by other ways both are sent first. Between far cores the former takes 0.81 to 0.94 times as long, between near ones as long
+/// (bench/RESULTS.md); of more pieces it is the other way round.
 bool alternates(const Candidate& candidate) { return candidate.pieces == 2 && candidate.algorithm->name == "recursive_doubling"; }
 
 bool stays_within_cores(const Environment& environment, const Call& call) {
@@ -275,7 +276,8 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
   } else if (stays_within_cores(environment, selection.question.call)) {
     if (prefer(selection.candidates, kNearInTime, crosses_less(kFewerBetweenCores))) selection.preferred_for = "fewer bytes between cores";
   } else if (environment.is_host) {
-    const bool is_exchange = environment.ranks == 2 && selection.question.call.collective == Collective::all_gather;
+    const bool is_exchange = environment.ranks == 2 && is_by_memory(environment, 0) && !environment.shares_cores() &&
+                             selection.question.call.collective == Collective::all_gather;
     const auto is_plainer = [&](const Candidate& a, const Candidate& b) {
       if (a.prediction.steps != b.prediction.steps) return a.prediction.steps < b.prediction.steps;
       if (is_exchange && alternates(a) != alternates(b)) return alternates(a);

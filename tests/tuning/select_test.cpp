@@ -414,6 +414,7 @@ TEST(Select, TwoRanksThatGatherTwoPiecesEachTakeOneOutBeforeTheySendTheNext) {
   for (const std::uint64_t bytes : {128u << 10, 256u << 10, 1u << 20}) EXPECT_EQ(chosen_by(two, bytes), "recursive_doubling") << bytes;
   for (const std::uint64_t bytes : {32u << 10, 64u << 10, 4u << 20}) EXPECT_EQ(chosen_by(two, bytes), "direct") << bytes;
   EXPECT_NE(chosen_by(host(4, 4).environment, 1 << 20), "recursive_doubling");
+  EXPECT_NE(chosen_by(host(1, 2).environment, 1 << 20), "recursive_doubling") << "they share a core";
 }
 
 TEST(Select, BetweenTwoHostsTheFewestBytesCross) {

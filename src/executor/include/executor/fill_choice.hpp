@@ -31,6 +31,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <reduce/copy.hpp>
 #include <transport/channel.hpp>
 #include <utility>
@@ -79,9 +80,8 @@ class FillLearner {
     sent_ = sent_so_far;
     const bool had_drained = has_drained_;
     if (is_far_off()) {
-      const double cost = least_ns_a_byte_;
       begin_sample();
-      return end_trial(false, cost);
+      return end_trial(std::nullopt);
     }
     mixed_in_a_row_ = others > 0 && !is_paced_ ? mixed_in_a_row_ + 1 : 0;
     has_drained_ = is_alone_ && !is_paced_ && drained.bytes > 0 && others <= kMostOthers * bytes_;
@@ -153,19 +153,19 @@ class FillLearner {
     const bool is_like = usual > 0 && (has_drained_ || usual_[1] == 0);
     if (is_trial_) {
       const bool is_better = is_past_ ? cost < kPastBetter * usual : cost < usual;
-      return (is_like || ++unlike_ >= kMostUnlike) && end_trial(is_better, cost);
+      return (is_like || ++unlike_ >= kMostUnlike) && end_trial(is_better ? std::optional(cost) : std::nullopt);
     }
     if (has_drained_) told_ = {cost, told_.samples + 1};
     if (usual == 0) usual = cost;
     const bool has_changed = is_past_ ? cost * kChangedPast < usual : cost > usual * kChanged;
     changed_in_a_row_ = has_changed ? changed_in_a_row_ + 1 : 0;
-    const double smoothed = usual;
+    const bool is_far_more = cost > kChangedMuch * usual;
     usual += (cost - usual) / 4;
     low_ = low_ == 0 || cost < low_ ? cost : low_ + (cost - low_) / 32;
     ++since_trial_;
     if (changed_in_a_row_ >= kSurelyChanged) {
       interval_ = kSoonestTrial;
-      samples_to_trial_ = cost > kChangedMuch * smoothed ? 1 : std::min(samples_to_trial_, std::max(1, kSoonestTrial - since_trial_));
+      samples_to_trial_ = is_far_more ? 1 : std::min(samples_to_trial_, std::max(1, kSoonestTrial - since_trial_));
     }
     if (--samples_to_trial_ > 0) return false;
     is_trial_ = true;
@@ -178,19 +178,20 @@ class FillLearner {
     uncounted_ = is_past_ || is_paced_ || !has_drained_ ? kInFlight : kUncounted;
   }
 
-  bool end_trial(bool is_better, double cost) noexcept {
+  /// `better`: what the way on trial costs, which is kept; nothing: back to the other one.
+  bool end_trial(std::optional<double> better) noexcept {
     is_trial_ = false;
     since_trial_ = changed_in_a_row_ = unlike_ = 0;
-    if (is_better) {
+    if (better) {
       usual_ = {};
-      usual_[has_drained_ ? 1 : 0] = low_ = cost;
+      usual_[has_drained_ ? 1 : 0] = low_ = *better;
       interval_ = kSoonestTrial;
     } else {
       change();
       interval_ = interval_ * 2 < kLatestTrial ? interval_ * 2 : kLatestTrial;
     }
     samples_to_trial_ = interval_;
-    return is_better;
+    return better.has_value();
   }
 
   transport::Drained drained_;  // at the last sample

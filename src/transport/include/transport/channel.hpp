@@ -121,7 +121,7 @@ class Receiver {
   /// Gives the slot of the peeked message back to the sender.
   virtual void release() = 0;
 
-  /// What is done with the peeked message until release() is more than taking it out: Drained is not to count it.
+  /// To be called between peek() and release() where more was done with the message than to take it out: Drained does not count it then.
   virtual void forgo_timing() {}
 
   /// Receives the next message straight into `data` where that saves a copy. False while it is not wholly there (part of it may
