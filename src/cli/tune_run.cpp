@@ -60,6 +60,7 @@ Result<std::vector<TunedPoint>> points_of(const tuning::Environment& environment
         question.call.bytes = {collective == Collective::barrier ? 0 : bytes};
         question.call.type = DataType::f32;
         question.algorithm = algorithm->name;
+        question.is_to_measure = true;
         const auto selection = tuning::select(environment, question);
         if (!selection) continue;  // not for so many ranks, or not for this size
         for (const tuning::Candidate& c : selection->candidates) {

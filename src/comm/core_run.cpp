@@ -118,7 +118,7 @@ std::uint64_t Core::least_referenced(CachedPlan& plan) const {
 // then long ones do not, which go through several slots.
 std::uint64_t Core::most_referenced_in_groups() const {
   if (!options_.direct_read) return 0;
-  if (tuning::reads_in_place(*plans_->environment())) return std::numeric_limits<std::uint64_t>::max();
+  if (tuning::reads_in_place(*plans_->environment())) return plans_->environment()->memory.most_read.value;
   return options_.wishes.protocol == schedule::name_of(schedule::Protocol::direct_read) ? schedule::kMostReferencedBytes : 0;
 }
 

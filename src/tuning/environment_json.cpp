@@ -114,6 +114,7 @@ Result<Environment> read_environment_tree(const json& tree) {
   e.memory.shared_read = tree.at("shared_read").get<double>();
   e.memory.receive_share = tree.at("receive_share").get<double>();
   e.memory.least_read = {tree.at("least_read").get<std::uint64_t>()};
+  e.memory.most_read = {tree.at("most_read").get<std::uint64_t>()};
   e.fused = tree.at("fused").get<std::vector<std::string>>();
   const auto is_per_rank = [&](const std::vector<std::int32_t>& v, std::int32_t below) {
     if (v.empty()) return true;
@@ -190,6 +191,7 @@ std::string to_json(const Environment& e) {
                {"shared_read", e.memory.shared_read},
                {"receive_share", e.memory.receive_share},
                {"least_read", e.memory.least_read.value},
+               {"most_read", e.memory.most_read.value},
                {"fused", e.fused},
                {"levels", json::array()},
                {"switches", {to_tree(e.switches[0]), to_tree(e.switches[1])}},

@@ -308,15 +308,15 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   if (!shape.is_mixed && !environment.shares_cores()) plan.helped = shape.helped;
   const std::uint64_t size = shape.is_fp32 ? std::max<std::uint64_t>(4, plan.element_bytes) : plan.element_bytes;
   plan.readers = readers_at_once(shape, plan.extents.largest_chunk() * size);
-  const std::uint64_t whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));
-  plan.message_bytes = message_limit(environment, *offer, shape, terms.pipelined, whole);
-  plan.longest = std::min(plan.message_bytes, whole);
+  plan.whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));
+  plan.message_bytes = message_limit(environment, *offer, shape, terms.pipelined, plan.whole);
+  plan.longest = std::min(plan.message_bytes, plan.whole);
   const double switched =
       terms.pipelined ? switched_chunk(environment, shape, static_cast<double>(plan.extents.largest_chunk() * size)) : 0;
   if (switched > 0) plan.message_bytes = std::max(kLeastSwitchedBytes, static_cast<std::uint64_t>(switched * shape.chunks));
   if (!plan.schedule.pieced || plan.message_bytes == kAnySize) return plan;
   const double most = environment.is_host ? 0 : most_pieces(environment, plan.offer, terms, static_cast<double>(plan.call.bytes.value));
-  if (most > 0) plan.message_bytes = std::max(plan.message_bytes, static_cast<std::uint64_t>(static_cast<double>(whole) / most));
+  if (most > 0) plan.message_bytes = std::max(plan.message_bytes, static_cast<std::uint64_t>(static_cast<double>(plan.whole) / most));
 
   const std::uint64_t room = plan.message_bytes / size / static_cast<std::uint64_t>(std::max(1, shape.chunks));
   if (plan.extents.largest_chunk() / std::max<std::uint64_t>(1, room) > 1'000'000'000)

@@ -26,11 +26,16 @@ bool is_only_by_name(const Environment& environment, std::string_view algorithm)
          std::find(std::begin(kOnlyByNameOnHosts), std::end(kOnlyByNameOnHosts), algorithm) != std::end(kOnlyByNameOnHosts);
 }
 
+bool is_measured(const Environment& environment, const std::vector<DistanceShare>& distances, const schedule::Algorithm& algorithm,
+                 Protocol protocol) {
+  return std::any_of(distances.begin(), distances.end(), [&](const DistanceShare& at) {
+    return environment.measured_way(algorithm.collective, algorithm.name, protocol, at.cores) != nullptr;
+  });
+}
+
 bool is_measured(const Environment& environment, const std::vector<DistanceShare>& distances, const schedule::Algorithm& algorithm) {
-  for (const DistanceShare& at : distances)
-    for (const Offer& offer : environment.offers)
-      if (environment.measured_way(algorithm.collective, algorithm.name, offer.protocol, at.cores) != nullptr) return true;
-  return false;
+  return std::any_of(environment.offers.begin(), environment.offers.end(),
+                     [&](const Offer& offer) { return is_measured(environment, distances, algorithm, offer.protocol); });
 }
 
 /// Why an algorithm cannot serve the call under any protocol; ok when it can.
@@ -157,6 +162,7 @@ struct Judge {
       }
       Status ok = check_protocol(environment, algorithm, *plan);
       if (ok && !forced) ok = check_length(environment, *plan);
+      if (ok && !forced && !question.is_to_measure) ok = check_most_read(*plan);
       if (!ok) {
         exclude(algorithm.name, offer.protocol, ok.error());
         continue;
@@ -172,6 +178,13 @@ struct Judge {
       measured.push_back(request.wide_partials ? DistanceTimes{} : measured_times(candidate, offer));
       selection.candidates.push_back(std::move(candidate));
     }
+  }
+
+  /// What slots carry faster is left to them, unless `peal tune` has measured it.
+  Status check_most_read(const Plan& plan) const {
+    if (!plan.is_too_long_to_read(environment) || is_measured(environment, distances, *plan.algorithm, plan.protocol)) return {};
+    return fail(ErrorCode::unsupported, "its messages are longer than {} bytes, and those of staged are faster then",
+                environment.memory.most_read.value);
   }
 
   /// What was measured carried its partial sums in their own type.

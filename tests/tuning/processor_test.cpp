@@ -71,6 +71,38 @@ TEST(Processor, GroupsAreReadThereTooButNotWhereRanksShareCores) {
   EXPECT_FALSE(reads_in_place(host("", 2, 16)));
 }
 
+// Where two copies have the higher rate beyond a length, that is taken unless another is asked for; where no such length is known, not.
+TEST(Processor, VeryLongMessagesAreReadOnlyByName) {
+  const Environment elsewhere = host(kOther, 2, 16);
+  for (const Collective collective : {Collective::broadcast, Collective::scatter}) {
+    const std::uint64_t buffer = collective == Collective::scatter ? 2 : 1;  // of which one rank reads a block
+    const auto read = select(elsewhere, ask(collective, buffer << 20));
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->chosen().protocol, Protocol::direct_read) << name_of(collective);
+    Question question = ask(collective, buffer << 21);
+    const auto longer = select(elsewhere, question);
+    ASSERT_TRUE(longer);
+    EXPECT_EQ(longer->chosen().protocol, Protocol::staged) << name_of(collective);
+    EXPECT_TRUE(std::any_of(longer->excluded.begin(), longer->excluded.end(), [](const Exclusion& e) {
+      return e.protocol == Protocol::direct_read && e.why.find("longer than 1048576 bytes") != std::string::npos;
+    })) << name_of(collective);
+    const auto is_read = [](const Candidate& c) { return c.protocol == Protocol::direct_read; };
+    EXPECT_TRUE(std::none_of(longer->candidates.begin(), longer->candidates.end(), is_read));
+    question.is_to_measure = true;
+    const auto measured = select(elsewhere, question);
+    ASSERT_TRUE(measured);
+    EXPECT_TRUE(std::any_of(measured->candidates.begin(), measured->candidates.end(), is_read));
+    question.protocol = "direct_read";
+    question.is_to_measure = false;
+    const auto named = select(elsewhere, question);
+    ASSERT_TRUE(named) << named.error().message;
+    EXPECT_EQ(named->chosen().protocol, Protocol::direct_read);
+  }
+  const auto meshed = select(host(kMeshed, 2, 16), ask(Collective::broadcast, 64 << 20));
+  ASSERT_TRUE(meshed);
+  EXPECT_EQ(meshed->chosen().protocol, Protocol::direct_read);
+}
+
 TEST(Processor, ShortMessagesAreReadOnlyByName) {
   Question question = ask(Collective::all_to_all, 64 << 10);
   const Environment environment = host(kMeshed, 8, 16);

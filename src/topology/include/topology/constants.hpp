@@ -48,6 +48,7 @@ struct MemoryTerms {
   double shared_read = 0;    ///< share by which each further rank that reads the same bytes in a rank's memory slows the others
   double receive_share = 1;  ///< of per_op: issuing what only receives from a slot; what sends takes so much longer as this is shorter
   Bytes least_read;          ///< messages from here on may be read in the sender's memory: shorter ones are copied twice in less time
+  Bytes most_read;           ///< messages up to here: of longer ones both copies together have the higher rate
   bool operator==(const MemoryTerms&) const = default;
 };
 

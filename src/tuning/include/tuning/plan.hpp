@@ -49,6 +49,7 @@ struct Plan {
   schedule::Pieces pieces;
   std::uint64_t message_bytes = 0;  ///< the most that one message (or one slice of a streamed op) carries
   std::uint64_t longest = 0;        ///< bytes of the longest message, or of the longest chunk of a stream, that this call has
+  std::uint64_t whole = 0;          ///< the same before it is cut
   int slots = 0;                    ///< messages that a channel holds
   std::uint32_t element_bytes = 4;
   bool has_wide_partials = false;           ///< fp32 partial sums travel
@@ -80,6 +81,10 @@ struct Plan {
   /// Under direct_read on a host: all of its messages are too short to be read in their senders' memory, and go as those of staged do.
   bool goes_through_slots(const Environment& environment) const {
     return protocol == schedule::Protocol::direct_read && environment.is_host && longest < environment.memory.least_read.value;
+  }
+  /// Under direct_read on a host: what is read is so long that two copies through slots have the higher rate.
+  bool is_too_long_to_read(const Environment& environment) const {
+    return protocol == schedule::Protocol::direct_read && environment.is_host && whole > environment.memory.most_read.value;
   }
 };
 

@@ -12,6 +12,7 @@ struct Question {
   bool is_deterministic = false;  ///< only canonical summation, rounded once: bitwise equal results whatever the placement
   std::string algorithm = {};     ///< forced; empty: free
   std::string protocol = {};      ///< forced; empty: free
+  bool is_to_measure = false;     ///< candidates are to be measured: also what is left out because it was slower on such processors
 };
 
 struct Candidate {
