@@ -26,6 +26,8 @@ constexpr int kRoundsThatDrop = static_cast<int>(std::size(kHopelessAfter));
 constexpr int kMostRounds = 25;
 constexpr double kSameSpeed = 1.1;       // of a core that no neighbour slows, from round to round
 constexpr double kPointSeconds = 0.001;  // of timed calls a point and round
+constexpr double kWarmUpSeconds = 0.02;  // of calls before the first round
+constexpr std::uint64_t kWarmUpBytes = 256 * 1024;
 
 using Way = std::pair<std::string, schedule::Protocol>;
 
@@ -109,6 +111,7 @@ class Tuner {
   /// Measures until the budget is spent; the first round is always done.
   Result<int> measure(std::vector<TunedPoint>& points, double budget_s, const std::string& what) {
     const std::int64_t begin = now_ns();
+    PEAL_TRY(warm_up());
     double round_s = 0;
     for (int round = 1; round <= kMostRounds; ++round) {
       const std::int64_t round_begin = now_ns();
@@ -126,6 +129,18 @@ class Tuner {
   }
 
  private:
+  /// What is learnt while it runs, and shared by all ways (executor::WaysFound), is not to be told of them by the first that are measured.
+  Status warm_up() {
+    BenchPoint point;
+    point.core = &world_;
+    point.options.collective = Collective::all_gather;
+    point.options.first = point.options.last = {kWarmUpBytes};
+    point.options.in_place = false;
+    point.options.only_aligned = true;
+    point.options.budget_s = kWarmUpSeconds;
+    return run_points(world_, {point}, [](std::size_t, const BenchRow&) {});
+  }
+
   Status measure_round(std::vector<TunedPoint>& points, int round, const std::string& what) {
     const std::vector<std::size_t> order = order_of_round(points, round);
     std::vector<BenchPoint> asked;

@@ -67,7 +67,8 @@ Result<MemoryTerms> read_memory(YamlFields& fields) {
   PEAL_ASSIGN(memory.receive_share, fields.number("receive_share", 0, 1));
   PEAL_ASSIGN(memory.least_read, read_size(fields, "least_read_bytes"));
   PEAL_ASSIGN(memory.most_read, read_size(fields, "most_read_bytes"));
-  if (memory.most_read < memory.least_read) return fail(ErrorCode::corrupt, "{}: most_read_bytes is less than least_read_bytes", fields.where());
+  if (memory.most_read < memory.least_read)
+    return fail(ErrorCode::corrupt, "{}: most_read_bytes is less than least_read_bytes", fields.where());
   return memory;
 }
 

@@ -235,6 +235,34 @@ TEST(FillChoice, GivesUpSoonWhatIsFarSlower) {
   }
 }
 
+// One communicator of a process has found out where the cores lie.
+TEST(FillChoice, OfAnotherCommunicatorBeginsWithWhatWasFound) {
+  constexpr Way cached{0.6, 0.1}, past{0.04, 0.06};
+  WaysFound found;
+  FillChoice first(FillChoice::Of::one_end, &found.to(3)), second(FillChoice::Of::one_end, &found.to(3)),
+      elsewhere(FillChoice::Of::one_end, &found.to(4));
+  Stream first_stream({.in_call = 2}), second_stream({.in_call = 2}), stream_elsewhere({.in_call = 2});
+  EXPECT_LT(first_stream.run(first, 8, cached, past), 0.1) << "nobody knows yet";
+  first_stream.run(first, 1000, cached, past);
+  EXPECT_EQ(second_stream.run(second, 8, cached, past), 1);
+  EXPECT_EQ(stream_elsewhere.run(elsewhere, 8, cached, past), 0);
+}
+
+TEST(FillChoice, OfAnotherCommunicatorHearsSoonThatTheCoresHaveMoved) {
+  constexpr Way far_cached{0.6, 0.1}, far_past{0.04, 0.06}, near_cached{0.04, 0.03}, near_past{0.05, 0.12};
+  for (const bool is_told : {false, true}) {
+    WaysFound found;
+    FillChoice first(FillChoice::Of::one_end, &found.to(1)), second(FillChoice::Of::one_end, is_told ? &found.to(1) : nullptr);
+    Stream first_stream({.in_call = 2}), second_stream({.in_call = 2});
+    // Long enough for the trials of each to have become rare.
+    first_stream.run(first, 8 * 2000, far_cached, far_past);
+    second_stream.run(second, 8 * 2000, far_cached, far_past);
+    first_stream.run(first, 8 * 1000, near_cached, near_past);
+    const double gone_past = second_stream.run(second, 8 * 12, near_cached, near_past);
+    EXPECT_EQ(gone_past < 0.5, is_told) << gone_past;
+  }
+}
+
 TEST(FillChoice, IsNotMisledByAReceiverThatIsSlowForAWhile) {
   constexpr Way cached{0.6, 0.1}, past{0.04, 0.06}, held_up{0.04, 0.45};
   FillChoice choice;

@@ -8,6 +8,7 @@
 #include <bootstrap/rendezvous.hpp>
 #include <cstdint>
 #include <executor/fault_board.hpp>
+#include <executor/ways_found.hpp>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -71,6 +72,9 @@ class World {
   /// Memory of the user's that ranks of this host share.
   const std::shared_ptr<transport::UserSegments>& user_segments() const { return user_segments_; }
 
+  /// How slots to other ranks are best filled, as far as communicators of this process have found out.
+  executor::WaysFound& ways_found() { return ways_found_; }
+
   /// Starts the watch; no rendezvous call after it.
   Status start_watch();
   void add(FaultListener* listener);
@@ -126,6 +130,7 @@ class World {
   std::unique_ptr<bootstrap::Rendezvous> second_star_;
   std::unique_ptr<transport::TcpListener> listener_;
   std::shared_ptr<transport::UserSegments> user_segments_ = std::make_shared<transport::UserSegments>();
+  executor::WaysFound ways_found_;
   mutable std::mutex mutex_;  // guards listeners_ and first_fault_
   std::optional<Failure> first_fault_;
   std::vector<FaultListener*> listeners_;

@@ -65,6 +65,8 @@ class Execution {
   Execution(transport::Transport& transport, int rank, int ranks);
   /// Where ranks share cores. `is_beside`: by peer, whether it is bound to this rank's core. Before the first call.
   void share_core(std::vector<bool> is_beside) { fills_.share_core(std::move(is_beside)); }
+  /// FillChoices::share. Before the first call.
+  void share_ways(WaysFound& found, std::span<const int> job_ranks) { fills_.share(found, job_ranks); }
 
   /// Begins a call. Everything named must stay as it is until the call is done or failed. `tag` is to_tag(call).
   /// Point-to-point calls (collective send_recv) take their sequence numbers per edge.

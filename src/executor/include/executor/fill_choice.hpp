@@ -16,7 +16,8 @@
 //
 // What a byte costs differs with the length of messages, with whether their sender waits for the receiver, and with whether it does more
 // than copy on the way, by more than the two ways differ. So every such kind of messages is a stream of its own: else a trial among
-// messages of one kind would be held against the cost of others. Where one kind has found that it must change, the others try soon.
+// messages of one kind would be held against the cost of others. Where one kind has found that it must change, the others try soon, also
+// those of the process's other communicators (ways_found.hpp), and kinds that are new begin with what was found last.
 //
 // Ranks that share cores: from one message to the next others have their turns, so the time of filling alone counts. To a rank of the same
 // core all goes through its caches. All that a rank sends to other cores is one stream, so that little of it is enough to learn from; it
@@ -29,10 +30,12 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <executor/ways_found.hpp>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <reduce/copy.hpp>
+#include <span>
 #include <transport/channel.hpp>
 #include <utility>
 #include <vector>
@@ -56,6 +59,7 @@ class FillLearner {
 
   reduce::Stores stores() const noexcept { return is_past_ ? reduce::Stores::streaming : reduce::Stores::cached; }
   bool is_past() const noexcept { return is_past_; }
+  bool is_paced() const noexcept { return is_paced_; }
 
   /// A message is about to be filled: true when it is to be timed.
   bool count(std::uint64_t bytes) noexcept {
@@ -92,9 +96,18 @@ class FillLearner {
     return counts && judge(cost);
   }
   const CostOfSlots& told() const noexcept { return told_; }
-  /// Another kind has found that the other way is better now: this one is to try it soon.
-  void look_soon() noexcept {
-    if (!is_trial_) samples_to_trial_ = std::min(samples_to_trial_, kFirstTrial);
+  /// The change that was found last saved so much that it must come from where the cores lie.
+  bool is_clear() const noexcept { return is_clear_; }
+  /// Another kind has found that this way is better now: it is to be tried soon, or taken at once where nothing speaks for the other one
+  /// yet.
+  void hear(bool is_past) noexcept {
+    if (is_past == is_past_ || is_trial_) return;
+    if (usual_[0] == 0 && usual_[1] == 0) {
+      is_past_ = is_past;
+      begin_sample();
+    } else {
+      samples_to_trial_ = std::min(samples_to_trial_, kFirstTrial);
+    }
   }
 
  private:
@@ -112,6 +125,7 @@ class FillLearner {
   static constexpr int kSoonestTrial = 16;                 // after the one before, when the cost has changed
   static constexpr int kLatestTrial = 256;                 // while it has not
   static constexpr double kPastBetter = 0.95;              // of the cost through the caches: worth a change, which costs something itself
+  static constexpr double kClearly = 0.75;                 // of the cost of the other way
   static constexpr double kChanged = 1.6;                  // the cost is another one
   static constexpr double kChangedPast = 1.25;             // past the caches, where near cores differ less from far ones
   static constexpr double kChangedMuch = 2;                // the other way is tried at once
@@ -153,6 +167,7 @@ class FillLearner {
     const bool is_like = usual > 0 && (has_drained_ || usual_[1] == 0);
     if (is_trial_) {
       const bool is_better = is_past_ ? cost < kPastBetter * usual : cost < usual;
+      is_clear_ = cost < kClearly * usual;
       return (is_like || ++unlike_ >= kMostUnlike) && end_trial(is_better ? std::optional(cost) : std::nullopt);
     }
     if (has_drained_) told_ = {cost, told_.samples + 1};
@@ -213,6 +228,7 @@ class FillLearner {
   int unlike_ = 0;       // samples of this trial that could not be compared
   std::uint32_t untimed_ = 0;
   bool is_trial_ = false;
+  bool is_clear_ = false;
   bool has_drained_ = false;  // its receiver said something that counts
   bool is_alone_;
   bool is_paced_;
@@ -223,7 +239,9 @@ class FillLearner {
 class FillChoice {
  public:
   enum class Of : std::uint8_t { one_end, all_to_other_cores };
-  explicit FillChoice(Of of = Of::one_end) : is_alone_(of == Of::one_end), is_past_(of == Of::all_to_other_cores) {}
+  /// `found`: to its receiver, shared with other communicators; must outlive this. Null: not shared.
+  explicit FillChoice(Of of = Of::one_end, WayFound* found = nullptr)
+      : found_(found), is_alone_(of == Of::one_end), is_past_(of == Of::all_to_other_cores) {}
 
   /// Shorter messages are always filled through the caches: their receiver waits for them, and a look at the clock would cost too much.
   static constexpr std::uint64_t kLeastBytes = 4 * 1024;
@@ -240,6 +258,7 @@ class FillChoice {
       is_after_long_ = sent_in_call_ > FillLearner::kSlots;
       sent_in_call_ = 0;
       last_ns_ = 0;
+      if (found_ != nullptr && found_->version(false) != heard_) hear();
     }
     is_paced_ = (++sent_in_call_ > FillLearner::kSlots || is_after_long_) && is_alone_ && !(receives_ && is_told_);
     current_ = learner(bytes, work);
@@ -274,7 +293,10 @@ class FillChoice {
     is_told_ = drained.bytes > 0;
     if (!current_->take_sample(drained, sent_)) return;
     for (const std::unique_ptr<FillLearner>& other : learners_)
-      if (other != nullptr && other->is_past() != current_->is_past()) other->look_soon();
+      if (other != nullptr && other.get() != current_) other->hear(current_->is_past());
+    if (found_ == nullptr || !current_->is_clear()) return;
+    found_->note(current_->is_past(), current_->is_paced());
+    heard_ = found_->version(false);
   }
 
  private:
@@ -286,17 +308,31 @@ class FillChoice {
     const int length = std::clamp(static_cast<int>(std::bit_width(bytes / kLeastBytes)) - 1, 0, kLengths - 1);
     return (length * kPaces + (is_paced ? 1 : 0)) * kWorks + static_cast<int>(work);
   }
-  /// A kind that comes for the first time begins with what is right for the one before it. Of several ends all is of one kind.
+  /// Another communicator has found a change. Only of messages that are not paced: long calls change for less than cores that are moved.
+  void hear() noexcept {
+    heard_ = found_->version(false);
+    for (const std::unique_ptr<FillLearner>& learner : learners_)
+      if (learner != nullptr && !learner->is_paced()) learner->hear(WayFound::is_past_in(heard_));
+  }
+  /// A kind that comes for the first time begins with what was found last, or with what is right for the one before it.
+  bool begins_past() const noexcept {
+    for (const bool is_paced : {is_paced_, !is_paced_})
+      if (const WayFound::Version found = found_ == nullptr ? 0 : found_->version(is_paced); found != 0) return WayFound::is_past_in(found);
+    return current_ != nullptr ? current_->is_past() : is_past_;
+  }
+  /// Of several ends all is of one kind.
   FillLearner* learner(std::uint64_t bytes, Work work) {
     const int kind = is_alone_ ? kind_of(bytes, is_paced_, work) : 0;
     std::unique_ptr<FillLearner>& place = learners_[static_cast<std::size_t>(kind)];
     if (place == nullptr) [[unlikely]]
-      place = std::make_unique<FillLearner>(is_alone_, is_paced_, current_ != nullptr ? current_->is_past() : is_past_);
+      place = std::make_unique<FillLearner>(is_alone_, is_paced_, begins_past());
     return place.get();
   }
 
   std::array<std::unique_ptr<FillLearner>, kLengths * kPaces * kWorks> learners_;
   FillLearner* current_ = nullptr;  // of the message at hand
+  WayFound* found_;                 // null: not shared
+  WayFound::Version heard_ = 0;
   std::int64_t began_ns_ = 0;
   std::int64_t last_ns_ = 0;  // 0: of another call
   std::uint64_t sent_ = 0;    // bytes of all kinds
@@ -351,6 +387,11 @@ class FillChoices {
     is_beside_ = std::move(is_beside);
     least_bytes_ = FillChoice::kLeastBytesToOtherCores;
   }
+  /// What is found is shared with other communicators: `job_ranks` are those of the peers. Both must outlive this.
+  void share(WaysFound& found, std::span<const int> job_ranks) {
+    found_ = &found;
+    job_ranks_ = job_ranks;
+  }
   /// Shorter messages are filled through the caches.
   std::uint64_t least_bytes() const { return least_bytes_; }
   /// Null: nothing is to choose, all goes through the caches.
@@ -358,7 +399,8 @@ class FillChoices {
     if (!is_beside_.empty()) return is_beside_[end % is_beside_.size()] ? nullptr : &to_other_cores_;
     std::unique_ptr<FillChoice>& choice = choices_[end];
     if (choice == nullptr) [[unlikely]]
-      choice = std::make_unique<FillChoice>();
+      choice = std::make_unique<FillChoice>(FillChoice::Of::one_end,
+                                            found_ == nullptr ? nullptr : &found_->to(job_ranks_[end % job_ranks_.size()]));
     return choice.get();
   }
   /// Of what is filled once for several ends, of which this is one: some are on other cores.
@@ -366,6 +408,8 @@ class FillChoices {
 
  private:
   std::vector<std::unique_ptr<FillChoice>> choices_;
+  WaysFound* found_ = nullptr;  // null: not shared
+  std::span<const int> job_ranks_;
   std::vector<bool> is_beside_;  // empty: ranks have a core each
   std::uint64_t least_bytes_ = FillChoice::kLeastBytes;
   FillChoice to_other_cores_{FillChoice::Of::all_to_other_cores};
