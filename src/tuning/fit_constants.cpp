@@ -24,7 +24,7 @@ constexpr double kPriorWeight = 0.03;   // of a term that leaves its start by a 
 constexpr double kSmoothWeight = 0.15;  // the same of neighbouring rates
 constexpr int kMostRounds = 40;
 constexpr double kEnoughGain = 1e-4;  // gain of a round
-constexpr int kSingle = 4;            // launch, meeting, hop, op; then the rates of every size
+constexpr int kSingle = 5;            // launch, meeting, hop, op, slot; then the rates of every size
 
 struct Cell {
   Plan plan;
@@ -67,7 +67,7 @@ class Fit {
 
  private:
   static Vector terms_of(const MeasuredConstants& c) {
-    Vector x{std::log(c.launch_ns), std::log(c.meeting_ns), std::log(c.hop_ns), std::log(c.op_ns)};
+    Vector x{std::log(c.launch_ns), std::log(c.meeting_ns), std::log(c.hop_ns), std::log(c.op_ns), std::log(c.slot_ns)};
     for (const MeasuredRate& r : c.rates)
       for (const auto rate : kRates) x.push_back(std::log(r.*rate));
     return x;
@@ -78,6 +78,7 @@ class Fit {
     c.meeting_ns = std::exp(x[1]);
     c.hop_ns = std::exp(x[2]);
     c.op_ns = std::exp(x[3]);
+    c.slot_ns = std::exp(x[4]);
     std::size_t next = kSingle;
     for (MeasuredRate& r : c.rates)
       for (const auto rate : kRates) r.*rate = std::exp(x[next++]);
@@ -89,7 +90,7 @@ class Fit {
     const MeasuredConstants constants = constants_with(x);
     Vector errors;
     for (Cell& cell : cells_) {
-      cell.plan.offer = offer_with(environment_, cell.plan.call, offer_, constants);
+      cell.plan.offer = offer_with(environment_, cell.plan.call, cell.plan.longest, offer_, constants);
       errors.push_back(error_of(cell));
     }
     return errors;
@@ -107,8 +108,8 @@ class Fit {
     Vector slope(cells_.size());
     for (std::size_t c = 0; c < cells_.size(); ++c) {
       Plan& plan = cells_[c].plan;
-      plan.offer = offer_with(environment_, plan.call, offer_, there);
-      if (has_same_terms(plan.offer, offer_with(environment_, plan.call, offer_, here))) continue;
+      plan.offer = offer_with(environment_, plan.call, plan.longest, offer_, there);
+      if (has_same_terms(plan.offer, offer_with(environment_, plan.call, plan.longest, offer_, here))) continue;
       slope[c] = (error_of(cells_[c]) - errors[c]) / kStep;
     }
     return slope;
@@ -182,6 +183,7 @@ class Fit {
     Vector sizes;
     for (const double e : errors) sizes.push_back(std::abs(std::exp(e) - 1));
     std::sort(sizes.begin(), sizes.end());
+    if (!has_slots_in_memory(environment_, offer_)) c.slot_ns = 0;
     c.cells = static_cast<int>(sizes.size());
     c.median_error = sizes[sizes.size() / 2];
     c.worst_error = sizes.back();
@@ -303,7 +305,7 @@ MeasuredConstants start_of(const Environment& environment, const Offer& offer, C
   c.protocol = offer.protocol;
   c.launch_ns = positive(terms.launch.value, 1);
   c.hop_ns = positive(terms.per_hop.value + environment.level[0].latency.value, 1);
-  c.meeting_ns = c.hop_ns;
+  c.meeting_ns = c.slot_ns = c.hop_ns;
   c.op_ns = positive(terms.per_op.value, 1);
   const double copy = positive(terms.copy.gigabytes(), 10), reduce = positive(terms.reduce.gigabytes(), 10);
   double least = std::numeric_limits<double>::max(), most = 0;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <tuning/measured_constants.hpp>
+#include <tuning/message_cost.hpp>
 #include <tuning/plan.hpp>
 
 namespace peal::tuning {
@@ -24,7 +25,12 @@ double touched_bytes(const Call& call, int ranks) {
 
 bool all_wait_for_all(const Call& call) { return !has_root(call.collective) && call.collective != Collective::send_recv; }
 
-Offer offer_with(const Environment& environment, const Call& call, const Offer& offer, const MeasuredConstants& constants) {
+bool has_slots_in_memory(const Environment& environment, const Offer& offer) {
+  return offer.protocol == schedule::Protocol::staged && is_by_memory(environment, 0);
+}
+
+Offer offer_with(const Environment& environment, const Call& call, std::uint64_t longest, const Offer& offer,
+                 const MeasuredConstants& constants) {
   Offer measured = offer;
   const MeasuredRate rate = constants.rate_at(touched_bytes(call, environment.ranks));
   const Level& level = environment.level[0];
@@ -32,7 +38,8 @@ Offer offer_with(const Environment& environment, const Call& call, const Offer& 
   const bool is_among_all = all_wait_for_all(call);
   terms.launch = {constants.launch_ns + (is_among_all ? constants.meeting_ns : 0)};
   // What was measured is the whole hop; the graph's share of it is added again wherever a message passes.
-  terms.per_hop = {constants.hop_ns - level.latency.value};
+  const bool is_in_slot = longest > schedule::kBesideFlagBytes && has_slots_in_memory(environment, offer);
+  terms.per_hop = {constants.hop_ns + (is_in_slot ? constants.slot_ns : 0) - level.latency.value};
   terms.per_hop_tree = terms.per_hop;
   terms.per_op = {constants.op_ns};
   terms.copy = Bandwidth::gigabytes(is_among_all ? rate.copy_among_all : rate.copy);
@@ -45,9 +52,9 @@ Offer offer_with(const Environment& environment, const Call& call, const Offer& 
   return measured;
 }
 
-Offer offer_for(const Environment& environment, const Call& call, const Offer& offer) {
+Offer offer_for(const Environment& environment, const Call& call, std::uint64_t longest, const Offer& offer) {
   const MeasuredConstants* constants = environment.constants_of(offer.protocol);
-  return constants == nullptr ? offer : offer_with(environment, call, offer, *constants);
+  return constants == nullptr ? offer : offer_with(environment, call, longest, offer, *constants);
 }
 
 }  // namespace peal::tuning

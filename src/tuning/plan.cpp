@@ -288,7 +288,6 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   plan.call.bytes = size_of_call(call, environment.ranks);
   plan.element_bytes = static_cast<std::uint32_t>(size_of(call.type));
   plan.slots = slots_of(environment, *offer);
-  plan.offer = offer_for(environment, plan.call, *offer);
 
   const Elements elements = elements_of(call, environment.ranks);
   const auto n = static_cast<std::size_t>(environment.ranks);
@@ -311,6 +310,7 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   plan.whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));
   plan.message_bytes = message_limit(environment, *offer, shape, terms.pipelined, plan.whole);
   plan.longest = std::min(plan.message_bytes, plan.whole);
+  plan.offer = offer_for(environment, plan.call, plan.longest, *offer);
   const double switched =
       terms.pipelined ? switched_chunk(environment, shape, static_cast<double>(plan.extents.largest_chunk() * size)) : 0;
   if (switched > 0) plan.message_bytes = std::max(kLeastSwitchedBytes, static_cast<std::uint64_t>(switched * shape.chunks));

@@ -33,7 +33,7 @@ Environment ranks_on_cores(int ranks, int cores) {
 }
 
 MeasuredConstants host_like(Protocol protocol, CoreDistance cores, double slower) {
-  MeasuredConstants c{"shm", 2, cores, protocol, 60, 40 * slower, 50 * slower, 15};
+  MeasuredConstants c{"shm", 2, cores, protocol, 60, 40 * slower, 50 * slower, 15, protocol == Protocol::staged ? 45 * slower : 0};
   for (double bytes = 64; bytes < 64e6; bytes *= 4)
     c.rates.push_back({bytes, (bytes < 4e6 ? 24 : 12) / slower, (bytes < 4e6 ? 16 : 8) / slower, 20 / slower, 10 / slower});
   return c;
@@ -215,9 +215,9 @@ TEST(MeasuredConstants, ACallThatAllWaitForPaysTheMeeting) {
   const Offer& offer = *environment.offer(Protocol::staged);
   Call call;
   call.bytes = {8};
-  EXPECT_DOUBLE_EQ(offer_with(environment, call, offer, c).constants[0].launch.value, c.launch_ns + c.meeting_ns);
+  EXPECT_DOUBLE_EQ(offer_with(environment, call, 64, offer, c).constants[0].launch.value, c.launch_ns + c.meeting_ns);
   call.collective = Collective::broadcast;
-  EXPECT_DOUBLE_EQ(offer_with(environment, call, offer, c).constants[0].launch.value, c.launch_ns);
+  EXPECT_DOUBLE_EQ(offer_with(environment, call, 64, offer, c).constants[0].launch.value, c.launch_ns);
 }
 
 TEST(MeasuredConstants, RatesLieOnALineInLogLog) {

@@ -49,7 +49,7 @@ TEST(Measured, ATextIsReadAsItWasWritten) {
   MeasuredTable fitted = table;
   fitted.ways[0].cores = CoreDistance::far;
   fitted.constants = {
-      {"shm", 4, CoreDistance::far, Protocol::line, 60, 250, 240, 10, {{64, 2, 1, 1.5, 0.5}, {256, 4, 3, 2, 1}}, 12, 0.05, 0.25}};
+      {"shm", 4, CoreDistance::far, Protocol::staged, 60, 250, 240, 10, 75, {{64, 2, 1, 1.5, 0.5}, {256, 4, 3, 2, 1}}, 12, 0.05, 0.25}};
   const auto again = measured_table_from_text(to_text(fitted), "t.json");
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(*again, fitted);

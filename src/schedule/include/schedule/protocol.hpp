@@ -28,6 +28,8 @@ struct ProtocolTraits {
   bool rendezvous;              ///< a send completes only with its receive
 };
 
+/// Messages of up to so many bytes lie beside their flag in shared memory also under staged; longer ones lie in a slot.
+inline constexpr std::uint64_t kBesideFlagBytes = 88;
 /// Messages of up to so many bytes are not cut.
 inline constexpr std::uint64_t kWholeMessageBytes = 32 * 1024;
 inline constexpr std::uint64_t kWholeSocketMessageBytes = 32 * 1024;

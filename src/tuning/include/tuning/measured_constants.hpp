@@ -6,6 +6,7 @@
 #pragma once
 
 #include <base/result.hpp>
+#include <cstdint>
 #include <schedule/protocol.hpp>
 #include <string>
 #include <tuning/core_distance.hpp>
@@ -37,6 +38,7 @@ struct MeasuredConstants {
   double meeting_ns = 0;            ///< added to it where every rank waits for every other: ranks that start aligned enter that much apart
   double hop_ns = 0;                ///< of a message: from the sender's side done to the receiver's side seen
   double op_ns = 0;                 ///< issuing one op
+  double slot_ns = 0;               ///< added to the hop of a message that lies in a slot of memory: other lines than its flag's
   std::vector<MeasuredRate> rates;  ///< bytes ascend
   int cells = 0;                    ///< measurements that they were fitted to
   double median_error = 0;          ///< of |predicted / measured - 1| over those
@@ -51,9 +53,13 @@ double touched_bytes(const Call& call, int ranks);
 /// True where no rank can leave the call before every other has entered it.
 bool all_wait_for_all(const Call& call);
 
-/// What `offer` costs a call of this size: with the host's own constants where there are some for it, else as it is.
-Offer offer_for(const Environment& environment, const Call& call, const Offer& offer);
+/// What `offer` costs a call of this size, whose longest message has `longest` bytes: with the host's own constants where there are some
+/// for it, else as it is.
+Offer offer_for(const Environment& environment, const Call& call, std::uint64_t longest, const Offer& offer);
 /// The same with given constants.
-Offer offer_with(const Environment& environment, const Call& call, const Offer& offer, const MeasuredConstants& constants);
+Offer offer_with(const Environment& environment, const Call& call, std::uint64_t longest, const Offer& offer,
+                 const MeasuredConstants& constants);
+/// Whether messages of this offer that are longer than schedule::kBesideFlagBytes lie in slots of memory.
+bool has_slots_in_memory(const Environment& environment, const Offer& offer);
 
 }  // namespace peal::tuning
