@@ -4,7 +4,6 @@
 #include <base/names.hpp>
 #include <comm/core.hpp>
 #include <cstring>
-#include <limits>
 #include <reduce/copy.hpp>
 #include <schedule/registry.hpp>
 #include <span>

@@ -13,6 +13,7 @@
 #include <optional>
 #include <reduce/combine.hpp>
 #include <schedule/cursor.hpp>
+#include <span>
 #include <transport/channel.hpp>
 #include <vector>
 

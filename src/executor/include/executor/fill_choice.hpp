@@ -98,11 +98,11 @@ class FillLearner {
   const CostOfSlots& told() const noexcept { return told_; }
   /// The change that was found last saved so much that it must come from where the cores lie.
   bool is_clear() const noexcept { return is_clear_; }
-  /// Another kind has found that this way is better now: it is to be tried soon, or taken at once where nothing speaks for the other one
-  /// yet.
-  void hear(bool is_past) noexcept {
+  /// Another kind has found that this way is better now: it is to be tried soon, or, where that is clear and nothing speaks for the other
+  /// one yet, taken at once.
+  void hear(bool is_past, bool is_clear) noexcept {
     if (is_past == is_past_ || is_trial_) return;
-    if (usual_[0] == 0 && usual_[1] == 0) {
+    if (is_clear && usual_[0] == 0 && usual_[1] == 0) {
       is_past_ = is_past;
       begin_sample();
     } else {
@@ -293,7 +293,7 @@ class FillChoice {
     is_told_ = drained.bytes > 0;
     if (!current_->take_sample(drained, sent_)) return;
     for (const std::unique_ptr<FillLearner>& other : learners_)
-      if (other != nullptr && other.get() != current_) other->hear(current_->is_past());
+      if (other != nullptr && other.get() != current_) other->hear(current_->is_past(), current_->is_clear());
     if (found_ == nullptr || !current_->is_clear()) return;
     found_->note(current_->is_past(), current_->is_paced());
     heard_ = found_->version(false);
@@ -312,7 +312,7 @@ class FillChoice {
   void hear() noexcept {
     heard_ = found_->version(false);
     for (const std::unique_ptr<FillLearner>& learner : learners_)
-      if (learner != nullptr && !learner->is_paced()) learner->hear(WayFound::is_past_in(heard_));
+      if (learner != nullptr && !learner->is_paced()) learner->hear(WayFound::is_past_in(heard_), true);
   }
   /// A kind that comes for the first time begins with what was found last, or with what is right for the one before it.
   bool begins_past() const noexcept {
