@@ -248,6 +248,20 @@ TEST(FillChoice, OfAnotherCommunicatorBeginsWithWhatWasFound) {
   EXPECT_EQ(stream_elsewhere.run(elsewhere, 8, cached, past), 0);
 }
 
+TEST(FillChoice, ShortMessagesGoAsWasFoundOfOthersAndAreNotTimed) {
+  WaysFound found;
+  FillChoice choice(FillChoice::Of::one_end, &found.to(0)), alone;
+  for (const bool is_past : {false, true, false}) {
+    found.to(0).note(is_past, false);
+    for (FillChoice* each : {&choice, &alone}) EXPECT_FALSE(each->is_to_be_timed(3 * 1024, true));
+    choice.set_receives(true);
+    EXPECT_EQ(choice.stores() == reduce::Stores::streaming, is_past);
+    choice.set_receives(false);
+    EXPECT_EQ(choice.stores(), reduce::Stores::cached);
+    EXPECT_EQ(alone.stores(), reduce::Stores::cached) << "nobody tells it";
+  }
+}
+
 TEST(FillChoice, OfAnotherCommunicatorHearsSoonThatTheCoresHaveMoved) {
   constexpr Way far_cached{0.6, 0.1}, far_past{0.04, 0.06}, near_cached{0.04, 0.03}, near_past{0.05, 0.12};
   for (const bool is_told : {false, true}) {

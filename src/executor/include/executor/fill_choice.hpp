@@ -243,8 +243,10 @@ class FillChoice {
   explicit FillChoice(Of of = Of::one_end, WayFound* found = nullptr)
       : found_(found), is_alone_(of == Of::one_end), is_past_(of == Of::all_to_other_cores) {}
 
-  /// Shorter messages are always filled through the caches: their receiver waits for them, and a look at the clock would cost too much.
+  /// Of shorter messages nothing is learnt, since a look at the clock would cost too much: from kLeastFollowingBytes on those of a rank
+  /// that receives, too, go as was found of others. Else they go through the caches: who only sends need not wait until they are filled.
   static constexpr std::uint64_t kLeastBytes = 4 * 1024;
+  static constexpr std::uint64_t kLeastFollowingBytes = 2 * 1024;
   /// The same where ranks share cores: the choice begins past the caches, which near costs such messages a quarter more.
   static constexpr std::uint64_t kLeastBytesToOtherCores = 8 * 1024;
 
@@ -254,6 +256,8 @@ class FillChoice {
   /// A message of `bytes` is about to be filled: true when it is to be timed, by begin() before and end() after. `is_first` of its call on
   /// this channel: what went before does not count.
   bool is_to_be_timed(std::uint64_t bytes, bool is_first, Work work = Work::copies) {
+    follows_ = bytes < kLeastBytes;
+    if (follows_) return false;
     if (is_first) {
       is_after_long_ = sent_in_call_ > FillLearner::kSlots;
       sent_in_call_ = 0;
@@ -274,6 +278,7 @@ class FillChoice {
   void set_receives(bool receives) noexcept { receives_ = receives; }
   /// How to fill it.
   reduce::Stores stores() const noexcept {
+    if (follows_) return goes_past_with_others() ? reduce::Stores::streaming : reduce::Stores::cached;
     return current_ != nullptr ? current_->stores() : is_past_ ? reduce::Stores::streaming : reduce::Stores::cached;
   }
   void begin(std::int64_t now_ns) noexcept {
@@ -315,6 +320,7 @@ class FillChoice {
       if (learner != nullptr && !learner->is_paced()) learner->hear(WayFound::is_past_in(heard_), true);
   }
   /// A kind that comes for the first time begins with what was found last, or with what is right for the one before it.
+  bool goes_past_with_others() const noexcept { return receives_ && found_ != nullptr && WayFound::is_past_in(found_->version(false)); }
   bool begins_past() const noexcept {
     for (const bool is_paced : {is_paced_, !is_paced_})
       if (const WayFound::Version found = found_ == nullptr ? 0 : found_->version(is_paced); found != 0) return WayFound::is_past_in(found);
@@ -342,8 +348,9 @@ class FillChoice {
   bool receives_ = false;       // the rank, in this call
   bool is_told_ = false;        // by the receiver how long it takes
   bool is_timing_ = false;
-  bool is_alone_;  // one end
-  bool is_past_;   // at first
+  bool follows_ = false;  // the message at hand: what was found
+  bool is_alone_;         // one end
+  bool is_past_;          // at first
 };
 
 /// Before a message of `bytes` is filled by `fill`, and after it has been published to `to`. Null: there is nothing to choose.
@@ -411,7 +418,7 @@ class FillChoices {
   WaysFound* found_ = nullptr;  // null: not shared
   std::span<const int> job_ranks_;
   std::vector<bool> is_beside_;  // empty: ranks have a core each
-  std::uint64_t least_bytes_ = FillChoice::kLeastBytes;
+  std::uint64_t least_bytes_ = FillChoice::kLeastFollowingBytes;
   FillChoice to_other_cores_{FillChoice::Of::all_to_other_cores};
 };
 
