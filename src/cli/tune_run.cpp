@@ -129,30 +129,31 @@ class Tuner {
   }
 
  private:
-  /// What is learnt while it runs, and shared by all ways (executor::WaysFound), is not to be told of them by the first that are measured.
-  Status warm_up() {
+  static BenchPoint aligned_calls(comm::Core* core, Collective collective, std::uint64_t bytes, double budget_s) {
     BenchPoint point;
-    point.core = &world_;
-    point.options.collective = Collective::all_gather;
-    point.options.first = point.options.last = {kWarmUpBytes};
+    point.core = core;
+    point.options.collective = collective;
+    point.options.first = point.options.last = {bytes};
     point.options.in_place = false;
     point.options.only_aligned = true;
-    point.options.budget_s = kWarmUpSeconds;
-    return run_points(world_, {point}, [](std::size_t, const BenchRow&) {});
+    point.options.budget_s = budget_s;
+    return point;
+  }
+
+  /// Where the cores lie is learnt while calls are made, and all ways share it (executor::WaysFound): not at the cost of those that are
+  /// measured first.
+  Status warm_up() {
+    return run_points(world_, {aligned_calls(&world_, Collective::all_gather, kWarmUpBytes, kWarmUpSeconds)},
+                      [](std::size_t, const BenchRow&) {});
   }
 
   Status measure_round(std::vector<TunedPoint>& points, int round, const std::string& what) {
     const std::vector<std::size_t> order = order_of_round(points, round);
     std::vector<BenchPoint> asked;
     for (const std::size_t i : order) {
-      BenchPoint point;
-      PEAL_ASSIGN(point.core, core_of({points[i].algorithm, points[i].protocol}));
-      point.options.collective = points[i].collective;
-      point.options.first = point.options.last = {points[i].bytes};
-      point.options.in_place = false;
-      point.options.only_aligned = true;
+      PEAL_ASSIGN(comm::Core* const core, core_of({points[i].algorithm, points[i].protocol}));
+      BenchPoint point = aligned_calls(core, points[i].collective, points[i].bytes, kPointSeconds);
       point.options.only_full_speed = !world_.shares_cores();
-      point.options.budget_s = kPointSeconds;
       point.options.fewest = 2;
       asked.push_back(point);
     }

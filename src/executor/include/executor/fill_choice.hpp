@@ -33,7 +33,6 @@
 #include <executor/ways_found.hpp>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <reduce/copy.hpp>
 #include <span>
 #include <transport/channel.hpp>
@@ -48,6 +47,8 @@ struct CostOfSlots {
   std::uint32_t samples = 0;  ///< so far, in which the receiver said something
 };
 
+inline reduce::Stores stores_for(bool is_past) noexcept { return is_past ? reduce::Stores::streaming : reduce::Stores::cached; }
+
 /// The choice for messages of one kind, which cost alike but for how they are filled.
 class FillLearner {
  public:
@@ -57,7 +58,9 @@ class FillLearner {
 
   static constexpr int kSlots = 4;  // messages of a call that wait for no receiver
 
-  reduce::Stores stores() const noexcept { return is_past_ ? reduce::Stores::streaming : reduce::Stores::cached; }
+  /// That the way not in use is better, and is in use from now on; clearly: by so much that it must come from where the cores lie.
+  enum class Found : std::uint8_t { nothing, better, clearly_better };
+
   bool is_past() const noexcept { return is_past_; }
   bool is_paced() const noexcept { return is_paced_; }
 
@@ -75,9 +78,8 @@ class FillLearner {
     if (++timed_messages_ > first_told()) least_ns_a_byte_ = std::min(least_ns_a_byte_, ns / static_cast<double>(bytes));
     return bytes_ >= kSampleBytes || is_far_off();
   }
-  /// `drained_so_far`, `sent_so_far`: what the receiver has taken out, and bytes that were sent, of all kinds. True when the other way has
-  /// been found to be the better one.
-  bool take_sample(transport::Drained drained_so_far, std::uint64_t sent_so_far) noexcept {
+  /// `drained_so_far`, `sent_so_far`: what the receiver has taken out, and bytes that were sent, of all kinds.
+  Found take_sample(transport::Drained drained_so_far, std::uint64_t sent_so_far) noexcept {
     const transport::Drained drained{drained_so_far.ns - drained_.ns, drained_so_far.bytes - drained_.bytes};
     const std::uint64_t others = sent_so_far - sent_ - bytes_;
     drained_ = drained_so_far;
@@ -85,7 +87,7 @@ class FillLearner {
     const bool had_drained = has_drained_;
     if (is_far_off()) {
       begin_sample();
-      return end_trial(std::nullopt);
+      return give_trial_up();
     }
     mixed_in_a_row_ = others > 0 && !is_paced_ ? mixed_in_a_row_ + 1 : 0;
     has_drained_ = is_alone_ && !is_paced_ && drained.bytes > 0 && others <= kMostOthers * bytes_;
@@ -93,11 +95,9 @@ class FillLearner {
     if (!counts) has_drained_ = had_drained;
     const double cost = cost_of(drained);
     begin_sample();
-    return counts && judge(cost);
+    return counts ? judge(cost) : Found::nothing;
   }
   const CostOfSlots& told() const noexcept { return told_; }
-  /// The change that was found last saved so much that it must come from where the cores lie.
-  bool is_clear() const noexcept { return is_clear_; }
   /// Another kind has found that this way is better now: it is to be tried soon, or, where that is clear and nothing speaks for the other
   /// one yet, taken at once.
   void hear(bool is_past, bool is_clear) noexcept {
@@ -157,18 +157,18 @@ class FillLearner {
     return timed + static_cast<double>(drained.ns) / static_cast<double>(drained.bytes);
   }
 
-  bool judge(double cost) noexcept {
+  Found judge(double cost) noexcept {
     if (uncounted_ > 0) {
       --uncounted_;
-      return false;
+      return Found::nothing;
     }
     double& usual = usual_[has_drained_ ? 1 : 0];
     // A receiver that has said something will again, and tells more than none.
     const bool is_like = usual > 0 && (has_drained_ || usual_[1] == 0);
     if (is_trial_) {
-      const bool is_better = is_past_ ? cost < kPastBetter * usual : cost < usual;
-      is_clear_ = cost < kClearly * usual;
-      return (is_like || ++unlike_ >= kMostUnlike) && end_trial(is_better ? std::optional(cost) : std::nullopt);
+      if (!is_like && ++unlike_ < kMostUnlike) return Found::nothing;
+      if (cost >= (is_past_ ? kPastBetter : 1) * usual) return give_trial_up();
+      return keep_trial(cost, cost < kClearly * usual);
     }
     if (has_drained_) told_ = {cost, told_.samples + 1};
     if (usual == 0) usual = cost;
@@ -182,10 +182,10 @@ class FillLearner {
       interval_ = kSoonestTrial;
       samples_to_trial_ = is_far_more ? 1 : std::min(samples_to_trial_, std::max(1, kSoonestTrial - since_trial_));
     }
-    if (--samples_to_trial_ > 0) return false;
+    if (--samples_to_trial_ > 0) return Found::nothing;
     is_trial_ = true;
     change();
-    return false;
+    return Found::nothing;
   }
 
   void change() noexcept {
@@ -193,20 +193,25 @@ class FillLearner {
     uncounted_ = is_past_ || is_paced_ || !has_drained_ ? kInFlight : kUncounted;
   }
 
-  /// `better`: what the way on trial costs, which is kept; nothing: back to the other one.
-  bool end_trial(std::optional<double> better) noexcept {
+  /// The way on trial, which costs so much, is in use from now on.
+  Found keep_trial(double cost, bool is_clear) noexcept {
+    usual_ = {};
+    usual_[has_drained_ ? 1 : 0] = low_ = cost;
+    interval_ = kSoonestTrial;
+    end_trial();
+    return is_clear ? Found::clearly_better : Found::better;
+  }
+  /// Back to the other one.
+  Found give_trial_up() noexcept {
+    change();
+    interval_ = interval_ * 2 < kLatestTrial ? interval_ * 2 : kLatestTrial;
+    end_trial();
+    return Found::nothing;
+  }
+  void end_trial() noexcept {
     is_trial_ = false;
     since_trial_ = changed_in_a_row_ = unlike_ = 0;
-    if (better) {
-      usual_ = {};
-      usual_[has_drained_ ? 1 : 0] = low_ = *better;
-      interval_ = kSoonestTrial;
-    } else {
-      change();
-      interval_ = interval_ * 2 < kLatestTrial ? interval_ * 2 : kLatestTrial;
-    }
     samples_to_trial_ = interval_;
-    return better.has_value();
   }
 
   transport::Drained drained_;  // at the last sample
@@ -228,7 +233,6 @@ class FillLearner {
   int unlike_ = 0;       // samples of this trial that could not be compared
   std::uint32_t untimed_ = 0;
   bool is_trial_ = false;
-  bool is_clear_ = false;
   bool has_drained_ = false;  // its receiver said something that counts
   bool is_alone_;
   bool is_paced_;
@@ -243,11 +247,13 @@ class FillChoice {
   explicit FillChoice(Of of = Of::one_end, WayFound* found = nullptr)
       : found_(found), is_alone_(of == Of::one_end), is_past_(of == Of::all_to_other_cores) {}
 
-  /// Of shorter messages nothing is learnt, since a look at the clock would cost too much: from kLeastFollowingBytes on those of a rank
-  /// that receives, too, go as was found of others. Else they go through the caches: who only sends need not wait until they are filled.
+  /// Of shorter messages nothing is learnt, since a look at the clock would cost too much.
   static constexpr std::uint64_t kLeastBytes = 4 * 1024;
+  /// From here on shorter ones go as was found of others, where their rank receives, too. Else they go through the caches: who only sends
+  /// need not wait until they are filled.
   static constexpr std::uint64_t kLeastFollowingBytes = 2 * 1024;
-  /// The same where ranks share cores: the choice begins past the caches, which near costs such messages a quarter more.
+  /// As kLeastBytes, where ranks share cores, and shorter ones go through the caches: the choice begins past the caches, which near costs
+  /// such messages a quarter more.
   static constexpr std::uint64_t kLeastBytesToOtherCores = 8 * 1024;
 
   /// What a sender does while it fills a message. Reducing, or keeping the data as well, is no part of what the slots cost.
@@ -278,8 +284,8 @@ class FillChoice {
   void set_receives(bool receives) noexcept { receives_ = receives; }
   /// How to fill it.
   reduce::Stores stores() const noexcept {
-    if (follows_) return goes_past_with_others() ? reduce::Stores::streaming : reduce::Stores::cached;
-    return current_ != nullptr ? current_->stores() : is_past_ ? reduce::Stores::streaming : reduce::Stores::cached;
+    if (follows_) return stores_for(receives_ && found_ != nullptr && WayFound::is_past_in(found_->version(false)));
+    return stores_for(current_ != nullptr ? current_->is_past() : is_past_);
   }
   void begin(std::int64_t now_ns) noexcept {
     is_timing_ = true;
@@ -296,12 +302,14 @@ class FillChoice {
   /// `drained`: what the receiver of this end has taken out so far; of several ends it tells nothing.
   void take_sample(transport::Drained drained) noexcept {
     is_told_ = drained.bytes > 0;
-    if (!current_->take_sample(drained, sent_)) return;
+    const FillLearner::Found found = current_->take_sample(drained, sent_);
+    if (found == FillLearner::Found::nothing) return;
+    const bool is_clear = found == FillLearner::Found::clearly_better;
     for (const std::unique_ptr<FillLearner>& other : learners_)
-      if (other != nullptr && other.get() != current_) other->hear(current_->is_past(), current_->is_clear());
-    if (found_ == nullptr || !current_->is_clear()) return;
+      if (other != nullptr && other.get() != current_) other->hear(current_->is_past(), is_clear);
+    if (found_ == nullptr || !is_clear) return;
     found_->note(current_->is_past(), current_->is_paced());
-    heard_ = found_->version(false);
+    if (!current_->is_paced()) heard_ = found_->version(false);
   }
 
  private:
@@ -320,7 +328,6 @@ class FillChoice {
       if (learner != nullptr && !learner->is_paced()) learner->hear(WayFound::is_past_in(heard_), true);
   }
   /// A kind that comes for the first time begins with what was found last, or with what is right for the one before it.
-  bool goes_past_with_others() const noexcept { return receives_ && found_ != nullptr && WayFound::is_past_in(found_->version(false)); }
   bool begins_past() const noexcept {
     for (const bool is_paced : {is_paced_, !is_paced_})
       if (const WayFound::Version found = found_ == nullptr ? 0 : found_->version(is_paced); found != 0) return WayFound::is_past_in(found);
