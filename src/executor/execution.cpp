@@ -38,10 +38,10 @@ void Operands::resolve(Collective collective) {
   const bool reduces = has_reduction(collective);
   scaled = reduces && op == ReduceOp::premul_sum;
   averaged = reduces && op == ReduceOp::avg;
-  const reduce::Kernels cached = reduces ? reduce::kernels_for(type, op, reduce::Stores::cached) : reduce::Kernels{};
+  const reduce::Kernels cached = reduces ? reduce::kernels_for(type, op, reduce::Stores::cached, reads) : reduce::Kernels{};
   combine_cached = cached.once;
   combine_twice = cached.twice;
-  combine_last = reduces ? reduce::combine_for(type, op, stores) : nullptr;
+  combine_last = reduces ? reduce::combine_for(type, op, stores, reads) : nullptr;
 }
 
 void Execution::start(const Plan& plan, const Binding& binding, const Operands& operands, const CallSignature& call,

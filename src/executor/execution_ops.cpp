@@ -291,6 +291,15 @@ std::uint64_t Execution::bytes_behind(const BoundOp& bound, const Strand& strand
   return (whole.offset + whole.count - here.offset - here.count) * element_;
 }
 
+// A long message in a slot, past the caches or in lanes; other messages the receiver stores where they belong.
+bool Execution::is_taken_out_here(const BoundOp& bound, const Strand& strand, const transport::Receiver& from) const {
+  const bool is_streamed = operands_->stores == reduce::Stores::streaming;
+  if (!is_streamed && operands_->reads != reduce::Reads::in_lanes) return false;
+  const Ref& dst = bound.op->dst;
+  if (dst.buffer == schedule::kScratch || !from.reads_shared_memory() || plan_->protocol == schedule::Protocol::direct_read) return false;
+  return is_streamed || (!plan_->is_cut_by_transfer && elements(dst, bound, strand) * element_ >= reduce::kLeastInLanes);
+}
+
 bool Execution::do_recv(const BoundOp& bound, const Strand& strand) {
   const schedule::Op& op = *bound.op;
   transport::Receiver* from = receiver(edge_index(bound.peer, op.channel, ranks_));
@@ -303,9 +312,7 @@ bool Execution::do_recv(const BoundOp& bound, const Strand& strand) {
     held_.push_back({at(op.dst, place.offset), message->data, from});
     return true;
   }
-  const bool is_streamed = operands_->stores == reduce::Stores::streaming && op.dst.buffer != schedule::kScratch &&
-                           from->reads_shared_memory() && plan_->protocol != schedule::Protocol::direct_read;
-  if (!is_streamed && (op.dst.count <= 1 || binding_->is_contiguous(op.dst.buffer))) {
+  if (!is_taken_out_here(bound, strand, *from) && (op.dst.count <= 1 || binding_->is_contiguous(op.dst.buffer))) {
     std::byte* data = nullptr;
     std::size_t bytes = 0;
     each_run(op.dst, bound, strand, [&](std::byte* p, std::uint64_t n) {
@@ -325,7 +332,7 @@ bool Execution::do_recv(const BoundOp& bound, const Strand& strand) {
   std::size_t offset = 0;
   each_run(op.dst, bound, strand, [&](std::byte* p, std::uint64_t n) {
     const std::size_t bytes = n * element_;
-    if (p != message->data + offset) reduce::copy(p, message->data + offset, bytes, operands_->stores);
+    if (p != message->data + offset) reduce::copy(p, message->data + offset, bytes, operands_->stores, operands_->reads);
     offset += bytes;
   });
   from->release();
@@ -376,11 +383,11 @@ void Execution::pass_on(std::byte* room, std::byte* dst, const std::byte* src, c
   const std::size_t bytes = count * element_;
   if (room == nullptr) {  // it is read again at once
     if (src == nullptr)
-      reduce::copy(dst, incoming, bytes, reduce::Stores::cached);
+      reduce::copy(dst, incoming, bytes, reduce::Stores::cached, operands_->reads);
     else
       combine(dst, src, incoming, count, raw, finish, operands_->combine_cached);
   } else if (src == nullptr) {
-    reduce::copy(room, incoming, bytes, slot);
+    reduce::copy(room, incoming, bytes, slot, operands_->reads);
     if (dst != nullptr && dst != incoming) reduce::copy(dst, incoming, bytes, operands_->stores);
   } else if (dst != nullptr) {  // copies store faster into what others read than sums do; and past the caches nothing need be fetched back
     combine(dst, src, incoming, count, raw, finish, operands_->combine_cached);

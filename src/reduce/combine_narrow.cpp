@@ -15,19 +15,19 @@ namespace HWY_NAMESPACE {
 namespace {
 
 template <class Narrow, class Op>
-Kernels pick(Stores stores) {
-  return Elementwise<Narrow, Narrow, Narrow, Op>::kernels(stores);
+Kernels pick(Stores stores, Reads reads) {
+  return Elementwise<Narrow, Narrow, Narrow, Op>::kernels(stores, reads);
 }
 
 template <class Narrow>
-Kernels pick_operator(ReduceOp op, Stores stores) {
+Kernels pick_operator(ReduceOp op, Stores stores, Reads reads) {
   switch (op) {
     case ReduceOp::sum:
     case ReduceOp::avg:
-    case ReduceOp::premul_sum: return pick<Narrow, Sum>(stores);
-    case ReduceOp::prod: return pick<Narrow, Prod>(stores);
-    case ReduceOp::min: return pick<Narrow, Min>(stores);
-    case ReduceOp::max: return pick<Narrow, Max>(stores);
+    case ReduceOp::premul_sum: return pick<Narrow, Sum>(stores, reads);
+    case ReduceOp::prod: return pick<Narrow, Prod>(stores, reads);
+    case ReduceOp::min: return pick<Narrow, Min>(stores, reads);
+    case ReduceOp::max: return pick<Narrow, Max>(stores, reads);
     default: return {};
   }
 }
@@ -46,12 +46,12 @@ NarrowFold pick_fold(ReduceOp op, Stores stores) {
 
 }  // namespace
 
-Kernels pick_narrow(DataType type, ReduceOp op, Stores stores) {
+Kernels pick_narrow(DataType type, ReduceOp op, Stores stores, Reads reads) {
   switch (type) {
-    case DataType::f16: return pick_operator<Float16>(op, stores);
-    case DataType::bf16: return pick_operator<Bfloat16>(op, stores);
-    case DataType::f8_e4m3fn: return pick_operator<Float8<E4m3fn>>(op, stores);
-    case DataType::f8_e5m2: return pick_operator<Float8<E5m2>>(op, stores);
+    case DataType::f16: return pick_operator<Float16>(op, stores, reads);
+    case DataType::bf16: return pick_operator<Bfloat16>(op, stores, reads);
+    case DataType::f8_e4m3fn: return pick_operator<Float8<E4m3fn>>(op, stores, reads);
+    case DataType::f8_e5m2: return pick_operator<Float8<E5m2>>(op, stores, reads);
     default: return {};
   }
 }
@@ -75,13 +75,13 @@ namespace peal::reduce {
 HWY_EXPORT(pick_narrow);
 HWY_EXPORT(pick_narrow_fold);
 
-Kernels kernels_for_narrow(DataType type, ReduceOp op, Stores stores) noexcept {
-  return HWY_DYNAMIC_DISPATCH(pick_narrow)(type, op, stores);
+Kernels kernels_for_narrow(DataType type, ReduceOp op, Stores stores, Reads reads) noexcept {
+  return HWY_DYNAMIC_DISPATCH(pick_narrow)(type, op, stores, reads);
 }
 
 NarrowFold narrow_fold_for(DataType type, ReduceOp op, Stores stores) noexcept {
   NarrowFold fold = HWY_DYNAMIC_DISPATCH(pick_narrow_fold)(type, op, stores);
-  fold.join = kernels_for_wide(DataType::f32, op, Stores::cached).once;
+  fold.join = kernels_for_wide(DataType::f32, op, Stores::cached, Reads::in_a_row).once;
   return fold;
 }
 }  // namespace peal::reduce

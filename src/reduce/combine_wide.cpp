@@ -15,27 +15,27 @@ namespace HWY_NAMESPACE {
 namespace {
 
 template <class T, class Op>
-Kernels pick(Stores stores) {
-  return Elementwise<Plain<T>, Plain<T>, Plain<T>, Op>::kernels(stores);
+Kernels pick(Stores stores, Reads reads) {
+  return Elementwise<Plain<T>, Plain<T>, Plain<T>, Op>::kernels(stores, reads);
 }
 
 template <class T>
-Kernels pick_operator(ReduceOp op, Stores stores) {
+Kernels pick_operator(ReduceOp op, Stores stores, Reads reads) {
   switch (op) {
     case ReduceOp::sum:
     case ReduceOp::avg:
-    case ReduceOp::premul_sum: return pick<T, Sum>(stores);
-    case ReduceOp::prod: return pick<T, Prod>(stores);
-    case ReduceOp::min: return pick<T, Min>(stores);
-    case ReduceOp::max: return pick<T, Max>(stores);
+    case ReduceOp::premul_sum: return pick<T, Sum>(stores, reads);
+    case ReduceOp::prod: return pick<T, Prod>(stores, reads);
+    case ReduceOp::min: return pick<T, Min>(stores, reads);
+    case ReduceOp::max: return pick<T, Max>(stores, reads);
     default: return {};
   }
 }
 
 }  // namespace
 
-Kernels pick_wide(DataType type, ReduceOp op, Stores stores) {
-  return type == DataType::f64 ? pick_operator<double>(op, stores) : pick_operator<float>(op, stores);
+Kernels pick_wide(DataType type, ReduceOp op, Stores stores, Reads reads) {
+  return type == DataType::f64 ? pick_operator<double>(op, stores, reads) : pick_operator<float>(op, stores, reads);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -45,6 +45,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace peal::reduce {
 HWY_EXPORT(pick_wide);
-Kernels kernels_for_wide(DataType type, ReduceOp op, Stores stores) noexcept { return HWY_DYNAMIC_DISPATCH(pick_wide)(type, op, stores); }
+Kernels kernels_for_wide(DataType type, ReduceOp op, Stores stores, Reads reads) noexcept {
+  return HWY_DYNAMIC_DISPATCH(pick_wide)(type, op, stores, reads);
+}
 }  // namespace peal::reduce
 #endif

@@ -15,22 +15,25 @@ HWY_BEFORE_NAMESPACE();
 namespace peal::reduce {
 namespace HWY_NAMESPACE {
 
-void copy_streaming(void* dst, const void* src, std::size_t bytes) {
+void copy_with_vectors(void* dst, const void* src, std::size_t bytes, Stores stores, Reads reads) {
 #if HWY_TARGET == HWY_SCALAR
   // No vectors, no stores past the caches (sanitizer builds): a byte at a time would be all that is left.
+  static_cast<void>(stores);
+  static_cast<void>(reads);
   if (bytes > 0) std::memcpy(dst, src, bytes);
 #else
-  Elementwise<Plain<std::uint8_t>, Plain<std::uint8_t>, Plain<std::uint8_t>, Same>::combine_streaming(dst, src, src, bytes);
+  Elementwise<Plain<std::uint8_t>, Plain<std::uint8_t>, Plain<std::uint8_t>, Same>::run(Same(), dst, nullptr, src, src, bytes, stores,
+                                                                                        reads);
 #endif
 }
 
-void copy_into_both(void* dst, void* also, const void* src, std::size_t bytes, bool streaming) {
+void copy_into_both(void* dst, void* also, const void* src, std::size_t bytes, Stores stores) {
 #if HWY_TARGET == HWY_SCALAR
-  static_cast<void>(streaming);
+  static_cast<void>(stores);
   std::memcpy(dst, src, bytes);
   std::memcpy(also, src, bytes);
 #else
-  Elementwise<Plain<std::uint8_t>, Plain<std::uint8_t>, Plain<std::uint8_t>, Same>::run(Same(), dst, also, src, src, bytes, streaming);
+  Elementwise<Plain<std::uint8_t>, Plain<std::uint8_t>, Plain<std::uint8_t>, Same>::run(Same(), dst, also, src, src, bytes, stores);
 #endif
 }
 
@@ -40,17 +43,18 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace peal::reduce {
-HWY_EXPORT(copy_streaming);
+HWY_EXPORT(copy_with_vectors);
 HWY_EXPORT(copy_into_both);
 
-void copy(void* dst, const void* src, std::size_t bytes, Stores stores) noexcept {
-  if (stores == Stores::streaming) return HWY_DYNAMIC_DISPATCH(copy_streaming)(dst, src, bytes);
+void copy(void* dst, const void* src, std::size_t bytes, Stores stores, Reads reads) noexcept {
+  if (stores == Stores::streaming || (reads == Reads::in_lanes && bytes >= kLeastInLanes))
+    return HWY_DYNAMIC_DISPATCH(copy_with_vectors)(dst, src, bytes, stores, reads);
   if (bytes) copy_bytes(dst, src, bytes);
 }
 
 void copy_twice(void* dst, Stores stores, void* also, Stores also_stores, const void* src, std::size_t bytes) noexcept {
   if (bytes == 0) return;
-  if (also_stores == Stores::cached) return HWY_DYNAMIC_DISPATCH(copy_into_both)(dst, also, src, bytes, stores == Stores::streaming);
+  if (also_stores == Stores::cached) return HWY_DYNAMIC_DISPATCH(copy_into_both)(dst, also, src, bytes, stores);
   copy(dst, src, bytes, stores);
   copy(also, src, bytes, also_stores);
 }

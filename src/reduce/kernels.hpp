@@ -7,10 +7,10 @@
 namespace peal::reduce {
 
 // Each knows its own types only, and answers nothing for an operator that they do not have.
-Kernels kernels_for_wide(DataType type, ReduceOp op, Stores stores) noexcept;     // f64, f32
-Kernels kernels_for_narrow(DataType type, ReduceOp op, Stores stores) noexcept;   // f16, bf16, f8
-Kernels kernels_for_integer(DataType type, ReduceOp op, Stores stores) noexcept;  // i8 .. u64
-Kernels kernels_for_boolean(ReduceOp op, Stores stores) noexcept;
+Kernels kernels_for_wide(DataType type, ReduceOp op, Stores stores, Reads reads) noexcept;     // f64, f32
+Kernels kernels_for_narrow(DataType type, ReduceOp op, Stores stores, Reads reads) noexcept;   // f16, bf16, f8
+Kernels kernels_for_integer(DataType type, ReduceOp op, Stores stores, Reads reads) noexcept;  // i8 .. u64
+Kernels kernels_for_boolean(ReduceOp op, Stores stores, Reads reads) noexcept;
 
 /// The parts of a longer fold of f16, bf16 or f8 ("narrow"), whose partial results are f32 and which rounds once, at the end.
 struct NarrowFold {

@@ -67,6 +67,8 @@ Result<MemoryTerms> read_memory(YamlFields& fields) {
   PEAL_ASSIGN(memory.receive_share, fields.number("receive_share", 0, 1));
   PEAL_ASSIGN(memory.least_read, read_size(fields, "least_read_bytes"));
   PEAL_ASSIGN(memory.most_read, read_size(fields, "most_read_bytes"));
+  PEAL_ASSIGN(memory.is_read_in_lanes, fields.flag("read_in_lanes", memory.is_read_in_lanes));
+  PEAL_ASSIGN(memory.is_read_overwritten, fields.flag("read_overwritten", memory.is_read_overwritten));
   if (memory.most_read < memory.least_read)
     return fail(ErrorCode::corrupt, "{}: most_read_bytes is less than least_read_bytes", fields.where());
   return memory;
@@ -111,6 +113,7 @@ Result<ProcessorDefaults> read_processor(YamlFields& fields) {
   PEAL_ASSIGN(const YamlNode* cpus, fields.list("cpus"));
   if (cpus != nullptr)
     for (const YamlNode& cpu : cpus->items) processor.cpus.push_back(cpu.text);
+  PEAL_ASSIGN(processor.most_ranks, fields.integer("most_ranks", 1, std::numeric_limits<int>::max(), processor.most_ranks));
   PEAL_ASSIGN(processor.memory, read_memory(fields));
   PEAL_ASSIGN(processor.source, fields.text("source"));
   return processor;
@@ -193,9 +196,10 @@ Result<HostDefaults> host_defaults() {
   return *table->host;
 }
 
-const ProcessorDefaults* HostDefaults::of_processor(std::string_view cpu) const {
+const ProcessorDefaults* HostDefaults::of_processor(std::string_view cpu, int ranks) const {
   for (const ProcessorDefaults& processor : processors)
-    if (std::find(processor.cpus.begin(), processor.cpus.end(), cpu) != processor.cpus.end()) return &processor;
+    if (ranks <= processor.most_ranks && std::find(processor.cpus.begin(), processor.cpus.end(), cpu) != processor.cpus.end())
+      return &processor;
   return nullptr;
 }
 

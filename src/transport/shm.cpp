@@ -81,6 +81,7 @@ ShmTransport::~ShmTransport() {
 void ShmTransport::rest_now() {
   for (ShmSender* end : with_data_) end->rest();
   with_data_.clear();
+  std::erase_if(with_aside_, [](ShmReceiver* end) { return end->rest(); });
   rest_shared();
 }
 

@@ -238,6 +238,8 @@ bool ShmReceiver::fetch(ShmLine& line, std::byte* to, std::size_t most, std::siz
     std::uint32_t state = Reference::offered;
     reference.target.store(reinterpret_cast<std::uintptr_t>(to), std::memory_order_relaxed);
     if (reference.bytes > most) reference.next.store(Reference::kClosed, std::memory_order_relaxed);  // nobody copies what is dropped
+    if (to == aside_.get())
+      reference.is_shared.store(0, std::memory_order_relaxed);  // it is read at once: the sender's half would come back
     if (reference.state.compare_exchange_strong(state, Reference::taken, std::memory_order_acq_rel)) {
       fetched_ = &reference;
       fetched_to_ = to;
@@ -264,8 +266,18 @@ bool ShmReceiver::fetch(ShmLine& line, std::byte* to, std::size_t most, std::siz
 }
 
 bool ShmReceiver::fetch_aside(ShmLine& line) {
-  if (aside_ == nullptr) aside_ = std::make_unique_for_overwrite<std::byte[]>(slot_bytes_);
+  if (aside_ == nullptr) {
+    ShmSlotPool* const pool = owner_->borrowing_.pool.get();
+    aside_ = pool != nullptr ? pool->lend_aside(slot_bytes_) : std::make_unique_for_overwrite<std::byte[]>(slot_bytes_);
+    owner_->with_aside_.push_back(this);
+  }
   return fetch(line, aside_.get(), slot_bytes_, 0);
+}
+
+bool ShmReceiver::rest() {
+  if (has_message_ || fetched_ != nullptr) return false;
+  owner_->borrowing_.pool->give_back_aside(std::move(aside_), slot_bytes_);
+  return true;
 }
 
 // What is there already and goes right behind a message is read by the same system call. Where that does not give all of it, each is read

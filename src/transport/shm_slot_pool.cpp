@@ -53,4 +53,19 @@ void ShmSlotPool::Area::forget(const void* borrower) {
   is_lent_.store(false, std::memory_order_release);
 }
 
+std::unique_ptr<std::byte[]> ShmSlotPool::lend_aside(std::size_t bytes) {
+  const std::lock_guard lock(asides_guard_);
+  const auto fits = std::find_if(asides_.begin(), asides_.end(), [bytes](const Aside& aside) { return aside.bytes >= bytes; });
+  if (fits == asides_.end()) return std::make_unique_for_overwrite<std::byte[]>(bytes);
+  std::swap(*fits, asides_.back());
+  std::unique_ptr<std::byte[]> memory = std::move(asides_.back().memory);
+  asides_.pop_back();
+  return memory;
+}
+
+void ShmSlotPool::give_back_aside(std::unique_ptr<std::byte[]> memory, std::size_t bytes) {
+  const std::lock_guard lock(asides_guard_);
+  asides_.push_back({std::move(memory), bytes});
+}
+
 }  // namespace peal::transport

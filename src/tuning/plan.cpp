@@ -47,6 +47,7 @@ struct MessageShape {
   std::int32_t fewest_row = std::numeric_limits<std::int32_t>::max();  // the same of the rank that has fewest
   std::int32_t helped = 0;                                             // by a rank that only sends
   bool is_mixed = false;                                               // a rank sends and receives
+  bool is_reduced = false;                                             // a receiver reduces what it reads, and copies all of it itself
 };
 
 // A row of sends of the same bytes is stored once for all its peers, so that it counts as one.
@@ -75,6 +76,7 @@ void count_readers(const schedule::Program& program, MessageShape& shape) {
       const schedule::BoundOp bound = at.current(program);
       if (schedule::receives(bound.op->kind)) {
         receives = true;
+        shape.is_reduced |= schedule::reduces(bound.op->kind);
         row = 0;
       }
       if (!schedule::sends(bound.op->kind)) continue;
@@ -304,7 +306,7 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
                   layouts};
   const MessageShape shape = plan.schedule.pieced ? shape_of(environment, plan.schedule, protocol) : MessageShape{};
   plan.has_wide_partials = shape.is_fp32;
-  if (!shape.is_mixed && !environment.shares_cores()) plan.helped = shape.helped;
+  if (!shape.is_mixed && !shape.is_reduced && !environment.shares_cores()) plan.helped = shape.helped;
   const std::uint64_t size = shape.is_fp32 ? std::max<std::uint64_t>(4, plan.element_bytes) : plan.element_bytes;
   plan.readers = readers_at_once(shape, plan.extents.largest_chunk() * size);
   plan.whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));

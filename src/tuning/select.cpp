@@ -180,9 +180,12 @@ struct Judge {
     }
   }
 
-  /// What slots carry faster is left to them, unless `peal tune` has measured it.
+  /// What slots carry faster is left to them, unless `peal tune` has measured it. Where groups are read in place, they are whatever their
+  /// length.
   Status check_most_read(const Plan& plan) const {
-    if (!plan.is_too_long_to_read(environment) || is_measured(environment, distances, *plan.algorithm, plan.protocol)) return {};
+    const bool is_group = question.call.collective == Collective::send_recv && reads_in_place(environment);
+    if (is_group || !plan.is_too_long_to_read(environment) || is_measured(environment, distances, *plan.algorithm, plan.protocol))
+      return {};
     return fail(ErrorCode::unsupported, "its messages are longer than {} bytes, and those of staged are faster then",
                 environment.memory.most_read.value);
   }

@@ -149,13 +149,13 @@ TEST_P(Mismatch, OtherCountThanTheRootHasForARank) {
 
 // Long transfers go in messages of which all but the last are alike: one may be a full message longer than the other.
 TEST_P(Mismatch, OtherCountThanTheRootHasForARankByWholeMessages) {
-  constexpr std::size_t kMessage = 128 * 1024 / 4;
+  constexpr std::size_t kMessage = 256 * 1024 / 4;  // through slots and by reference; of sockets two
   const Body gather = gather_v(2 * kMessage, 3 * kMessage);
-  expect({gather, gather, gather}, {"gather_v of 98304 f32 with root 0", "gather_v of 65536 f32 with root 0"});
+  expect({gather, gather, gather}, {"gather_v of 196608 f32 with root 0", "gather_v of 131072 f32 with root 0"});
   const Body scatter = scatter_v(3 * kMessage, 2 * kMessage);
-  expect({scatter, scatter, scatter}, {"scatter_v of 98304 f32 with root 0", "scatter_v of 65536 f32 with root 0"});
+  expect({scatter, scatter, scatter}, {"scatter_v of 196608 f32 with root 0", "scatter_v of 131072 f32 with root 0"});
   const Body short_for_long = gather_v(6, 3 * kMessage);
-  expect({short_for_long, short_for_long}, {"gather_v of 98304 f32 with root 0", "gather_v of f32 with root 0"});
+  expect({short_for_long, short_for_long}, {"gather_v of 196608 f32 with root 0", "gather_v of f32 with root 0"});
   const auto exchange = [](std::uint64_t to_next, std::uint64_t from_previous) {
     return [=](Communicator& world) {
       std::vector<std::uint64_t> out(2, 4), in(2, 4), displs{0, 4};
@@ -168,7 +168,7 @@ TEST_P(Mismatch, OtherCountThanTheRootHasForARankByWholeMessages) {
       world.all_to_all_v(data.data(), out, displs, got.data(), in, displs, DataType::f32);
     };
   };
-  expect({exchange(3 * kMessage, 5), exchange(5, 2 * kMessage)}, {"all_to_all_v of 98304 f32", "all_to_all_v of 65536 f32"});
+  expect({exchange(3 * kMessage, 5), exchange(5, 2 * kMessage)}, {"all_to_all_v of 196608 f32", "all_to_all_v of 131072 f32"});
 }
 
 TEST_P(Mismatch, OtherRootOfVaryingCounts) {

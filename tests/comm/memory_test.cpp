@@ -74,10 +74,13 @@ TEST(Memory, AGroupOfOneHoldsLessThan64KiB) {
   });
 }
 
-class MemoryOfRanks : public ::testing::TestWithParam<int> {};
+// Ranks, and by which protocol; empty: what is chosen.
+class MemoryOfRanks : public ::testing::TestWithParam<std::pair<int, const char*>> {};
 
 TEST_P(MemoryOfRanks, AHundredGroupsOverTheSameRanksHoldLessThanTwiceTheMemoryOfOne) {
-  on_cores(GetParam(), core_options(), [](Core& world) -> Status {
+  CoreOptions options = core_options();
+  options.wishes.protocol = GetParam().second;
+  on_cores(GetParam().first, options, [](Core& world) -> Status {
     PEAL_ASSIGN(const std::int64_t before, held_bytes(world));
     std::vector<std::shared_ptr<Core>> groups;
     std::int64_t one = 0;
@@ -96,7 +99,7 @@ TEST_P(MemoryOfRanks, AHundredGroupsOverTheSameRanksHoldLessThanTwiceTheMemoryOf
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, MemoryOfRanks, ::testing::Values(2, 8));
+INSTANTIATE_TEST_SUITE_P(Ranks, MemoryOfRanks, ::testing::Values(std::pair(2, ""), std::pair(8, ""), std::pair(8, "direct_read")));
 
 TEST(Memory, GroupsInDifferentOrdersOnDifferentRanksDoNotWaitForEachOther) {
   // Rank 0 sends first in one group and then in the other, rank 1 receives the other way around: both lie in slots at the same time.

@@ -205,7 +205,8 @@ class Tool(harness.ToolCase):
         self.assertIn(f"chosen: {report['algorithm']} with {report['protocol']}, predicted {report['predicted_us']:.2f} us", text)
         self.assertEqual(report["candidates"][0]["algorithm"], report["algorithm"])
         predicted = [candidate["predicted_us"] for candidate in report["candidates"]]
-        self.assertEqual(predicted, sorted(predicted))
+        self.assertEqual(predicted[1:], sorted(predicted[1:]))
+        self.assertLess(predicted[0], 1.05 * min(predicted))  # of ways that are as good as equal the one with the fewest steps
         self.assertAlmostEqual(sum(report["breakdown_us"].values()), report["predicted_us"], delta=report["predicted_us"] * 1e-3)
         self.assertIn("canonical", report)
         self.assertTrue(report["bytes_per_link"])

@@ -33,12 +33,13 @@ struct Case {
 };
 
 /// Combines `count` elements and compares with the reference.
-void check(DataType type, ReduceOp op, Stores stores, std::size_t count, std::size_t slack, Place place, std::mt19937_64& random) {
+void check(DataType type, ReduceOp op, Stores stores, std::size_t count, std::size_t slack, Place place, std::mt19937_64& random,
+           Reads reads = Reads::in_a_row) {
   Case now(type, op, count, slack, random);
   auto& [bytes, a, b, apart, second, expected] = now;
   const std::vector<std::byte> a_before(a.data(), a.data() + bytes), b_before(b.data(), b.data() + bytes);
   GuardedBuffer& dst = now.at(place, apart);
-  combine_for(type, op, stores)(dst.data(), a.data(), b.data(), count);
+  combine_for(type, op, stores, reads)(dst.data(), a.data(), b.data(), count);
   const std::size_t wrong = first_difference(type, dst.data(), expected.data(), count);
   ASSERT_EQ(wrong, count) << std::hex << load_bits(type, a_before.data(), wrong) << " with " << load_bits(type, b_before.data(), wrong)
                           << " gave " << load_bits(type, dst.data(), wrong) << ", not " << load_bits(type, expected.data(), wrong);
@@ -46,13 +47,14 @@ void check(DataType type, ReduceOp op, Stores stores, std::size_t count, std::si
 }
 
 /// The same into two places.
-void check_twice(DataType type, ReduceOp op, std::size_t count, std::size_t slack, Place place, Place also, std::mt19937_64& random) {
+void check_twice(DataType type, ReduceOp op, std::size_t count, std::size_t slack, Place place, Place also, std::mt19937_64& random,
+                 Reads reads = Reads::in_a_row) {
   SCOPED_TRACE(testing::Message() << name_of(type) << ' ' << name_of(op) << " twice, count " << count << " slack " << slack << " places "
                                   << static_cast<int>(place) << ' ' << static_cast<int>(also));
   Case now(type, op, count, slack, random);
   GuardedBuffer& dst = now.at(place, now.apart);
   GuardedBuffer& second = now.at(also, now.second);
-  kernels_for(type, op).twice(dst.data(), second.data(), now.a.data(), now.b.data(), count);
+  kernels_for(type, op, Stores::cached, reads).twice(dst.data(), second.data(), now.a.data(), now.b.data(), count);
   ASSERT_EQ(first_difference(type, dst.data(), now.expected.data(), count), count);
   ASSERT_EQ(first_difference(type, second.data(), now.expected.data(), count), count);
   ASSERT_TRUE(now.is_intact());
@@ -99,6 +101,17 @@ void check_pair_twice(DataType type, ReduceOp op) {
   }
 }
 
+// A length that is no multiple of what the lanes take by turns, nor of a vector.
+void check_pair_in_lanes(DataType type, ReduceOp op) {
+  std::mt19937_64 random(static_cast<unsigned>(type) * 16 + static_cast<unsigned>(op));
+  const std::size_t count = kLeastInLanes / size_of(type) + 5003;
+  const auto place = static_cast<Place>(static_cast<unsigned>(op) % 3);
+  SCOPED_TRACE(testing::Message() << name_of(type) << ' ' << name_of(op) << " in lanes, place " << static_cast<int>(place));
+  check(type, op, Stores::cached, count, size_of(type), place, random, Reads::in_lanes);
+  check(type, op, Stores::streaming, count, 0, place, random, Reads::in_lanes);
+  if (op == ReduceOp::sum) check_twice(type, op, count, 1, Place::apart, Place::onto_a, random, Reads::in_lanes);
+}
+
 class CombineTest : public testing::TestWithParam<DataType> {};
 
 TEST_P(CombineTest, every_operator_matches_the_reference_on_every_instruction_set) {
@@ -120,6 +133,15 @@ TEST_P(CombineTest, results_in_two_places_match_the_reference_on_every_instructi
   on_every_instruction_set([&] {
     for (const ReduceOp op : all_ops()) {
       if (is_supported(GetParam(), op)) check_pair_twice(GetParam(), op);
+      if (HasFatalFailure()) return;
+    }
+  });
+}
+
+TEST_P(CombineTest, long_sources_read_in_lanes_match_the_reference_on_every_instruction_set) {
+  on_every_instruction_set([&] {
+    for (const ReduceOp op : all_ops()) {
+      if (is_supported(GetParam(), op)) check_pair_in_lanes(GetParam(), op);
       if (HasFatalFailure()) return;
     }
   });

@@ -11,12 +11,15 @@ namespace {
 TEST(Copy, copies_exactly_the_bytes_at_every_size_and_alignment) {
   std::mt19937_64 random(17);
   on_every_instruction_set([&] {
-    for (const Stores stores : {Stores::cached, Stores::streaming}) {
+    for (const auto& [stores, reads] : {std::pair{Stores::cached, Reads::in_a_row},
+                                        {Stores::streaming, Reads::in_a_row},
+                                        {Stores::cached, Reads::in_lanes},
+                                        {Stores::streaming, Reads::in_lanes}}) {
       for (std::size_t bytes = 0; bytes < 100000; bytes += bytes < 300 ? 1 : bytes / 2 + 1) {
         for (const std::size_t slack : {0, 1, 8, 33, 63}) {
           GuardedBuffer src(bytes, slack * 3 % 64), dst(bytes, slack);
           fill(DataType::u8, src.data(), bytes, random);
-          copy(dst.data(), src.data(), bytes, stores);
+          copy(dst.data(), src.data(), bytes, stores, reads);
           ASSERT_EQ(std::memcmp(dst.data(), src.data(), bytes), 0) << bytes << " bytes, slack " << slack;
           ASSERT_TRUE(dst.is_intact());
         }

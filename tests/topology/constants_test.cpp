@@ -76,6 +76,18 @@ TEST(Constants, BrokenFilesNameTheLine) {
   EXPECT_EQ(error("processors:\n  - {name: odd, cpus: [x], fetch_share: 1, shared_read: 0, receive_share: 1, least_read_bytes: 1, "
                   "most_read_bytes: 2, source: x}\n"),
             "accepted");
+  EXPECT_THAT(error("processors:\n  - {name: odd, cpus: [x], most_ranks: 0, fetch_share: 1, shared_read: 0, receive_share: 1, "
+                    "least_read_bytes: 1, most_read_bytes: 2, source: x}\n"),
+              HasSubstr("most_ranks"));
+}
+
+TEST(Constants, ProcessorsAreReadInTheOrderInWhichTheyStand) {
+  HostDefaults host;
+  host.processors = {{"pair", {"x"}, 2, {}, ""}, {"all", {"x", "y"}, 64, {}, ""}};
+  EXPECT_EQ(host.of_processor("x", 2)->name, "pair");
+  EXPECT_EQ(host.of_processor("x", 3)->name, "all");
+  EXPECT_EQ(host.of_processor("y", 1)->name, "all");
+  EXPECT_EQ(host.of_processor("y", 65), nullptr);
 }
 
 TEST(Constants, HostDefaultsAreThere) {
@@ -88,11 +100,14 @@ TEST(Constants, HostDefaultsAreThere) {
 TEST(Constants, SomeProcessorsHaveTheirOwn) {
   const auto host = host_defaults();
   ASSERT_TRUE(host) << host.error().message;
-  const ProcessorDefaults* const meshed = host->of_processor("GenuineIntel 6 207");
+  const ProcessorDefaults* const meshed = host->of_processor("GenuineIntel 6 207", 3);
   ASSERT_NE(meshed, nullptr);
   EXPECT_LT(meshed->memory.least_read, host->memory.least_read);
-  EXPECT_EQ(host->of_processor("GenuineIntel 6 20"), nullptr);
-  EXPECT_EQ(host->of_processor(""), nullptr);
+  const ProcessorDefaults* const pair = host->of_processor("GenuineIntel 6 207", 2);
+  ASSERT_NE(pair, nullptr);
+  EXPECT_LT(pair->memory.most_read, meshed->memory.most_read);
+  EXPECT_EQ(host->of_processor("GenuineIntel 6 20", 2), nullptr);
+  EXPECT_EQ(host->of_processor("", 2), nullptr);
   // Each has at least one set; what it lacks is that of all.
   for (const ProcessorDefaults& processor : host->processors) {
     const auto own = constants_for("shm-" + processor.name, "staged");

@@ -117,5 +117,18 @@ TEST(ShmSlotPool, OneGroupAloneNeedNotGiveBack) {
   EXPECT_FALSE(second.is_own(second.place()));
 }
 
+TEST(ShmSlotPool, WhatWasReadAsideLiesInMemoryThatIsGivenBack) {
+  const PoolJob job;
+  ShmSlotPool& pool = *job.pools[0];
+  std::unique_ptr<std::byte[]> first = pool.lend_aside(1000);
+  const std::byte* const at = first.get();
+  const std::unique_ptr<std::byte[]> second = pool.lend_aside(1000);
+  EXPECT_NE(second.get(), at);
+  pool.give_back_aside(std::move(first), 1000);
+  const std::unique_ptr<std::byte[]> longer = pool.lend_aside(1001);
+  EXPECT_NE(longer.get(), at) << "it is too short";
+  EXPECT_EQ(pool.lend_aside(500).get(), at);
+}
+
 }  // namespace
 }  // namespace peal::transport

@@ -98,9 +98,25 @@ TEST(Processor, VeryLongMessagesAreReadOnlyByName) {
     ASSERT_TRUE(named) << named.error().message;
     EXPECT_EQ(named->chosen().protocol, Protocol::direct_read);
   }
-  const auto meshed = select(host(kMeshed, 2, 16), ask(Collective::broadcast, 64 << 20));
+  const auto meshed = select(host(kMeshed, 3, 16), ask(Collective::broadcast, 64 << 20));
   ASSERT_TRUE(meshed);
   EXPECT_EQ(meshed->chosen().protocol, Protocol::direct_read);
+}
+
+TEST(Processor, TwoRanksMayHaveConstantsOfTheirOwn) {
+  const Environment pair = host(kMeshed, 2, 16), more = host(kMeshed, 3, 16);
+  EXPECT_TRUE(pair.memory.is_read_in_lanes);
+  EXPECT_FALSE(pair.memory.is_read_overwritten);
+  EXPECT_FALSE(more.memory.is_read_in_lanes);
+  EXPECT_TRUE(more.memory.is_read_overwritten);
+  EXPECT_EQ(pair.offer(Protocol::staged)->constants[0].scope, "shm-emerald-rapids-pair");
+  EXPECT_EQ(more.offer(Protocol::staged)->constants[0].scope, "shm-emerald-rapids");
+  const auto within = select(pair, ask(Collective::broadcast, 8 << 20));
+  ASSERT_TRUE(within);
+  EXPECT_EQ(within->chosen().protocol, Protocol::direct_read);
+  const auto beyond = select(pair, ask(Collective::broadcast, 16 << 20));
+  ASSERT_TRUE(beyond);
+  EXPECT_EQ(beyond->chosen().protocol, Protocol::staged);
 }
 
 TEST(Processor, ShortMessagesAreReadOnlyByName) {
@@ -134,19 +150,23 @@ TEST(Processor, ReadersAndHelpersOfAPlan) {
   const Plan all_gather = plan_of(environment, Collective::all_gather, "direct", 8 << 20);
   EXPECT_EQ(all_gather.readers, 1) << "they come in turns";
   EXPECT_EQ(all_gather.helped, 0) << "every rank reads, too";
+  EXPECT_EQ(plan_of(environment, Collective::reduce, "ring", 8 << 20).helped, 0) << "most receive, too";
+  EXPECT_EQ(plan_of(host(kMeshed, 2, 16), Collective::reduce, "ring", 8 << 20).helped, 0) << "who reduces what it reads reads all itself";
   const auto copy = [&](const Plan& plan) { return message_cost(environment, plan, 0, {}, {}).copy; };
   EXPECT_DOUBLE_EQ(copy(gather), 2 * copy(all_gather));
   EXPECT_LT(copy(broadcast), 0.5 * copy(all_gather));
 }
 
 TEST(Processor, TheEnvironmentThatRanksSendOneAnotherKeepsIt) {
-  const Environment environment = host(kMeshed, 4, 16);
-  const auto read = environment_from_json(to_json(environment));
-  ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(read->memory, environment.memory);
-  EXPECT_EQ(read->least_within_cores, environment.least_within_cores);
-  EXPECT_EQ(read->most_within_cores, environment.most_within_cores);
-  EXPECT_TRUE(reads_in_place(*read));
+  for (const int ranks : {2, 4}) {
+    const Environment environment = host(kMeshed, ranks, 16);
+    const auto read = environment_from_json(to_json(environment));
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->memory, environment.memory);
+    EXPECT_EQ(read->least_within_cores, environment.least_within_cores);
+    EXPECT_EQ(read->most_within_cores, environment.most_within_cores);
+    EXPECT_TRUE(reads_in_place(*read));
+  }
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ struct Operands {
   ReduceOp op = ReduceOp::sum;
   double premul = 1.0;
   reduce::Stores stores = reduce::Stores::cached;  ///< for results that will not be read soon
+  reduce::Reads reads = reduce::Reads::in_a_row;   ///< of long messages where they lie in another core's cache
   /// Messages of at least so many bytes (of a group: messages of buffers of so many) may stay where they lie until their receivers have
   /// read them, where the transport can show them. The plan must be right under direct_read. 0: none.
   std::uint64_t least_shown = 0;
@@ -41,14 +42,14 @@ struct Operands {
   /// Finished sums may be written where the senders of such messages want them; the plan must be right when answered
   /// (schedule::is_right_when_answered).
   bool answers = false;
-  // Worked out from type, op and stores by resolve(): once a kind of call, not once a call.
+  // Worked out from type, op, stores and reads by resolve(): once a kind of call, not once a call.
   reduce::CombineFn combine_cached = nullptr;
   reduce::CombineFn combine_last = nullptr;
   reduce::CombineTwiceFn combine_twice = nullptr;
   bool scaled = false;    ///< premul_sum: raw reads of the input are multiplied
   bool averaged = false;  ///< avg: finished sums are divided
 
-  /// To be called when type, op or stores have changed and before the operands are used.
+  /// To be called when type, op, stores or reads have changed and before the operands are used.
   void resolve(Collective collective);
 };
 
@@ -202,6 +203,7 @@ class Execution {
   std::byte* place_beside(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes) const;
   bool do_send(const BoundOp& bound, Strand& strand);
   bool do_recv(const BoundOp& bound, const Strand& strand);
+  bool is_taken_out_here(const BoundOp& bound, const Strand& strand, const transport::Receiver& from) const;
   bool do_recv_reduce(const BoundOp& bound, const Strand& strand);
   bool may_answer(const schedule::Op& op) const;
   std::byte* take_answer(int peer, const std::byte* data, std::size_t bytes);

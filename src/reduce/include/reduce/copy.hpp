@@ -17,7 +17,7 @@ constexpr Stores stores_for_copied(std::uint64_t bytes) noexcept {
 }
 
 /// memcpy, or a copy whose stores bypass the caches and end with a store fence. The ranges must not overlap. Any alignment.
-void copy(void* dst, const void* src, std::size_t bytes, Stores stores) noexcept;
+void copy(void* dst, const void* src, std::size_t bytes, Stores stores, Reads reads = Reads::in_a_row) noexcept;
 /// copy() into two places; in one pass over the source where what goes to `also` goes through the caches. None of the three ranges may
 /// overlap another.
 void copy_twice(void* dst, Stores stores, void* also, Stores also_stores, const void* src, std::size_t bytes) noexcept;

@@ -6,6 +6,7 @@
 
 #include <base/result.hpp>
 #include <base/units.hpp>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,11 +45,13 @@ Result<std::vector<ProtocolConstants>> read_constants_text(std::string_view text
 
 /// How messages that go from core to core through memory meet the caches.
 struct MemoryTerms {
-  double fetch_share = 1;    ///< time to fetch what is reduced where another core wrote it, of the time of a copy
-  double shared_read = 0;    ///< share by which each further rank that reads the same bytes in a rank's memory slows the others
-  double receive_share = 1;  ///< of per_op: issuing what only receives from a slot; what sends takes so much longer as this is shorter
-  Bytes least_read;          ///< messages from here on may be read in the sender's memory: shorter ones are copied twice in less time
-  Bytes most_read;           ///< messages up to here: of longer ones both copies together have the higher rate
+  double fetch_share = 1;         ///< time to fetch what is reduced where another core wrote it, of the time of a copy
+  double shared_read = 0;         ///< share by which each further rank that reads the same bytes in a rank's memory slows the others
+  double receive_share = 1;       ///< of per_op: issuing what only receives from a slot; what sends takes so much longer as this is shorter
+  Bytes least_read;               ///< messages from here on may be read in the sender's memory: shorter ones are copied twice in less time
+  Bytes most_read;                ///< messages up to here: of longer ones both copies together have the higher rate
+  bool is_read_in_lanes = false;  ///< long messages in slots: reduce::Reads::in_lanes
+  bool is_read_overwritten = true;  ///< also an all_reduce in place, whose result lies where the next call will read its input
   bool operator==(const MemoryTerms&) const = default;
 };
 
@@ -56,7 +59,8 @@ struct MemoryTerms {
 /// "shm-<name>".
 struct ProcessorDefaults {
   std::string name;
-  std::vector<std::string> cpus;  ///< as discovery names them: "GenuineIntel 6 207", maker, family and model
+  std::vector<std::string> cpus;                     ///< as discovery names them: "GenuineIntel 6 207", maker, family and model
+  int most_ranks = std::numeric_limits<int>::max();  ///< of a communicator: it holds for no more
   MemoryTerms memory;
   std::string source;
 };
@@ -84,7 +88,7 @@ struct HostDefaults {
   std::vector<ProcessorDefaults> processors;
 
   /// Of a processor that discovery names so; null: it is like all.
-  const ProcessorDefaults* of_processor(std::string_view cpu) const;
+  const ProcessorDefaults* of_processor(std::string_view cpu, int ranks) const;
 };
 Result<HostDefaults> host_defaults();
 

@@ -123,8 +123,9 @@ class ShmTransport final : public Transport {
   int rank_;
   Status health_;
   ShmBorrowing borrowing_;
-  std::vector<ShmSender*> with_data_;  // ends that have found memory since the last rest
-  std::byte* shared_data_ = nullptr;   // null: not at hand
+  std::vector<ShmSender*> with_data_;     // ends that have found memory since the last rest
+  std::vector<ShmReceiver*> with_aside_;  // the same, for what they have read
+  std::byte* shared_data_ = nullptr;      // null: not at hand
   SharedSlot shared_slots_[kMaxShmSlots];
   int next_shared_ = 0;
   bool takes_lowest_ = false;                        // of the free slots

@@ -461,6 +461,8 @@ class ShmReceiver final : public Receiver {
   bool fetch(ShmLine& line, std::byte* to, std::size_t most, std::size_t behind);
   /// The same into memory of this end's own.
   bool fetch_aside(ShmLine& line);
+  /// False while a message lies there that has not been released.
+  bool rest();
   /// False when this rank cannot read the sender's memory.
   bool read_parts(shm::Reference& reference);
   void read_with_those_behind(shm::Reference& first, std::size_t room);

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <transport/shared_segment.hpp>
 #include <transport/shm_layout.hpp>
@@ -70,6 +71,11 @@ class ShmSlotPool {
   const std::byte* to_several_from(int peer) const { return segment_->data() + offset_of(peer, peer); }
   std::size_t area_bytes() const { return area_bytes(ranks_); }
 
+  /// Memory of this rank alone, in which a receiver looks at messages that it has read in their senders' memory: one that was given back,
+  /// or new; at least `bytes` long.
+  std::unique_ptr<std::byte[]> lend_aside(std::size_t bytes);
+  void give_back_aside(std::unique_ptr<std::byte[]> memory, std::size_t bytes);
+
   /// Communicators that may borrow. While there is one, it need not give anything back.
   void enter() { users_.fetch_add(1, std::memory_order_relaxed); }
   void leave() { users_.fetch_sub(1, std::memory_order_relaxed); }
@@ -88,6 +94,12 @@ class ShmSlotPool {
   int rank_;
   std::atomic<int> users_{0};
   std::vector<Area> areas_;  // by peer; its own: for several
+  struct Aside {
+    std::unique_ptr<std::byte[]> memory;
+    std::size_t bytes;
+  };
+  std::mutex asides_guard_;
+  std::vector<Aside> asides_;  // not lent
 };
 
 /// What one communicator has from others: memory of the pool, by the pool's number of each of its ranks on this host.
