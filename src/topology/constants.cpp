@@ -114,6 +114,7 @@ Result<ProcessorDefaults> read_processor(YamlFields& fields) {
   if (cpus != nullptr)
     for (const YamlNode& cpu : cpus->items) processor.cpus.push_back(cpu.text);
   PEAL_ASSIGN(processor.most_ranks, fields.integer("most_ranks", 1, std::numeric_limits<int>::max(), processor.most_ranks));
+  PEAL_ASSIGN(processor.is_for_shared_cores, fields.flag("shared_cores", false));
   PEAL_ASSIGN(processor.memory, read_memory(fields));
   PEAL_ASSIGN(processor.source, fields.text("source"));
   return processor;
@@ -196,9 +197,9 @@ Result<HostDefaults> host_defaults() {
   return *table->host;
 }
 
-const ProcessorDefaults* HostDefaults::of_processor(std::string_view cpu, int ranks) const {
+const ProcessorDefaults* HostDefaults::of_processor(std::string_view cpu, int ranks, bool shares_cores) const {
   for (const ProcessorDefaults& processor : processors)
-    if (ranks <= processor.most_ranks && std::find(processor.cpus.begin(), processor.cpus.end(), cpu) != processor.cpus.end())
+    if (ranks <= processor.most_ranks && (shares_cores || !processor.is_for_shared_cores) && std::find(processor.cpus.begin(), processor.cpus.end(), cpu) != processor.cpus.end())
       return &processor;
   return nullptr;
 }

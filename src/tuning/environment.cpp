@@ -169,10 +169,11 @@ class Survey {
 };
 
 /// What is special about the processor of the hosts, which are taken for alike; null: nothing is known.
-const topology::ProcessorDefaults* processor_of(const topology::HostDefaults& defaults, const topology::Graph& host, int ranks) {
+const topology::ProcessorDefaults* processor_of(const topology::HostDefaults& defaults, const topology::Graph& host,
+                                                const Environment& environment) {
   for (const int cpu : host.devices_of(topology::DeviceKind::cpu))
     for (const topology::Attribute& attribute : host.device(cpu).attributes)
-      if (attribute.key == "processor") return defaults.of_processor(attribute.value, ranks);
+      if (attribute.key == "processor") return defaults.of_processor(attribute.value, environment.ranks, environment.shares_cores());
   return nullptr;
 }
 
@@ -319,7 +320,7 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
     const bool polls_sockets = environment.is_by_sockets(0) || environment.is_by_sockets(1);
     environment.core_switch = polls_sockets ? defaults.core_switch_polling : defaults.core_switch;
     environment.same_core_gain = defaults.same_core_gain;
-    const topology::ProcessorDefaults* const known = processor_of(defaults, cluster.machine(), environment.ranks);
+    const topology::ProcessorDefaults* const known = processor_of(defaults, cluster.machine(), environment);
     if (known != nullptr) processor = known->name;
     environment.memory = known != nullptr ? known->memory : defaults.memory;
     environment.least_within_cores = defaults.least_within_cores;

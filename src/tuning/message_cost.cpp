@@ -48,7 +48,7 @@ MessageCost message_cost(const Environment& environment, const Plan& plan, int l
 }
 
 bool reads_in_place(const Environment& environment) {
-  if (!is_by_memory(environment, 0) || environment.shares_cores() || environment.ranks < 2) return false;
+  if (!is_by_memory(environment, 0) || environment.ranks < 2) return false;
   Call call;
   call.collective = Collective::send_recv;
   call.bytes = {schedule::kMostReferencedBytes};

@@ -83,11 +83,12 @@ TEST(Constants, BrokenFilesNameTheLine) {
 
 TEST(Constants, ProcessorsAreReadInTheOrderInWhichTheyStand) {
   HostDefaults host;
-  host.processors = {{"pair", {"x"}, 2, {}, ""}, {"all", {"x", "y"}, 64, {}, ""}};
-  EXPECT_EQ(host.of_processor("x", 2)->name, "pair");
-  EXPECT_EQ(host.of_processor("x", 3)->name, "all");
-  EXPECT_EQ(host.of_processor("y", 1)->name, "all");
-  EXPECT_EQ(host.of_processor("y", 65), nullptr);
+  host.processors = {{"shared", {"x"}, 64, true, {}, ""}, {"pair", {"x"}, 2, false, {}, ""}, {"all", {"x", "y"}, 64, false, {}, ""}};
+  EXPECT_EQ(host.of_processor("x", 2, true)->name, "shared");
+  EXPECT_EQ(host.of_processor("x", 2, false)->name, "pair");
+  EXPECT_EQ(host.of_processor("x", 3, false)->name, "all");
+  EXPECT_EQ(host.of_processor("y", 1, true)->name, "all");
+  EXPECT_EQ(host.of_processor("y", 65, false), nullptr);
 }
 
 TEST(Constants, HostDefaultsAreThere) {
@@ -100,14 +101,14 @@ TEST(Constants, HostDefaultsAreThere) {
 TEST(Constants, SomeProcessorsHaveTheirOwn) {
   const auto host = host_defaults();
   ASSERT_TRUE(host) << host.error().message;
-  const ProcessorDefaults* const meshed = host->of_processor("GenuineIntel 6 207", 3);
+  const ProcessorDefaults* const meshed = host->of_processor("GenuineIntel 6 207", 3, false);
   ASSERT_NE(meshed, nullptr);
   EXPECT_LT(meshed->memory.least_read, host->memory.least_read);
-  const ProcessorDefaults* const pair = host->of_processor("GenuineIntel 6 207", 2);
+  const ProcessorDefaults* const pair = host->of_processor("GenuineIntel 6 207", 2, false);
   ASSERT_NE(pair, nullptr);
   EXPECT_LT(pair->memory.most_read, meshed->memory.most_read);
-  EXPECT_EQ(host->of_processor("GenuineIntel 6 20", 2), nullptr);
-  EXPECT_EQ(host->of_processor("", 2), nullptr);
+  EXPECT_EQ(host->of_processor("GenuineIntel 6 20", 2, true), nullptr);
+  EXPECT_EQ(host->of_processor("", 2, true), nullptr);
   // Each has at least one set; what it lacks is that of all.
   for (const ProcessorDefaults& processor : host->processors) {
     const auto own = constants_for("shm-" + processor.name, "staged");

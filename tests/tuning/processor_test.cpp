@@ -63,10 +63,11 @@ TEST(Processor, LongMessagesAreReadInTheSendersMemoryWhereThatWasMeasuredToWin) 
   }
 }
 
-TEST(Processor, GroupsAreReadThereTooButNotWhereRanksShareCores) {
+TEST(Processor, GroupsAreReadThereTooAlsoWhereRanksShareCores) {
   EXPECT_TRUE(reads_in_place(host(kMeshed, 2, 16)));
   EXPECT_TRUE(reads_in_place(host(kMeshed, 16, 16)));
-  EXPECT_FALSE(reads_in_place(host(kMeshed, 4, 2)));
+  EXPECT_TRUE(reads_in_place(host(kMeshed, 4, 2)));
+  EXPECT_FALSE(reads_in_place(host(kOther, 4, 2)));
   EXPECT_FALSE(reads_in_place(host(kOther, 2, 16)));
   EXPECT_FALSE(reads_in_place(host("", 2, 16)));
 }
@@ -103,8 +104,10 @@ TEST(Processor, VeryLongMessagesAreReadOnlyByName) {
   EXPECT_EQ(meshed->chosen().protocol, Protocol::direct_read);
 }
 
-TEST(Processor, TwoRanksMayHaveConstantsOfTheirOwn) {
-  const Environment pair = host(kMeshed, 2, 16), more = host(kMeshed, 3, 16);
+TEST(Processor, TwoRanksAndRanksThatShareCoresMayHaveConstantsOfTheirOwn) {
+  const Environment pair = host(kMeshed, 2, 16), more = host(kMeshed, 3, 16), crowd = host(kMeshed, 4, 2);
+  EXPECT_EQ(crowd.offer(Protocol::staged)->constants[0].scope, "shm-emerald-rapids-shared");
+  EXPECT_FALSE(crowd.memory.is_read_in_lanes);
   EXPECT_TRUE(pair.memory.is_read_in_lanes);
   EXPECT_FALSE(pair.memory.is_read_overwritten);
   EXPECT_FALSE(more.memory.is_read_in_lanes);

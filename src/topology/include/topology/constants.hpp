@@ -61,6 +61,7 @@ struct ProcessorDefaults {
   std::string name;
   std::vector<std::string> cpus;                     ///< as discovery names them: "GenuineIntel 6 207", maker, family and model
   int most_ranks = std::numeric_limits<int>::max();  ///< of a communicator: it holds for no more
+  bool is_for_shared_cores = false;                  ///< it holds only where ranks share cores
   MemoryTerms memory;
   std::string source;
 };
@@ -88,7 +89,7 @@ struct HostDefaults {
   std::vector<ProcessorDefaults> processors;
 
   /// Of a processor that discovery names so; null: it is like all.
-  const ProcessorDefaults* of_processor(std::string_view cpu, int ranks) const;
+  const ProcessorDefaults* of_processor(std::string_view cpu, int ranks, bool shares_cores) const;
 };
 Result<HostDefaults> host_defaults();
 
