@@ -21,10 +21,9 @@ const Offer* Environment::offer(schedule::Protocol protocol) const {
   return nullptr;
 }
 
-bool Environment::shares_cores() const {
-  const auto last = std::max_element(core_of.begin(), core_of.end());
-  return last != core_of.end() && static_cast<std::size_t>(*last) + 1 < core_of.size();
-}
+int Environment::core_count() const { return core_of.empty() ? 0 : *std::max_element(core_of.begin(), core_of.end()) + 1; }
+
+bool Environment::shares_cores() const { return static_cast<std::size_t>(core_count()) < core_of.size(); }
 
 std::vector<DistanceShare> Environment::distances() const {
   if (nodes != 1 || measured.empty()) return {};

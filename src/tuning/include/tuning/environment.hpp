@@ -97,6 +97,8 @@ struct Environment {
   }
   /// True where processes take turns on a core.
   bool shares_cores() const;
+  /// On which the ranks of a host are; 0: they are on devices.
+  int core_count() const;
   bool is_used(int l) const { return level[l].is_used; }
   /// True where ranks of this level are processes that talk through sockets.
   bool is_by_sockets(int l) const {
