@@ -17,8 +17,8 @@ namespace {
 constexpr int kPollsALock = 64;
 constexpr std::uint64_t kLeastShownBytes = 4096;          // below, a copy costs less than the longer way through the program
 constexpr std::uint64_t kLeastLearntToRefer = 64 * 1024;  // a message of a group: by reference or not is learnt
-constexpr std::uint64_t kLeastPastLanes = 32 << 20;       // bytes of a call
 constexpr std::uint64_t kMostLearntToRefer = 2 << 20;     // the same, all of a call
+constexpr std::uint64_t kLeastPastLanes = 32 << 20;       // bytes of a call whose results are stored through the caches
 
 executor::Shape shape_of(const Call& call, int rank) {
   executor::Shape shape;

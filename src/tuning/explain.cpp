@@ -178,8 +178,8 @@ std::string explain_text(const Environment& environment, const Selection& select
   text += "\nconstants:\n";
   const Offer offer = offer_for(environment, call, best.message_bytes, *environment.offer(best.protocol));
   for (int l = 0; l < kLevels; ++l)
-    if (environment.is_used(l))
-      text += fmt::format("  {} ({}): {}\n", environment.level[l].scope, offer.constants[l].protocol, offer.constants[l].source);
+    if (const topology::ProtocolConstants& c = offer.constants[l]; environment.is_used(l))
+      text += fmt::format("  {} ({}): {}\n", c.scope, c.protocol, c.source);
   for (int l = 0; l < kLevels; ++l)
     if (const topology::ProtocolConstants& c = environment.switches[l].constants; uses_switches(best, environment, l))
       text += fmt::format("  {} ({}): {}\n", c.scope, c.protocol, c.source);

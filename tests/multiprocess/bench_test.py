@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """`peal bench` over real processes: every collective right, the JSON as promised, what is forced is taken or refused."""
 import json
+import pathlib
+import re
+import shutil
 
 import harness
 
@@ -141,6 +144,22 @@ class Forced(harness.ToolCase):
                     done = self.peal("bench", collective, "-n", ranks, "-b", "48K", "-e", "3M", "-f", 8, "--check", "--json", "-", *words, *QUICKLY)
                     for row in json.loads(self.assert_right(done).out)["rows"]:
                         self.assertEqual(row["out_of_place"]["wrong"], 0)
+
+    def test_messages_that_are_taken_out_of_their_slots_in_lanes_are_right(self):
+        """As on the processors whose constants say so, on any."""
+        data = self.folder / "data"
+        shutil.copytree(pathlib.Path(__file__).parents[2] / "data", data)
+        constants = data / "constants" / "host.yaml"
+        text = re.sub(r'cpus: \[.*?\]', "cpus: [none]", constants.read_text())
+        constants.write_text(text.replace("  shared_read: 0 ", "  read_in_lanes: true\n  shared_read: 0 ", 1))
+        self.assertIn("read_in_lanes: true\n", constants.read_text())
+        for collective in "all_reduce reduce reduce_scatter all_gather broadcast gather scatter all_to_all".split():
+            for words in (("--dtype", "f32"), ("--dtype", "bf16", "--op", "avg")) if "reduce" in collective else ((),):
+                with self.subTest(collective=collective, words=words):
+                    done = self.peal("bench", collective, "-n", 2, "-b", 250000, "-e", 33000000, "-f", 11, "--protocol", "staged", "--check", "--json", "-", *words,
+                                     *QUICKLY, env={"PEAL_DATA_DIR": data})
+                    for row in json.loads(self.assert_right(done).out)["rows"]:
+                        self.assertEqual([row[half]["wrong"] for half in ("out_of_place", "in_place") if row[half] is not None].count(0), 1 if collective in WITHOUT_IN_PLACE else 2, row)
 
     def test_an_algorithm_that_cannot_be_used_is_an_error(self):
         self.assert_refused(self.peal("bench", "all_reduce", "-n", 2, "-e", 8, "--algorithm", "hierarchical"), "all_reduce", "hierarchical", "groups", code=2)
