@@ -199,7 +199,8 @@ Result<HostDefaults> host_defaults() {
 
 const ProcessorDefaults* HostDefaults::of_processor(std::string_view cpu, int ranks, bool shares_cores) const {
   for (const ProcessorDefaults& processor : processors)
-    if (ranks <= processor.most_ranks && (shares_cores || !processor.is_for_shared_cores) && std::find(processor.cpus.begin(), processor.cpus.end(), cpu) != processor.cpus.end())
+    if (ranks <= processor.most_ranks && (shares_cores || !processor.is_for_shared_cores) &&
+        std::find(processor.cpus.begin(), processor.cpus.end(), cpu) != processor.cpus.end())
       return &processor;
   return nullptr;
 }
