@@ -18,7 +18,6 @@ constexpr int kPollsALock = 64;
 constexpr std::uint64_t kLeastShownBytes = 4096;          // below, a copy costs less than the longer way through the program
 constexpr std::uint64_t kLeastLearntToRefer = 64 * 1024;  // a message of a group: by reference or not is learnt
 constexpr std::uint64_t kMostLearntToRefer = 2 << 20;     // the same, all of a call
-constexpr std::uint64_t kLeastPastLanes = 32 << 20;       // bytes of a call whose results are stored through the caches
 
 executor::Shape shape_of(const Call& call, int rank) {
   executor::Shape shape;
@@ -75,7 +74,7 @@ Status Core::prepare(const Call& call, Pending& pending) {
   operands.stores = key.in_place                    ? reduce::Stores::cached
                     : has_reduction(key.collective) ? reduce::stores_for(bytes)
                                                     : reduce::stores_for_copied(bytes);
-  operands.reads = reads_for(*pending.plan, operands.stores, bytes);
+  operands.reads = is_taken_out_in_lanes(*pending.plan) ? reduce::reads_for(bytes, operands.stores) : reduce::Reads::in_a_row;
   executor::CallSignature& signature = pending.call;
   signature.collective = call.collective;
   signature.type = call.type;
@@ -90,12 +89,9 @@ Status Core::prepare(const Call& call, Pending& pending) {
   return {};
 }
 
-// What is fetched by reference lies in this core's own cache. Long results that are stored through the caches lose (gathers of 64 MiB in
-// place took 1.13 to 1.19 times as long).
-reduce::Reads Core::reads_for(const CachedPlan& plan, reduce::Stores stores, std::uint64_t bytes) const {
-  const bool gains = plans_->environment()->memory.is_read_in_lanes && plan.plan->protocol != schedule::Protocol::direct_read &&
-                     (stores == reduce::Stores::streaming || bytes < kLeastPastLanes);
-  return gains ? reduce::Reads::in_lanes : reduce::Reads::in_a_row;
+// What is fetched by reference lies in this core's own cache.
+bool Core::is_taken_out_in_lanes(const CachedPlan& plan) const {
+  return plan.plan->protocol != schedule::Protocol::direct_read && plans_->environment()->memory.is_read_in_lanes;
 }
 
 // Neither lies in memory that ranks share.

@@ -155,7 +155,7 @@ struct Elementwise {
   }
 
   /// As CombineFns, for an operator without state.
-  template <Stores kStores, Reads kReads = Reads::in_a_row>
+  template <Stores kStores, Reads kReads>
   static void combine(void* dst, const void* a, const void* b, std::size_t count) {
     run(Op(), dst, nullptr, a, b, count, kStores, kReads);
   }
@@ -163,8 +163,8 @@ struct Elementwise {
   static void combine_twice(void* dst, void* also, const void* a, const void* b, std::size_t count) {
     run(Op(), dst, also, a, b, count, Stores::cached, kReads);
   }
-  static CombineFn pick(Stores stores) { return stores == Stores::streaming ? &combine<Stores::streaming> : &combine<Stores::cached>; }
   static Kernels kernels(Stores stores, Reads reads) { return pick_kernels<Elementwise>(stores, reads); }
+  static CombineFn pick(Stores stores) { return kernels(stores, Reads::in_a_row).once; }
 };
 
 /// dst = op(src), for the operators of one operand.

@@ -266,10 +266,11 @@ bool ShmReceiver::fetch(ShmLine& line, std::byte* to, std::size_t most, std::siz
 }
 
 bool ShmReceiver::fetch_aside(ShmLine& line) {
-  if (aside_ == nullptr) {
-    ShmSlotPool* const pool = owner_->borrowing_.pool.get();
-    aside_ = pool != nullptr ? pool->lend_aside(slot_bytes_) : std::make_unique_for_overwrite<std::byte[]>(slot_bytes_);
+  if (ShmSlotPool* const pool = owner_->borrowing_.pool.get(); aside_ == nullptr && pool != nullptr) {
+    aside_ = pool->lend_aside(slot_bytes_);
     owner_->with_aside_.push_back(this);
+  } else if (aside_ == nullptr) {
+    aside_ = std::make_unique_for_overwrite<std::byte[]>(slot_bytes_);
   }
   return fetch(line, aside_.get(), slot_bytes_, 0);
 }

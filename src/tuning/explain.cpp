@@ -231,9 +231,8 @@ std::string explain_json(const Environment& environment, const Selection& select
     tree["excluded"].push_back({{"algorithm", nullptr}, {"protocol", schedule::name_of(r.protocol)}, {"why", r.why}});
   const Offer offer = offer_for(environment, call, best.message_bytes, *environment.offer(best.protocol));
   for (int l = 0; l < kLevels; ++l)
-    if (environment.is_used(l))
-      tree["constants"].push_back(
-          {{"scope", environment.level[l].scope}, {"protocol", offer.constants[l].protocol}, {"source", offer.constants[l].source}});
+    if (const topology::ProtocolConstants& c = offer.constants[l]; environment.is_used(l))
+      tree["constants"].push_back({{"scope", c.scope}, {"protocol", c.protocol}, {"source", c.source}});
   for (int l = 0; l < kLevels; ++l)
     if (const topology::ProtocolConstants& c = environment.switches[l].constants; uses_switches(best, environment, l))
       tree["constants"].push_back({{"scope", c.scope}, {"protocol", c.protocol}, {"source", c.source}});

@@ -261,7 +261,7 @@ class Core final : public FaultListener {
   std::uint64_t least_shown(const Pending& pending);
   bool are_private(const executor::Operands& operands);
   std::uint64_t least_referenced(CachedPlan& plan, bool is_overwritten) const;
-  reduce::Reads reads_for(const CachedPlan& plan, reduce::Stores stores, std::uint64_t bytes) const;
+  bool is_taken_out_in_lanes(const CachedPlan& plan) const;
   std::uint64_t most_referenced_in_groups() const;
   bool may_learn_to_refer() const;
   void have_learnt_by(Pending& pending) const;

@@ -49,8 +49,8 @@ struct MemoryTerms {
   double shared_read = 0;         ///< share by which each further rank that reads the same bytes in a rank's memory slows the others
   double receive_share = 1;       ///< of per_op: issuing what only receives from a slot; what sends takes so much longer as this is shorter
   Bytes least_read;               ///< messages from here on may be read in the sender's memory: shorter ones are copied twice in less time
-  Bytes most_read;                ///< messages up to here: of longer ones both copies together have the higher rate
-  bool is_read_in_lanes = false;  ///< long messages in slots: reduce::Reads::in_lanes
+  Bytes most_read;                ///< messages of collectives up to here: of longer ones both copies together have the higher rate
+  bool is_read_in_lanes = false;  ///< long messages are taken out of their slots in lanes
   bool is_read_overwritten = true;  ///< also an all_reduce in place, whose result lies where the next call will read its input
   bool operator==(const MemoryTerms&) const = default;
 };
@@ -88,7 +88,8 @@ struct HostDefaults {
   std::string source;
   std::vector<ProcessorDefaults> processors;
 
-  /// Of a processor that discovery names so; null: it is like all.
+  /// The first entry for a processor that discovery names so whose conditions hold in a communicator of `ranks`, which share cores or do
+  /// not; null: it is like all. Owned by this.
   const ProcessorDefaults* of_processor(std::string_view cpu, int ranks, bool shares_cores) const;
 };
 Result<HostDefaults> host_defaults();

@@ -124,7 +124,7 @@ class ShmTransport final : public Transport {
   Status health_;
   ShmBorrowing borrowing_;
   std::vector<ShmSender*> with_data_;     // ends that have found memory since the last rest
-  std::vector<ShmReceiver*> with_aside_;  // the same, for what they have read
+  std::vector<ShmReceiver*> with_aside_;  // and those to which the pool has lent memory for what they read
   std::byte* shared_data_ = nullptr;      // null: not at hand
   SharedSlot shared_slots_[kMaxShmSlots];
   int next_shared_ = 0;

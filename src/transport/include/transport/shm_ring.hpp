@@ -459,9 +459,9 @@ class ShmReceiver final : public Receiver {
   /// Goes on fetching a reference of at most `most` bytes (a longer one is dropped); true when it is there: opened as any message is.
   /// `behind`: room behind them for those that follow.
   bool fetch(ShmLine& line, std::byte* to, std::size_t most, std::size_t behind);
-  /// The same into memory of this end's own.
+  /// The same into memory of this rank's own, which the pool lends where there is one.
   bool fetch_aside(ShmLine& line);
-  /// False while a message lies there that has not been released.
+  /// Gives that memory back to the pool; false while a message lies there that has not been released.
   bool rest();
   /// False when this rank cannot read the sender's memory.
   bool read_parts(shm::Reference& reference);

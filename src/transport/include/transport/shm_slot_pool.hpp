@@ -7,6 +7,8 @@
 // cannot have it takes slots of its own, so communicators do not wait for each other (a little for the last messages of a call that is
 // over: their receiver is mostly about to take them, but it may be waiting for this very call). A communicator that meets a fault never
 // rests: its areas are lost, and no memory of a faulty call is used again.
+//
+// Memory of the rank alone, for what its receivers have read in their senders' memory and look at, is lent in the same way.
 #pragma once
 
 #include <algorithm>
@@ -71,9 +73,9 @@ class ShmSlotPool {
   const std::byte* to_several_from(int peer) const { return segment_->data() + offset_of(peer, peer); }
   std::size_t area_bytes() const { return area_bytes(ranks_); }
 
-  /// Memory of this rank alone, in which a receiver looks at messages that it has read in their senders' memory: one that was given back,
-  /// or new; at least `bytes` long.
+  /// Memory that was given back, or new; at least `bytes` long, and the caller's until it gives it back or lets it go. Any thread.
   std::unique_ptr<std::byte[]> lend_aside(std::size_t bytes);
+  /// `bytes`: what it was lent for.
   void give_back_aside(std::unique_ptr<std::byte[]> memory, std::size_t bytes);
 
   /// Communicators that may borrow. While there is one, it need not give anything back.

@@ -70,8 +70,8 @@ struct Environment {
   double same_core_gain = 1;          ///< of the rates at which messages between ranks of one core are copied and reduced
   Bytes least_within_cores;  ///< ranks that share cores: of all-reduces from here to most_within_cores few bytes go from core to core
   Bytes most_within_cores;   ///< none where it is the smaller one
-  topology::MemoryTerms
-      memory;  ///< messages under direct_read that are shorter than its least_read go through slots; its most_read bounds the choice
+  /// Messages under direct_read that are shorter than its least_read go through slots; its most_read bounds the choice.
+  topology::MemoryTerms memory;
   Level level[kLevels];
   SwitchOffer switches[kLevels];
   std::vector<Offer> offers;
@@ -97,7 +97,7 @@ struct Environment {
   }
   /// True where processes take turns on a core.
   bool shares_cores() const;
-  /// On which the ranks of a host are; 0: they are on devices.
+  /// How many cores the ranks of a host are on; 0: they are on devices.
   int core_count() const;
   bool is_used(int l) const { return level[l].is_used; }
   /// True where ranks of this level are processes that talk through sockets.

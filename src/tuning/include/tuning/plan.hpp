@@ -52,9 +52,9 @@ struct Plan {
   std::uint64_t whole = 0;          ///< the same before it is cut
   int slots = 0;                    ///< messages that a channel holds
   std::uint32_t element_bytes = 4;
-  bool has_wide_partials = false;           ///< fp32 partial sums travel
-  std::int32_t readers = 1;                 ///< direct_read: ranks that read the same bytes at once, or as many as wait as long
-  std::int32_t helped = 0;                  ///< direct_read: ranks that share the help of a sender; 0: senders receive, too, and help none
+  bool has_wide_partials = false;  ///< fp32 partial sums travel
+  std::int32_t readers = 1;        ///< direct_read: ranks that read the same bytes at once, or as many as wait as long
+  std::int32_t helped = 0;         ///< direct_read: ranks that share the help of a sender; 0: senders receive, too, or receivers reduce
   std::unique_ptr<std::uint64_t[]> varied;  ///< counts and displacements of equal blocks
 
   /// Payload bytes of `count` chunks from chunk `first` of a buffer in one piece.
