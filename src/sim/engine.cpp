@@ -65,68 +65,6 @@ double Engine::queueing(std::uint32_t flow) const {
   return queue_law_(share_.users(at), share_.capacity(at)) / share_.capacity(at);
 }
 
-void Engine::finish_flow(const What& what, Listener& listener) {
-  FlowState& flow = flows_[what.flow];
-  ++flow.version;
-  for (const FairShare::Link& link : share_.links(what.flow)) share_.carry(link.constraint, link.count * flow.bytes);
-  if (flow.bytes > 0) is_changed_ = true;
-  const Tag tag = flow.tag;
-  const double delay = flow.latency + (queue_law_ ? queueing_[what.flow] : 0);
-  if (flow.wants_arrival && listener.wants_arrival(tag, now_ + delay)) queue_.push_after(now_, delay, {tag, 0, 0, Kind::arrived});
-  share_.remove_variable(what.flow);
-  listener.on_flow_left(tag);
-}
-
-/// What events need lies anywhere in memory: the four fetches of a later one go on while the next ones are dealt with.
-void Engine::look_ahead(Listener& listener) const {
-  constexpr std::size_t kAhead[Listener::kSoon] = {12, 9, 6, 3};
-  std::array<Listener::Soon, Listener::kSoon> all;
-  for (std::size_t distance = 0; distance < all.size(); ++distance) {
-    const What* soon = queue_.upcoming(kAhead[distance]);
-    all[distance].is_known = soon != nullptr;
-    if (soon == nullptr) continue;
-    all[distance].tag = soon->tag;
-    all[distance].event = soon->kind;
-    if (soon->kind == Kind::left && distance == 0) {
-      fetch_line(&flows_[soon->flow]);
-      share_.fetch(soon->flow);
-    } else if (soon->kind == Kind::left && distance == 1) {
-      share_.fetch_links(soon->flow);
-    }
-  }
-  if (all.back().is_known) listener.on_soon(all);
-}
-
-bool Engine::run(Listener& listener, std::uint64_t most_events) {
-  const std::uint64_t last = events_ + std::min(most_events, ~std::uint64_t{0} - events_);
-  for (;;) {
-    if (is_changed_) {
-      // Everything of this instant first, so that a step of a thousand equal flows is shared out once.
-      const double window = now_ + std::max(1e-6, now_ * kSameInstant);
-      if (queue_.empty() || queue_.time() > window) share_again();
-    }
-    if (queue_.empty()) return true;
-    if (events_ >= last) return false;
-    const double time = queue_.time();
-    const What what = queue_.payload();
-    queue_.pop();
-    look_ahead(listener);
-    if (what.kind == Kind::left && flows_[what.flow].version != what.version) continue;
-    if (what.kind == Kind::lets_pass && (flows_[what.flow].birth != what.version || !share_.is_used(what.flow))) continue;
-    ++events_;
-    now_ = std::max(now_, time);
-    switch (what.kind) {
-      case Kind::timer: listener.on_timer(what.tag); break;
-      case Kind::arrived: listener.on_flow_arrived(what.tag); break;
-      case Kind::left: finish_flow(what, listener); break;
-      case Kind::lets_pass:
-        share_.let_pass(what.flow);
-        is_changed_ = true;
-        break;
-    }
-  }
-}
-
 void Engine::delay_all(double delay, std::span<const double> bytes) {
   for (std::uint32_t r = 0; r < bytes.size(); ++r) share_.carry(r, bytes[r]);
   now_ += delay;

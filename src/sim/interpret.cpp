@@ -107,29 +107,28 @@ void World::fetch_wires(Index channel) const {
   for (const std::uint32_t wire : wire_of(channels_[channel])) engine_.fetch(wire);
 }
 
-void World::on_soon(const std::array<Soon, kSoon>& soon) {
-  for (int distance = 0; distance < kSoon; ++distance)
-    if (const Soon& one = soon[at(distance)]; one.is_known) fetch_for(one.tag, one.event, distance);
-}
-
-void World::fetch_for(Tag tag, Event event, int distance) const {
+/// What an event is about, and at which distance what of it is fetched: first it, then what it leads to.
+void World::on_soon(int distance, Tag tag, Event event) const {
   const auto kind = static_cast<Kind>(tag >> 56);
   const auto low = static_cast<Index>(tag & kIndexMask);
-  if (kind == Kind::switched) return;
-  if (event == Event::left || kind == Kind::issued || kind == Kind::worked || kind == Kind::sent) {
-    if (distance == 0) fetch_strand(low);
-    if (distance == 1) fetch_op(low);
-    if (distance >= 2) fetch_next(low, distance == 3);
-    return;
+  if (event == Event::left ? kind != Kind::switched : kind == Kind::issued || kind == Kind::worked || kind == Kind::sent) {
+    switch (distance) {
+      case 0: return fetch_strand(low);
+      case 1: return fetch_op(low);
+      default: return fetch_next(low, distance == 3);
+    }
   }
   if (kind != Kind::wire && kind != Kind::credit && kind != Kind::arrived) return;
   const Channel& c = channels_[kind == Kind::wire ? static_cast<Index>((tag >> kIndexBits) & kIndexMask) : low];
   if (distance == 0) return fetch_line(&c);
   const Index waiting = kind == Kind::credit ? c.waiting_sender : c.waiting_receiver;
   if (waiting == kNobody) return;
-  if (distance == 1) fetch_strand(waiting);
-  if (distance == 2) fetch_op(waiting);
-  if (distance == 3 && strands_[waiting].out != kNobody) fetch_wires(strands_[waiting].out);
+  switch (distance) {
+    case 1: return fetch_strand(waiting);
+    case 2: return fetch_op(waiting);
+    default:
+      if (strands_[waiting].out != kNobody) fetch_wires(strands_[waiting].out);
+  }
 }
 
 /// One after another, so that a long chain of ops that take no time does not nest.
@@ -194,7 +193,7 @@ bool World::step_sync(Index index) {
   const OpKind kind = s.bound.op->kind;
   if (kind != OpKind::wait && (kind != OpKind::signal || s.bound.peer >= 0)) return false;
   s.began = s.since = engine_.now();
-  note(s);
+  if (notes_ops_) note(s);
   const std::int32_t rank = s.rank;
   const Op& op = *s.bound.op;
   advance(index);
@@ -244,7 +243,7 @@ void World::begin(Index index) {
   }
   const auto by = [this](Index channel) { return channel == kNobody ? nullptr : &cost_of(channels_[channel]); };
   double per_op = is_message(op.kind) ? tuning::issue_time(by(s.in), by(s.out)) : s.job->local.per_op;
-  if (is_perturbed()) per_op *= s.stretch = stretch(s);
+  if (is_perturbed_) per_op *= s.stretch = stretch(s);
   if (path_.is_on()) {
     const int peer = s.out != kNobody ? channels_[s.out].to : s.bound.peer >= 0 ? number_of(s, s.bound.peer) : -1;
     s.step = path_.begin(op.kind, s.rank, peer, engine_.now());
@@ -284,7 +283,7 @@ void World::issued(Index index) {
   if (s.in != kNobody) {
     const Channel& in = channels_[s.in];
     const tuning::MessageCost& cost = cost_of(in);
-    work = tuning::receive_work(cost_to(s, cost), op.kind, plan.flags_of(op), s.bytes);
+    work = receive_work(s, kinds_[in.kind]);
     if (cost.is_memory) side = cost.is_read_in_place ? wire_of(in) : read_side(in);
   }
   if (s.out != kNobody && cost_of(channels_[s.out]).is_memory) {
@@ -298,6 +297,18 @@ void World::issued(Index index) {
   if (work <= 0) return worked(index);
   if (side.empty() || s.job->is_measured) return engine_.after(work, tag(Kind::worked, index));
   engine_.start({.bytes = s.bytes, .resources = side, .rate_cap = s.bytes / work, .wants_arrival = false, .tag = tag(Kind::pass, index)});
+}
+
+/// Nanoseconds of the receiving side of the op at hand.
+double World::receive_work(const Strand& s, ChannelKind& kind) {
+  const Op& op = *s.bound.op;
+  if (is_perturbed_) return tuning::receive_work(cost_to(s, kind.cost), op.kind, plan_of(s).flags_of(op), s.bytes);
+  if (kind.received_by != &op || kind.received != s.bytes) {
+    kind.received_by = &op;
+    kind.received = s.bytes;
+    kind.receive_work = tuning::receive_work(kind.cost, op.kind, plan_of(s).flags_of(op), s.bytes);
+  }
+  return kind.receive_work;
 }
 
 void World::work_locally(Index index) {
@@ -351,7 +362,7 @@ void World::worked(Index index) {
   const double copying = tuning::send_work(cost_to(s, cost), bytes);
   double cap = copying > 0 ? bytes / copying / cost.efficiency : FairShare::kUnbounded;
   // A slow GPU's wires are slow already (slow_outlet); what is left of the stretch is noise.
-  const double noise = is_host_ || !is_perturbed() ? stretch_of(s) : s.stretch / slowness(s.rank);
+  const double noise = is_host_ || !is_perturbed_ ? stretch_of(s) : s.stretch / slowness(s.rank);
   if (!is_host_ && noise != 1 && cost.wire_rate > 0) cap = std::min(cap, cost.wire_rate / cost.efficiency / noise);
   if (step != nullptr) {
     step->worked = engine_.now();
@@ -390,7 +401,7 @@ void World::slice_done(Index index) {
 
 void World::op_done(Index index) {
   Strand& s = strands_[index];
-  note(s);
+  if (notes_ops_) note(s);
   s.slice = 0;
   advance(index);
 }

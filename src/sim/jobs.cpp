@@ -13,6 +13,9 @@ World::World(const Step& step, const topology::Resources& resources, const Inter
       is_host_(step.jobs.front().environment->is_host),
       scale_(options.perturbation.scaled_resources.begin(), options.perturbation.scaled_resources.end()),
       slow_(options.perturbation.slow_ranks.begin(), options.perturbation.slow_ranks.end()),
+      is_perturbed_(!slow_.empty() || options.jitter.share > 0),
+      may_fail_(options.failure.has_value()),
+      notes_ops_(options.keeps_log || options.keeps_trace),
       path_(options.keeps_path) {
   for (const Job& job : step.jobs) add_job(job);
   if (is_host_) number_cores();

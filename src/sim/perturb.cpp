@@ -49,7 +49,7 @@ double World::starts_at(std::int32_t rank) const {
 
 /// What a message costs a rank that takes longer for what it does.
 const tuning::MessageCost& World::cost_to(const Strand& s, const tuning::MessageCost& cost) {
-  if (!is_perturbed() || s.stretch == 1) return cost;
+  if (!is_perturbed_ || s.stretch == 1) return cost;
   slowed_ = cost;
   slowed_.copy /= s.stretch;
   slowed_.reduce /= s.stretch;

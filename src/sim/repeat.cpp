@@ -87,8 +87,24 @@ void World::piece_done(Index index) {
 void World::look_back() {
   if ((engine_.events() - marked_at_) * kMarkedOfEvent < strands_.size() + channels_.size()) return;
   marked_at_ = engine_.events();
+  if (one_cannot_repeat()) return history_.clear();
   history_.push(mark());
   if (const std::size_t period = history_.period(); period > 0) repeat(history_.mark(0), history_.mark(period));
+}
+
+/// A strand in its first piece, or with too few before it for what repeats to be counted. It is looked for where the last one was.
+bool World::one_cannot_repeat() {
+  const std::int32_t last = jobs_.front().sizes->full_pieces() - kLeastTimes;
+  const auto found = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const schedule::StrandCursor& cursor = strands_[i].cursor;
+      if (cursor.done() || (cursor.piece() > 0 && cursor.piece() < last)) continue;
+      unlike_ = i;
+      return true;
+    }
+    return false;
+  };
+  return found(unlike_, strands_.size()) || found(0, unlike_);
 }
 
 StateMark World::mark() {

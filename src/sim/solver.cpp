@@ -41,7 +41,6 @@ FairShare::Variable FairShare::add_variable(std::span<const Constraint> constrai
   v.weight = weight;
   v.rate = 0;
   v.stopped_by = kNowhere;
-  v.is_used = true;
   v.holds_up = holds_up;
   for (std::uint32_t i = 0; i < constraints.size(); ++i) {
     ConstraintState& c = constraints_[constraints[i]];
@@ -53,11 +52,12 @@ FairShare::Variable FairShare::add_variable(std::span<const Constraint> constrai
   return id;
 }
 
-void FairShare::remove_variable(Variable id) {
+void FairShare::remove_variable(Variable id, double carried) {
   VariableState& v = variables_[id];
   for (const Link& link : v.links) {
     ConstraintState& c = constraints_[link.constraint];
     auto& users = c.users;
+    c.carried += link.count * carried;
     if (is_line(link.constraint)) lines_[link.constraint].members -= link.count;
     const Use last = users.back();
     users[link.place] = last;
@@ -66,7 +66,7 @@ void FairShare::remove_variable(Variable id) {
     c.left = users.empty() ? c.capacity : c.left + link.count * v.rate;
     if (!users.empty()) dirty_constraints_.push_back(link.constraint);
   }
-  v.is_used = false;
+  v.rate = kUnused;
   free_.push_back(id);
 }
 
@@ -98,13 +98,20 @@ bool FairShare::solve_alone(Variable id) {
   return true;
 }
 
+/// Those who are not stay in the list of what has changed.
 void FairShare::solve_those_alone() {
+  std::size_t others = 0;
   for (Variable id : dirty_variables_) {
     VariableState& v = variables_[id];
-    if (!v.is_used || v.visited == stamp_ || !solve_alone(id)) continue;
+    if (!v.is_used() || v.visited == stamp_) continue;
+    if (!solve_alone(id)) {
+      dirty_variables_[others++] = id;
+      continue;
+    }
     v.visited = stamp_;
     component_.push_back(id);
   }
+  dirty_variables_.resize(others);
   alone_ = component_.size();
 }
 
@@ -119,7 +126,7 @@ void FairShare::begin_solution() {
 
 void FairShare::visit(Variable id) {
   VariableState& v = variables_[id];
-  if (!v.is_used || v.visited == stamp_) return;
+  if (!v.is_used() || v.visited == stamp_) return;
   v.visited = stamp_;
   component_.push_back(id);
   fetch_links(id);
@@ -147,23 +154,20 @@ void FairShare::enter_visited(Gives gives) {
 }
 
 /// Those whose rates were kept though, of a constraint that others cross at new ones, they could have more, or have more than their share.
-void FairShare::hold_against(Filling::Number number) {
-  const Filling::Limit& limit = filling_.limits()[number];
-  const Constraint id = limits_[number].constraint;
+void FairShare::hold_against(Constraint id, const NewLevels& levels) {
   const ConstraintState& c = constraints_[id];
-  double highest = 0;
-  double full_at = kUnbounded;
-  filling_.each_member(number, [&](const Filling::Member& member, bool is_stopped_here) {
-    highest = std::max(highest, member.level);
-    if (is_stopped_here) full_at = std::min(full_at, member.level);
-  });
-  const bool has_room = limit.left > c.capacity * kSameKeptRate;
+  const bool has_room = levels.left > c.capacity * kSameKeptRate;
   for (const Use& use : c.users) {
     const VariableState& v = variables_[use.variable];
     if (v.visited == stamp_) continue;
-    const bool may_rise = v.stopped_by == id && (has_room || v.level * (1 + kSameKeptRate) < highest);
-    if (may_rise || v.level > full_at * (1 + kSameKeptRate)) wider_.push_back(use.variable);
+    const bool may_rise = v.stopped_by == id && (has_room || v.level * (1 + kSameKeptRate) < levels.highest);
+    if (may_rise || v.level > levels.full_at * (1 + kSameKeptRate)) wider_.push_back(use.variable);
   }
+}
+
+/// Does it matter to those who were kept on a constraint that others cross at new rates?
+bool FairShare::is_of_others(const ConstraintState& c, std::size_t crossed, bool was_full, double left) {
+  return c.users.size() > crossed && c.capacity != kUnbounded && (was_full || left <= c.capacity * kSameLevel);
 }
 
 /// More variables whose rates must change, given those that have; false: none.
@@ -171,22 +175,59 @@ bool FairShare::widen() {
   wider_.clear();
   for (Filling::Number i = 0; i < limits_.size(); ++i) {
     const Filling::Limit& limit = filling_.limits()[i];
-    const ConstraintState& c = constraints_[limits_[i].constraint];
-    const bool is_for_others = c.users.size() > limit.crossed && c.capacity != kUnbounded;
-    if (is_for_others && (limits_[i].was_full || limit.left <= c.capacity * kSameLevel)) hold_against(i);
+    const Constraint id = limits_[i].constraint;
+    if (!is_of_others(constraints_[id], limit.crossed, limits_[i].was_full, limit.left)) continue;
+    NewLevels levels{.left = limit.left};
+    filling_.each_member(i, [&](const Filling::Member& member, bool is_stopped_here) {
+      levels.highest = std::max(levels.highest, member.level);
+      if (is_stopped_here) levels.full_at = std::min(levels.full_at, member.level);
+    });
+    hold_against(id, levels);
   }
   for (Variable id : wider_) visit(id);
   return !wider_.empty();
 }
 
+/// What filling comes to where one variable is solved anew and all others keep their rates; false, and nothing has changed, where some
+/// may not keep them.
+bool FairShare::solve_one(Variable id) {
+  VariableState& v = variables_[id];
+  double level = v.bound / v.weight;
+  Constraint stopped_by = kNowhere;
+  for (const Link& link : v.links) {
+    const ConstraintState& c = constraints_[link.constraint];
+    if (c.capacity == kUnbounded) continue;
+    const double here = std::max(0.0, c.left + link.count * v.rate) / (link.count * v.weight);
+    if (here >= level) continue;
+    level = here;
+    stopped_by = link.constraint;
+  }
+  wider_.clear();
+  for (const Link& link : v.links) {
+    const ConstraintState& c = constraints_[link.constraint];
+    const double left = c.left + link.count * v.rate - link.count * level * v.weight;
+    if (is_of_others(c, 1, c.left <= c.capacity * kSameLevel, left))
+      hold_against(link.constraint, {left, level, stopped_by == link.constraint ? level : kUnbounded});
+  }
+  if (!wider_.empty()) return false;
+  for (const Link& link : v.links) {
+    ConstraintState& c = constraints_[link.constraint];
+    c.left = (c.capacity == kUnbounded ? kUnbounded : c.left + link.count * v.rate) - link.count * level * v.weight;
+  }
+  v.level = level;
+  v.rate = level * v.weight;
+  v.stopped_by = stopped_by;
+  return true;
+}
+
 /// Rates are max-min fair where, and only where, everybody is at his bound or crosses a full constraint in which nobody has more. So it is
 /// enough to find new rates for a few that leave this true of all. False where that took too long.
 bool FairShare::solve_changed() {
-  begin_solution();
   for (Variable v : dirty_variables_) visit(v);
   for (Constraint c : dirty_constraints_)
     for (const Use& use : constraints_[c].users)
       if (variables_[use.variable].stopped_by == c) visit(use.variable);
+  if (component_.size() == alone_ || (component_.size() == alone_ + 1 && solve_one(component_.back()))) return true;
   for (int round = 0; round < kMostSolvings; ++round) {
     enter_visited(Gives::back_its_rate);
     filling_.run();
@@ -223,6 +264,7 @@ void FairShare::solve() {
   alone_ = 0;
   begin_solution();
   solve_those_alone();
+  if (dirty_variables_.empty() && dirty_constraints_.empty()) return;
   if (has_lines_ || is_capacity_changed_ || !solve_changed()) solve_component();
   keep_solution();
   std::sort(component_.begin() + static_cast<std::ptrdiff_t>(alone_), component_.end());

@@ -59,8 +59,12 @@ struct ChannelKind {
   };
   Terms terms;
   tuning::MessageCost cost;
-  double framed = 0;  // bytes that were last asked for, and what they count as
+  // What was asked for last: what so many bytes count as, and what receiving so many takes by an op.
+  double framed = 0;
   double counted = 0;
+  const schedule::Op* received_by = nullptr;
+  double received = 0;
+  double receive_work = 0;
 };
 
 /// One cache line: there may be millions. Most counts of messages wrap round, only what lies between two of them is asked for.
@@ -217,12 +221,12 @@ class World final : Engine::Listener {
     bool have_come(const schedule::BoundOp&) { return world.have_come(strand); }
   };
 
-  void on_timer(Tag tag) override;
-  bool wants_arrival(Tag tag, double time) override;
-  void on_flow_left(Tag tag) override;
-  void on_flow_arrived(Tag tag) override;
-  void on_soon(const std::array<Soon, kSoon>& soon) override;
-  void fetch_for(Tag tag, Event event, int distance) const;
+  friend Engine;
+  void on_timer(Tag tag);
+  bool wants_arrival(Tag tag, double time);
+  void on_flow_left(Tag tag);
+  void on_flow_arrived(Tag tag);
+  void on_soon(int distance, Tag tag, Event event) const;
   void fetch_strand(Index strand) const;
   void fetch_op(Index strand) const;
   void fetch_next(Index strand, bool is_later) const;
@@ -257,6 +261,7 @@ class World final : Engine::Listener {
   void begin(Index strand);
   void pack_at_once(Strand& s);
   void issued(Index strand);
+  double receive_work(const Strand& strand, ChannelKind& kind);
   void work_locally(Index strand);
   void worked(Index strand);
   void slice_done(Index strand);
@@ -268,16 +273,15 @@ class World final : Engine::Listener {
   // perturb.cpp: what differs from the machine as described
   double slowness(std::int32_t rank) const;
   double noise(std::uint64_t stream, std::uint64_t draw) const;
-  bool is_perturbed() const { return !slow_.empty() || options_.jitter.share > 0; }
   double stretch(Strand& strand) const;
-  double stretch_of(const Strand& s) const { return is_perturbed() ? s.stretch : 1; }
+  double stretch_of(const Strand& s) const { return is_perturbed_ ? s.stretch : 1; }
   PathRecorder::Step* step_of(const Strand& s) { return path_.is_on() ? path_.step(s.step) : nullptr; }
   double capacity_of(topology::ResourceId id) const;
   void slow_outlet(std::int32_t rank, topology::ResourceId wire);
   double starts_at(std::int32_t rank) const;
   const tuning::MessageCost& cost_to(const Strand& s, const tuning::MessageCost& cost);
   bool is_dead(std::int32_t rank) const {
-    return options_.failure && options_.failure->rank == rank && engine_.now() >= options_.failure->time;
+    return may_fail_ && options_.failure->rank == rank && engine_.now() >= options_.failure->time;
   }
 
   // outcome.cpp
@@ -356,6 +360,7 @@ class World final : Engine::Listener {
   void piece_done(Index strand);
   void look_back();
   StateMark mark();
+  bool one_cannot_repeat();
   void repeat(const StateMark& now, const StateMark& then);
   bool signals_keep_up(std::span<const std::int32_t> pieces) const;
   void skip_messages(const std::vector<Channel>& before, std::int32_t times, double period);
@@ -375,6 +380,10 @@ class World final : Engine::Listener {
   std::unordered_map<std::int32_t, double> slow_;
   std::unordered_set<topology::ResourceId> slow_outlets_;
   tuning::MessageCost slowed_;
+  // What most runs have nothing of, at hand since each op asks.
+  bool is_perturbed_ = false;  // slow ranks or jitter
+  bool may_fail_ = false;
+  bool notes_ops_ = false;  // for the log or the trace
   PathRecorder path_;
   LargeVector<RankState> ranks_;
   KeptOps ops_;
@@ -419,6 +428,7 @@ class World final : Engine::Listener {
   bool may_repeat_ = false;
   bool keeps_times_ = false;  // of arrivals and credits that nobody waits for: not where it is asked why or what was on its way
   Index beat_ = 0;
+  std::size_t unlike_ = 0;  // a strand whose state could not repeat when that was asked last
   StateHistory history_;
   std::uint64_t marked_at_ = 0;  // events
   double switched_ = 0;          // messages to and from switches

@@ -79,11 +79,6 @@ double receive_work(const MessageCost& cost, OpKind kind, std::uint8_t flags, do
   return cost.is_on_core ? copy : std::max(0.0, copy - wire_time(cost, bytes));
 }
 
-double send_work(const MessageCost& cost, double bytes) {
-  if (!cost.is_on_core || cost.is_read_in_place) return 0;
-  return time_at(bytes, cost.copy);
-}
-
 double send_work(const MessageCost& cost, const schedule::SameSends& same, double bytes, bool& has_copied) {
   if (same.before == 0) has_copied = false;
   const bool may_share = cost.is_memory && !cost.is_written_in_place && same.has_others() && bytes >= schedule::kLeastSharedBytes;

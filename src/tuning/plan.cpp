@@ -249,12 +249,6 @@ double Plan::bytes_of(schedule::BufferId buffer, std::int32_t first, std::int32_
   return static_cast<double>(elements * size);
 }
 
-const schedule::Ref* moved_by(const schedule::Op& op) {
-  if (op.kind == schedule::OpKind::signal || op.kind == schedule::OpKind::wait) return nullptr;
-  const bool is_source = op.kind == schedule::OpKind::send || op.kind == schedule::OpKind::switch_reduce || op.dst.count == 0;
-  return is_source ? &op.src : &op.dst;
-}
-
 int level_of_switches(const Environment& environment, const schedule::Program& program, const schedule::Op& op) {
   return environment.level_of(program.sources[op.more].peer, program.sources[op.more + op.more_count - 1U].peer);
 }

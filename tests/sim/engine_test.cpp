@@ -17,9 +17,9 @@ struct Log : Engine::Listener {
     seen.emplace_back(what + std::to_string(tag), engine->now());
     if (then) then(tag);
   }
-  void on_timer(Tag tag) override { note("timer ", tag); }
-  void on_flow_left(Tag tag) override { note("left ", tag); }
-  void on_flow_arrived(Tag tag) override { note("arrived ", tag); }
+  void on_timer(Tag tag) { note("timer ", tag); }
+  void on_flow_left(Tag tag) { note("left ", tag); }
+  void on_flow_arrived(Tag tag) { note("arrived ", tag); }
   double when(const std::string& what) const {
     for (const auto& [name, time] : seen)
       if (name == what) return time;

@@ -110,9 +110,11 @@ TEST(EventQueue, HandsOutByTimeThenByOrderOfPushingWhateverTheLanesAndNames) {
         queue.push_after(now, delay, i);
       expected.emplace(now + delay, i);
     } else {
-      ASSERT_EQ(queue.payload(), expected.begin()->second) << i;
-      now = queue.time();
-      queue.pop();
+      const double time = queue.time();
+      const auto taken = queue.pop();
+      ASSERT_EQ(taken.payload, expected.begin()->second) << i;
+      ASSERT_EQ(taken.time, time);
+      now = time;
       std::erase_if(named, [&](const auto& known) { return known.second == expected.begin(); });
       expected.erase(expected.begin());
     }

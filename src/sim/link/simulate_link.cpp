@@ -27,7 +27,7 @@ double missed_by_crc(double wrong_bits, double detects, double crc_bits) {
   return sum * std::exp2(-crc_bits);
 }
 
-class LinkRun : Engine::Listener {
+class LinkRun : private Engine::Listener {
  public:
   LinkRun(const LinkModel& model, const LinkQuestion& question, const LinkHooks& hooks)
       : model_(model),
@@ -88,7 +88,8 @@ class LinkRun : Engine::Listener {
 
   static Tag tag(Event event, int end) { return static_cast<Tag>(event) << 1 | static_cast<Tag>(end); }
 
-  void on_timer(Tag tag) override {
+  friend Engine;
+  void on_timer(Tag tag) {
     const int end = static_cast<int>(tag & 1);
     switch (static_cast<Event>(tag >> 1)) {
       case Event::wire_free:
@@ -120,8 +121,6 @@ class LinkRun : Engine::Listener {
         break;
     }
   }
-  void on_flow_left(Tag) override {}
-  void on_flow_arrived(Tag) override {}
 
   void refill(int end) {
     DataLink& layer = ends_[end].layer;

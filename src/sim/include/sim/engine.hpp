@@ -5,9 +5,10 @@
 // gives the same order, bit for bit. Memory grows with what is under way, not with what has been.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <sim/event_queue.hpp>
 #include <sim/solver.hpp>
 #include <span>
@@ -20,24 +21,18 @@ using Tag = std::uint64_t;
 
 class Engine {
  public:
-  /// Receives what happens; may start timers and flows from inside.
-  class Listener {
-   public:
-    virtual ~Listener() = default;
-    virtual void on_timer(Tag tag) = 0;
-    /// Asked when the last byte has left, just before on_flow_left: is there to be an on_flow_arrived at that time?
-    virtual bool wants_arrival(Tag, double) { return true; }
-    virtual void on_flow_left(Tag tag) = 0;     ///< the last byte has left: the source and the resources are free
-    virtual void on_flow_arrived(Tag tag) = 0;  ///< `latency` after that
+  /// What those who run the engine are told, and may start timers and flows at. Each takes from here what it does not ask for; run() is made for
+  /// each, so that what is told at every event costs no call.
+  struct Listener {
     enum class Event : std::uint8_t { timer, left, arrived, lets_pass };
-    struct Soon {
-      Tag tag;
-      Event event;
-      bool is_known;  ///< false: nothing is known to come at that distance
-    };
     static constexpr int kSoon = 4;
-    /// Events that come soon, each told once at each distance, the furthest first: chances to fetch what they will need.
-    virtual void on_soon(const std::array<Soon, kSoon>&) {}
+    void on_timer(Tag) {}
+    void on_flow_left(Tag) {}     ///< the last byte has left: the source and the resources are free
+    void on_flow_arrived(Tag) {}  ///< `latency` after that
+    /// Asked when the last byte has left, just before on_flow_left: is there to be an on_flow_arrived at that time?
+    bool wants_arrival(Tag, double) { return true; }
+    /// An event that comes soon, told once at each of kSoon distances, the furthest first: chances to fetch what it will need.
+    void on_soon(int, Tag, Event) {}
   };
 
   struct Flow {
@@ -66,7 +61,8 @@ class Engine {
   void start(const Flow& flow);
 
   /// Hands out events until none is left, or `most_events` have been; true in the first case.
-  bool run(Listener& listener, std::uint64_t most_events = ~std::uint64_t{0});
+  template <class L>
+  bool run(L& listener, std::uint64_t most_events = ~std::uint64_t{0});
 
   /// All that is under way happens so much later. Meanwhile `bytes` have crossed each resource.
   void delay_all(double delay, std::span<const double> bytes);
@@ -101,10 +97,14 @@ class Engine {
   };
   static_assert(sizeof(FlowState) == 64);
 
+  static constexpr double kSameInstant = 1e-12;  // relative; with a floor of a femtosecond
+
   void share_again();
-  void look_ahead(Listener& listener) const;
+  template <class L>
+  void look_ahead(L& listener) const;
   double queueing(std::uint32_t flow) const;
-  void finish_flow(const What& what, Listener& listener);
+  template <class L>
+  void finish_flow(const What& what, L& listener);
 
   double now_ = 0;
   std::uint64_t events_ = 0;
@@ -115,5 +115,61 @@ class Engine {
   std::vector<double> queueing_;  // likewise, where there is a law
   QueueLaw queue_law_;
 };
+
+template <class L>
+void Engine::finish_flow(const What& what, L& listener) {
+  FlowState& flow = flows_[what.flow];
+  ++flow.version;
+  if (flow.bytes > 0) is_changed_ = true;
+  const Tag tag = flow.tag;
+  const double delay = flow.latency + (queue_law_ ? queueing_[what.flow] : 0);
+  share_.remove_variable(what.flow, flow.bytes);
+  if (flow.wants_arrival && listener.wants_arrival(tag, now_ + delay)) queue_.push_after(now_, delay, {tag, 0, 0, Kind::arrived});
+  listener.on_flow_left(tag);
+}
+
+/// What events need lies anywhere in memory: the four fetches of a later one go on while the next ones are dealt with.
+template <class L>
+void Engine::look_ahead(L& listener) const {
+  static constexpr std::size_t kAhead[Listener::kSoon] = {12, 9, 6, 3};
+  queue_.each_upcoming(kAhead, [&](int distance, const What& soon) {
+    if (soon.kind == Kind::left && distance == 0) {
+      fetch_line(&flows_[soon.flow]);
+      share_.fetch(soon.flow);
+    } else if (soon.kind == Kind::left && distance == 1) {
+      share_.fetch_links(soon.flow);
+    }
+    listener.on_soon(distance, soon.tag, soon.kind);
+  });
+}
+
+template <class L>
+bool Engine::run(L& listener, std::uint64_t most_events) {
+  const std::uint64_t last = events_ + std::min(most_events, ~std::uint64_t{0} - events_);
+  for (;;) {
+    if (is_changed_) {
+      // Everything of this instant first, so that a step of a thousand equal flows is shared out once.
+      const double window = now_ + std::max(1e-6, now_ * kSameInstant);
+      if (queue_.empty() || queue_.time() > window) share_again();
+    }
+    if (queue_.empty()) return true;
+    if (events_ >= last) return false;
+    const auto [time, what] = queue_.pop();
+    look_ahead(listener);
+    if (what.kind == Kind::left && flows_[what.flow].version != what.version) continue;
+    if (what.kind == Kind::lets_pass && (flows_[what.flow].birth != what.version || !share_.is_used(what.flow))) continue;
+    ++events_;
+    now_ = std::max(now_, time);
+    switch (what.kind) {
+      case Kind::timer: listener.on_timer(what.tag); break;
+      case Kind::arrived: listener.on_flow_arrived(what.tag); break;
+      case Kind::left: finish_flow(what, listener); break;
+      case Kind::lets_pass:
+        share_.let_pass(what.flow);
+        is_changed_ = true;
+        break;
+    }
+  }
+}
 
 }  // namespace peal::sim

@@ -21,11 +21,6 @@ class EventQueue {
  public:
   bool empty() const { return heap_.empty() && named_.empty(); }
   double time() const { return is_named_first() ? named_.top().time : heap_.front().time; }
-  Payload payload() const {
-    if (is_named_first()) return named_payloads_[named_.top().name];
-    const Head& head = heap_.front();
-    return head.lane != kNoLane ? lanes_[static_cast<std::size_t>(head.lane)].front().payload : alone_[head.place];
-  }
 
   /// At any instant.
   void push_at(double time, const Payload& payload) {
@@ -64,29 +59,45 @@ class EventQueue {
   }
   void unset(std::uint32_t name) { named_.erase(name); }
 
-  void pop() {
+  struct Taken {
+    double time;
+    Payload payload;
+  };
+  /// Takes the first out.
+  Taken pop() {
     if (is_named_first()) {
       last_lane_ = kNoLane;
-      return named_.erase(named_.top().name);
+      const MovableHeap::Entry first = named_.top();
+      named_.erase(first.name);
+      return {first.time, named_payloads_[first.name]};
     }
-    const std::int32_t number = last_lane_ = heap_.front().lane;
-    if (number != kNoLane) {
-      Lane& lane = lanes_[static_cast<std::size_t>(number)];
+    const Head first = heap_.front();
+    last_lane_ = first.lane;
+    if (first.lane != kNoLane) {
+      Lane& lane = lanes_[static_cast<std::size_t>(first.lane)];
+      const Taken taken{first.time, lane.front().payload};
       lane.take();
-      if (lane.count > 0) return sift_down({lane.front().time, lane.front().order, number, 0});
-    } else {
-      free_.push_back(heap_.front().place);
+      if (lane.count > 0)
+        sift_down({lane.front().time, lane.front().order, first.lane, 0});
+      else
+        take_head();
+      return taken;
     }
-    const Head last = heap_.back();
-    heap_.pop_back();
-    if (!heap_.empty()) sift_down(last);
+    free_.push_back(first.place);
+    take_head();
+    return {first.time, alone_[first.place]};
   }
 
-  /// Of the lane of the event popped last, what comes after `ahead` others; null where nothing is known to.
-  const Payload* upcoming(std::size_t ahead) const {
-    if (last_lane_ == kNoLane) return nullptr;
+  /// Calls f(i, payload) with what comes after ahead[i] others in the lane of the event popped last; not at all where the first of them, which
+  /// is the furthest, is not known.
+  template <std::size_t kCount, class F>
+  void each_upcoming(const std::size_t (&ahead)[kCount], F&& f) const {
+    if (last_lane_ == kNoLane) return;
     const Lane& lane = lanes_[static_cast<std::size_t>(last_lane_)];
-    return ahead < lane.count ? &lane.ring[(lane.first + ahead) & (lane.ring.size() - 1)].payload : nullptr;
+    if (lane.count <= ahead[0]) return;
+    const std::size_t mask = lane.ring.size() - 1;
+    const Event* ring = lane.ring.data();
+    for (std::size_t i = 0; i < kCount; ++i) f(static_cast<int>(i), ring[(lane.first + ahead[i]) & mask].payload);
   }
 
   /// Everything happens so much later.
@@ -144,6 +155,12 @@ class EventQueue {
       first = 0;
     }
   };
+
+  void take_head() {
+    const Head last = heap_.back();
+    heap_.pop_back();
+    if (!heap_.empty()) sift_down(last);
+  }
 
   bool is_named_first() const {
     if (named_.empty()) return false;

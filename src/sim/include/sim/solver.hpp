@@ -39,7 +39,8 @@ class FairShare {
   /// is stopped, those who stand behind it in a line are.
   Variable add_variable(std::span<const Constraint> constraints, double bound = kUnbounded, double weight = 1,
                         std::span<const double> counts = {}, bool holds_up = true);
-  void remove_variable(Variable variable);
+  /// `carried`: something of the owner's that is added up where it crossed, as often as it did: what has crossed each constraint.
+  void remove_variable(Variable variable, double carried = 0);
   /// From now on it holds nobody up.
   void let_pass(Variable variable);
 
@@ -67,35 +68,32 @@ class FairShare {
   /// were added, then the others in ascending order.
   std::span<const Variable> touched() const { return component_; }
   /// Has the memory that remove_variable() needs fetched; fetch_links() a while after fetch().
-  void fetch(Variable variable) const {
-    const auto* lines = reinterpret_cast<const char*>(&variables_[variable]);
-    fetch_line(lines);
-    fetch_line(lines + 64);
-  }
+  void fetch(Variable variable) const { fetch_line(&variables_[variable]); }
   void fetch_links(Variable variable) const {
     for (const Link& link : variables_[variable].links) fetch_line(&constraints_[link.constraint]);
   }
   void fetch_constraint(Constraint constraint) const { fetch_line(&constraints_[constraint]); }
-  /// Something of the owner's, which is asked for where a variable's constraints are: how much has crossed one.
   void carry(Constraint constraint, double amount) { constraints_[constraint].carried += amount; }
   double carried(Constraint constraint) const { return constraints_[constraint].carried; }
   std::size_t constraints() const { return constraints_.size(); }
-  bool is_used(Variable variable) const { return variables_[variable].is_used; }
+  bool is_used(Variable variable) const { return variables_[variable].is_used(); }
   std::size_t variables_in_use() const { return variables_.size() - free_.size(); }
 
  private:
-  // Both fill whole cache lines.
+  // Both fill whole cache lines. All that remove_variable() needs lies in the first, where there are three links at most.
   struct alignas(64) VariableState {
+    double rate = kUnused;
+    ShortList<Link, 6> links;
     double bound = kUnbounded;
     double weight = 1;
-    double rate = 0;
     double level = 0;  // rate / weight
     Constraint stopped_by = kNowhere;
     std::uint32_t visited = 0;  // the last solution of which it is part
-    bool is_used = false;
     bool holds_up = true;
-    ShortList<Link, 6> links;
+
+    bool is_used() const { return rate >= 0; }
   };
+  static constexpr double kUnused = -1;
   struct Use {
     Variable variable;
     std::uint32_t index;  // of this constraint in the variable's list
@@ -122,15 +120,24 @@ class FairShare {
   /// What is taken out of the constraints that a variable crosses, before they are filled again.
   enum class Gives : std::uint8_t { back_its_rate, all_users_start_afresh };
 
+  /// Of those that cross a constraint and are solved anew.
+  struct NewLevels {
+    double left = 0;              // of the constraint
+    double highest = 0;           // of their levels
+    double full_at = kUnbounded;  // the lowest level of those that it stops
+  };
+
   bool solve_alone(Variable variable);
   void solve_those_alone();
+  bool solve_one(Variable variable);
   bool solve_changed();
   void solve_component();
   void begin_solution();
   Filling::Number limit_of(Constraint constraint, Gives gives);
   void visit(Variable variable);
   void enter_visited(Gives gives);
-  void hold_against(Filling::Number limit);
+  static bool is_of_others(const ConstraintState& constraint, std::size_t crossed, bool was_full, double left);
+  void hold_against(Constraint constraint, const NewLevels& levels);
   bool widen();
   void keep_solution();
 

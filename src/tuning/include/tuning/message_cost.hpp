@@ -60,7 +60,9 @@ inline double time_at(double bytes, double rate) { return rate > 0 ? bytes / rat
 /// time.
 double receive_work(const MessageCost& cost, schedule::OpKind kind, std::uint8_t flags, double bytes);
 /// Nanoseconds of a core to send `bytes`.
-double send_work(const MessageCost& cost, double bytes);
+inline double send_work(const MessageCost& cost, double bytes) {
+  return !cost.is_on_core || cost.is_read_in_place ? 0 : time_at(bytes, cost.copy);
+}
 /// The same for one of a row of sends of the same bytes (schedule::SameSends): what goes through slots is copied by the first that can.
 /// `has_copied` is the strand's, kept from send to send.
 double send_work(const MessageCost& cost, const schedule::SameSends& same, double bytes, bool& has_copied);

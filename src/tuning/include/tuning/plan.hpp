@@ -36,7 +36,11 @@ double bus_factor(Collective collective, int ranks);
 /// The level between the members of an op that switches compute.
 int level_of_switches(const Environment& environment, const schedule::Program& program, const schedule::Op& op);
 /// The operand whose bytes an op moves (of an op that switches compute: what every member brings, or takes); null where it moves none.
-const schedule::Ref* moved_by(const schedule::Op& op);
+inline const schedule::Ref* moved_by(const schedule::Op& op) {
+  if (op.kind == schedule::OpKind::signal || op.kind == schedule::OpKind::wait) return nullptr;
+  const bool is_source = op.kind == schedule::OpKind::send || op.kind == schedule::OpKind::switch_reduce || op.dst.count == 0;
+  return is_source ? &op.src : &op.dst;
+}
 
 /// Movable, not copyable: extents may point into `counts` and `displs`.
 struct Plan {
