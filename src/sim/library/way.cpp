@@ -90,7 +90,7 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
     PEAL_TRY(find("hop.LL128.net.ring", maker.net_line_ring_));
     PEAL_TRY(find(own_of("hop.direct.net", shape.network), maker.net_direct_));
   }
-  if (shape.per_node > 1) PEAL_TRY(find("share.ring." + shape.link, maker.ring_share_));
+  if (shape.per_node > 1) PEAL_TRY(find(own_of("share.ring." + shape.link, shape.gpu), maker.ring_share_));
   if (shape.ranks == 2 && shape.wire != NodeWire::pcie) PEAL_TRY(find(own_of("share.ring.two", shape.gpu), maker.ring_of_two_));
   if (shape.has_multicast) {
     PEAL_TRY(find("hop.NVLS", maker.hop_nvls_));
