@@ -17,7 +17,7 @@ namespace peal::sim {
 namespace {
 
 constexpr std::size_t kLeastBack = 2;       // marks whose like were a period before, beside the newest; of shorter periods as many as these
-constexpr std::size_t kLongestPeriod = 24;  // pieces of the strand at whose ends the marks are taken
+constexpr std::size_t kSample = 2048;       // strands, of many more
 constexpr double kSameTime = 1e-13;         // of the time since the beginning: what rounding makes of a difference of two times
 constexpr double kSameMoment = 4e-12;       // ... and the engine: moments that it takes for one instant are 1e-12 long, and add up
 constexpr double kSlip = 1e-10;             // of a period that is counted many times over: as far off is then the whole
@@ -28,16 +28,21 @@ constexpr std::size_t kMarkedOfEvent = 16;  // strands and channels that a mark 
 
 }  // namespace
 
-bool is_same_state(const StateMark& a, const StateMark& b) {
+/// Strands whose state is the same in both; it gives up where `most_others` are not.
+std::size_t same_strands(const StateMark& a, const StateMark& b, std::size_t most_others) {
   const double near = std::max(kSameTime * a.time, std::min(kSameMoment * a.time, kSlip * (a.time - b.time)));
-  for (std::size_t i = 0; i < a.strands.size(); ++i) {
+  std::size_t same = 0;
+  for (std::size_t i = 0; i < a.strands.size() && i <= same + most_others; ++i) {
     const StateMark::OfStrand& s = a.strands[i];
     const StateMark::OfStrand& t = b.strands[i];
-    if (s.has_ended && t.has_ended) continue;
-    if (s.piece <= t.piece || s.position != t.position || s.is_at_work != t.is_at_work) return false;
-    if (std::abs(s.since - t.since) > near || std::abs(s.began - t.began) > near) return false;
+    const bool is_alike = s.piece > t.piece && s.position == t.position && s.is_at_work == t.is_at_work;
+    same += (s.has_ended && t.has_ended) || (is_alike && std::abs(s.since - t.since) <= near && std::abs(s.began - t.began) <= near);
   }
-  return a.channels == b.channels;
+  return same;
+}
+
+bool is_same_state(const StateMark& a, const StateMark& b) {
+  return same_strands(a, b, 0) == a.strands.size() && a.channels == b.channels;
 }
 
 /// What a mark does not say (how much of a message that is under way has left) follows from what went before, as far back as the longest op
@@ -56,13 +61,19 @@ std::size_t StateHistory::period() const {
 
 void StateHistory::push(StateMark mark) { marks_.push_front(std::move(mark)); }
 
+bool StateHistory::has_half_of_newest() const {
+  const StateMark& newest = marks_.front();
+  const std::size_t half = newest.strands.size() / 2;
+  return std::any_of(marks_.begin() + 1, marks_.end(), [&](const StateMark& mark) { return same_strands(newest, mark, half) >= half; });
+}
+
 void StateHistory::clear() {
   std::move(marks_.begin(), marks_.end(), std::back_inserter(spare_));
   marks_.clear();
 }
 
 StateMark StateHistory::reuse() {
-  if (marks_.size() > 2 * kLongestPeriod) {
+  if (marks_.size() > most_) {
     StateMark mark = std::move(marks_.back());
     marks_.pop_back();
     return mark;
@@ -87,8 +98,9 @@ void World::piece_done(Index index) {
 void World::look_back() {
   if ((engine_.events() - marked_at_) * kMarkedOfEvent < strands_.size() + channels_.size()) return;
   marked_at_ = engine_.events();
-  if (one_cannot_repeat()) return history_.clear();
-  history_.push(mark());
+  const bool may_repeat = may_be_as_before();
+  if (one_cannot_repeat() || !may_repeat) return history_.clear();
+  history_.push(mark(1, history_.reuse()));
   if (const std::size_t period = history_.period(); period > 0) repeat(history_.mark(0), history_.mark(period));
 }
 
@@ -107,17 +119,26 @@ bool World::one_cannot_repeat() {
   return found(unlike_, strands_.size()) || found(0, unlike_);
 }
 
-StateMark World::mark() {
-  StateMark mark = history_.reuse();
+/// Of many strands some are marked every time: the others only where half of those are as they were at some time before.
+bool World::may_be_as_before() {
+  const std::size_t step = strands_.size() / kSample;
+  if (step <= 1) return true;
+  samples_.push(mark(step, samples_.reuse()));
+  return samples_.has_half_of_newest();
+}
+
+/// Of one strand in `step`, and of all channels where that is each.
+StateMark World::mark(std::size_t step, StateMark mark) {
   const double now = engine_.now();
   mark.time = now;
   mark.longest = 0;
-  mark.strands.resize(strands_.size());
-  for (std::size_t i = 0; i < strands_.size(); ++i) {
-    const Strand& s = strands_[i];
+  mark.strands.resize((strands_.size() + step - 1) / step);
+  for (std::size_t i = 0; i < mark.strands.size(); ++i) {
+    const Strand& s = strands_[i * step];
     if (s.is_at_work) mark.longest = std::max(mark.longest, now - s.began);
     mark.strands[i] = {now - s.since, now - s.began, s.cursor.piece(), s.cursor.position(), s.is_at_work, s.cursor.done()};
   }
+  if (step > 1) return mark;
   mark.channels.resize(channels_.size());
   for (std::size_t i = 0; i < channels_.size(); ++i) {
     Channel& c = channels_[i];

@@ -33,20 +33,27 @@ struct StateMark {
 /// True where two states differ only by how far the strands have come.
 bool is_same_state(const StateMark& a, const StateMark& b);
 
+inline constexpr std::size_t kLongestPeriod = 24;  // that is looked for; pieces of the strand at whose ends the marks are taken
+
 /// The last marks, newest first.
 class StateHistory {
  public:
+  /// Keeps so many marks, and one.
+  explicit StateHistory(std::size_t most) : most_(most) {}
   /// The lowest k for which the newest mark is as the one k before it, and so are as many before the newest as the longest op at work has
   /// lasted, two at least (or k): they tell what marks do not say. 0: there is none.
   std::size_t period() const;
   void push(StateMark mark);
   /// `ago` 0: the newest.
   const StateMark& mark(std::size_t ago) const { return marks_[ago]; }
+  /// At least half of the strands are in the newest as in one before.
+  bool has_half_of_newest() const;
   void clear();
   /// Room of a mark that is no longer needed.
   StateMark reuse();
 
  private:
+  std::size_t most_;
   std::deque<StateMark> marks_;
   std::vector<StateMark> spare_;
 };

@@ -30,11 +30,21 @@ bool is_same(const schedule::Program& a, const schedule::Program& b) {
   return a.strand_begin == b.strand_begin && a.event_quota == b.event_quota && are_same(a.ops, b.ops) && are_same(a.sources, b.sources);
 }
 
+bool is_same(const schedule::RankSchedule& a, const schedule::RankSchedule& b) {
+  return are_same(a.sources, b.sources) && std::equal(a.strands.begin(), a.strands.end(), b.strands.begin(), b.strands.end(),
+                                                      [](const auto& x, const auto& y) { return are_same(x.ops, y.ops); });
+}
+
+/// Of one rank. What is built alike is lowered alike; what is not may be.
+bool is_same_program(const schedule::Schedule& a, const schedule::Schedule& b, std::int32_t rank) {
+  return is_same(a.build(rank), b.build(rank)) || is_same(schedule::program_for(a, rank), schedule::program_for(b, rank));
+}
+
 /// Everything but the programs.
 bool are_bound_alike(const tuning::Plan& a, const tuning::Plan& b) {
   const auto terms = [](const tuning::Plan& p) {
     return std::tuple(p.protocol, p.message_bytes, p.slots, p.element_bytes, p.pieces.count, p.pieces.elements, p.schedule.pieced,
-                      p.extents.layouts.scratch_like_input, p.schedule.request.ranks, p.call.collective);
+                      p.extents.layouts.scratch_like_input, p.schedule.request.ranks, p.schedule.request.wide_partials, p.call.collective);
   };
   return terms(a) == terms(b) && is_same(a.extents.input, b.extents.input) && is_same(a.extents.output, b.extents.output);
 }
@@ -44,7 +54,7 @@ bool are_bound_alike(const tuning::Plan& a, const tuning::Plan& b) {
 bool is_same_work(const tuning::Plan& a, const tuning::Plan& b) {
   if (!are_bound_alike(a, b)) return false;
   for (std::int32_t r = 0; r < a.schedule.request.ranks; ++r)
-    if (!is_same(schedule::program_for(a.schedule, r), schedule::program_for(b.schedule, r))) return false;
+    if (!is_same_program(a.schedule, b.schedule, r)) return false;
   return true;
 }
 

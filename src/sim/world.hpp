@@ -359,7 +359,8 @@ class World final : Engine::Listener {
   // repeat.cpp: pieces that repeat
   void piece_done(Index strand);
   void look_back();
-  StateMark mark();
+  StateMark mark(std::size_t step, StateMark mark);
+  bool may_be_as_before();
   bool one_cannot_repeat();
   void repeat(const StateMark& now, const StateMark& then);
   bool signals_keep_up(std::span<const std::int32_t> pieces) const;
@@ -429,7 +430,8 @@ class World final : Engine::Listener {
   bool keeps_times_ = false;  // of arrivals and credits that nobody waits for: not where it is asked why or what was on its way
   Index beat_ = 0;
   std::size_t unlike_ = 0;  // a strand whose state could not repeat when that was asked last
-  StateHistory history_;
+  StateHistory history_{2 * kLongestPeriod};
+  StateHistory samples_{kLongestPeriod};  // of some strands
   std::uint64_t marked_at_ = 0;  // events
   double switched_ = 0;          // messages to and from switches
   MessageLog message_log_;

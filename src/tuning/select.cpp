@@ -253,6 +253,11 @@ constexpr double kFewer = 0.97;
 /// predicted times are as good as equal, that with the fewest steps is taken; and of those one whose sums are made at once, because they
 /// are rounded once, and read where they lie if the buffers are shown.
 constexpr double kAsGood = 1.05;
+/// In a sum of two ranks that takes this long a step more or less is lost in the noise. Ways that are right in place even where each writes
+/// what the other reads use buffers of peal::allocate where they lie: a fourth of the time from 512 KiB on (bench/RESULTS.md, "Zero copy").
+/// From 64 MiB on they take a tenth longer where buffers are private.
+constexpr double kLongSumUs = 40;
+constexpr double kLongestSumUs = 2000;
 /// Ranks that share cores take turns, and where the cores lie is not known beforehand. While they are near each other a tree, which few
 /// messages take from core to core, takes as long for an all-reduce as everybody sending to everybody, and half of it when they are far
 /// (bench/RESULTS.md, "More ranks than cores"). What is longer waits for memory more than for the other core.
@@ -281,6 +286,16 @@ auto crosses_less(double share) {
 /// (bench/RESULTS.md); of more pieces it is the other way round.
 bool alternates(const Candidate& candidate) { return candidate.pieces == 2 && candidate.algorithm->name == "recursive_doubling"; }
 
+/// Ways of which some are right in place where all buffers are shown, and some are not.
+class ShownInPlace {
+ public:
+  ShownInPlace(const Environment& environment, const Call& call) : request_(request_of(environment, call)) { request_.in_place = true; }
+  bool operator()(const Candidate& candidate) const { return schedule::is_right_when_answered(*candidate.algorithm, request_); }
+
+ private:
+  schedule::Request request_;
+};
+
 bool stays_within_cores(const Environment& environment, const Call& call) {
   return environment.shares_cores() && call.collective == Collective::all_reduce && call.bytes >= environment.least_within_cores &&
          call.bytes <= environment.most_within_cores;
@@ -292,14 +307,20 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
   } else if (stays_within_cores(environment, selection.question.call)) {
     if (prefer(selection.candidates, kNearInTime, crosses_less(kFewerBetweenCores))) selection.preferred_for = "fewer bytes between cores";
   } else if (environment.is_host) {
-    const bool is_exchange = environment.ranks == 2 && is_by_memory(environment, 0) && !environment.shares_cores() &&
-                             selection.question.call.collective == Collective::all_gather;
+    const Call& call = selection.question.call;
+    const bool is_pair = environment.ranks == 2 && is_by_memory(environment, 0) && !environment.shares_cores();
+    const bool is_exchange = is_pair && call.collective == Collective::all_gather;
+    const double least_us = selection.candidates.front().prediction.time.microseconds();
+    const bool is_long_sum =
+        is_pair && call.collective == Collective::all_reduce && least_us >= kLongSumUs && least_us <= kLongestSumUs;
+    const ShownInPlace is_shown(environment, call);
     const auto is_plainer = [&](const Candidate& a, const Candidate& b) {
+      if (is_long_sum && is_shown(a) != is_shown(b)) return is_shown(a);
       if (a.prediction.steps != b.prediction.steps) return a.prediction.steps < b.prediction.steps;
       if (is_exchange && alternates(a) != alternates(b)) return alternates(a);
       return a.algorithm->sums_at_once && !b.algorithm->sums_at_once;
     };
-    if (prefer(selection.candidates, kAsGood, is_plainer)) selection.preferred_for = "fewer steps, or sums made at once";
+    if (prefer(selection.candidates, kAsGood, is_plainer)) selection.preferred_for = "fewer steps, or sums made at once or where they lie";
   }
 }
 

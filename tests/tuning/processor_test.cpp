@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <schedule/verify.hpp>
 #include <topology/constants.hpp>
 #include <topology/machine.hpp>
 #include <tuning/explain.hpp>
@@ -120,6 +121,21 @@ TEST(Processor, TwoRanksAndRanksThatShareCoresMayHaveConstantsOfTheirOwn) {
   const auto beyond = select(pair, ask(Collective::broadcast, 16 << 20));
   ASSERT_TRUE(beyond);
   EXPECT_EQ(beyond->chosen().protocol, Protocol::staged);
+}
+
+TEST(Processor, LongSumsOfTwoRanksUseSharedBuffersInPlaceWhereTheyLie) {
+  for (const char* processor : {kMeshed, kOther}) {
+    const Environment pair = host(processor, 2, 16);
+    const auto is_shown = [&](std::uint64_t bytes) {
+      const auto selection = select(pair, ask(Collective::all_reduce, bytes));
+      EXPECT_TRUE(selection);
+      schedule::Request request = request_of(pair, selection->question.call);
+      request.in_place = true;
+      return schedule::is_right_when_answered(*selection->chosen().algorithm, request);
+    };
+    for (std::uint64_t bytes = 512 << 10; bytes <= 16 << 20; bytes *= 2) EXPECT_TRUE(is_shown(bytes)) << processor << ' ' << bytes;
+    EXPECT_FALSE(is_shown(32 << 10)) << processor;  // a step more costs more than it saves
+  }
 }
 
 TEST(Processor, ShortMessagesAreReadOnlyByName) {
