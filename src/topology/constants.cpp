@@ -68,6 +68,7 @@ Result<MemoryTerms> read_memory(YamlFields& fields) {
   PEAL_ASSIGN(memory.least_read, read_size(fields, "least_read_bytes"));
   PEAL_ASSIGN(memory.most_read, read_size(fields, "most_read_bytes"));
   PEAL_ASSIGN(memory.is_read_in_lanes, fields.flag("read_in_lanes", memory.is_read_in_lanes));
+  PEAL_ASSIGN(memory.is_read_by_several, fields.flag("read_by_several", memory.is_read_by_several));
   PEAL_ASSIGN(memory.is_read_overwritten, fields.flag("read_overwritten", memory.is_read_overwritten));
   if (memory.most_read < memory.least_read)
     return fail(ErrorCode::corrupt, "{}: most_read_bytes is less than least_read_bytes", fields.where());

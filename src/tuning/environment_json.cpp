@@ -116,6 +116,7 @@ Result<Environment> read_environment_tree(const json& tree) {
   e.memory.least_read = {tree.at("least_read").get<std::uint64_t>()};
   e.memory.most_read = {tree.at("most_read").get<std::uint64_t>()};
   e.memory.is_read_in_lanes = tree.at("read_in_lanes").get<bool>();
+  e.memory.is_read_by_several = tree.at("read_by_several").get<bool>();
   e.memory.is_read_overwritten = tree.at("read_overwritten").get<bool>();
   e.fused = tree.at("fused").get<std::vector<std::string>>();
   const auto is_per_rank = [&](const std::vector<std::int32_t>& v, std::int32_t below) {
@@ -195,6 +196,7 @@ std::string to_json(const Environment& e) {
                {"least_read", e.memory.least_read.value},
                {"most_read", e.memory.most_read.value},
                {"read_in_lanes", e.memory.is_read_in_lanes},
+               {"read_by_several", e.memory.is_read_by_several},
                {"read_overwritten", e.memory.is_read_overwritten},
                {"fused", e.fused},
                {"levels", json::array()},

@@ -302,6 +302,7 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   plan.has_wide_partials = shape.is_fp32;
   if (!shape.is_mixed && !shape.is_reduced && !environment.shares_cores()) plan.helped = shape.helped;
   const std::uint64_t size = shape.is_fp32 ? std::max<std::uint64_t>(4, plan.element_bytes) : plan.element_bytes;
+  plan.side_by_side = shape.fewest_row == shape.row ? 1 : shape.row;
   plan.readers = readers_at_once(shape, plan.extents.largest_chunk() * size);
   if (environment.shares_cores()) plan.readers = std::min(plan.readers, environment.core_count());  // the others wait for a core
   plan.whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));

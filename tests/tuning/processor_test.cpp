@@ -123,6 +123,22 @@ TEST(Processor, TwoRanksAndRanksThatShareCoresMayHaveConstantsOfTheirOwn) {
   EXPECT_EQ(beyond->chosen().protocol, Protocol::staged);
 }
 
+TEST(Processor, LongMessagesOfRanksThatShareCoresGoThroughSlotsUnlessSeveralReadSideBySide) {
+  for (const int ranks : {4, 8}) {
+    const Environment crowd = host(kMeshed, ranks, 2);
+    const auto protocol = [&](Collective collective, std::uint64_t bytes) {
+      const auto selection = select(crowd, ask(collective, bytes));
+      EXPECT_TRUE(selection);
+      return selection->chosen().protocol;
+    };
+    const std::uint64_t n = static_cast<std::uint64_t>(ranks);
+    EXPECT_EQ(protocol(Collective::all_to_all, n << 20), Protocol::direct_read) << ranks;
+    for (const Collective collective : {Collective::broadcast, Collective::gather, Collective::all_to_all})
+      EXPECT_EQ(protocol(collective, n << 22), Protocol::staged) << ranks << ' ' << name_of(collective);
+    EXPECT_EQ(protocol(Collective::scatter, n << 22), Protocol::direct_read) << ranks;
+  }
+}
+
 TEST(Processor, LongSumsOfTwoRanksUseSharedBuffersInPlaceWhereTheyLie) {
   for (const char* processor : {kMeshed, kOther}) {
     const Environment pair = host(processor, 2, 16);

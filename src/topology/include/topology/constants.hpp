@@ -51,6 +51,7 @@ struct MemoryTerms {
   Bytes least_read;               ///< messages from here on may be read in the sender's memory: shorter ones are copied twice in less time
   Bytes most_read;                ///< messages of collectives up to here: of longer ones both copies together have the higher rate
   bool is_read_in_lanes = false;  ///< long messages are taken out of their slots in lanes
+  bool is_read_by_several = false;  ///< what several ranks read in one rank's memory side by side, whatever its length
   bool is_read_overwritten = true;  ///< also an all_reduce in place, whose result lies where the next call will read its input
   bool operator==(const MemoryTerms&) const = default;
 };
