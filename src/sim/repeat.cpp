@@ -26,8 +26,6 @@ constexpr double kMoment = 0x1p-6;          // nanoseconds; at least
 constexpr std::int32_t kLeastTimes = 2;
 constexpr std::size_t kMarkedOfEvent = 16;  // strands and channels that a mark costs about as much to look at as an event to simulate
 
-}  // namespace
-
 /// Strands whose state is the same in both; it gives up where `most_others` are not.
 std::size_t same_strands(const StateMark& a, const StateMark& b, std::size_t most_others) {
   const double near = std::max(kSameTime * a.time, std::min(kSameMoment * a.time, kSlip * (a.time - b.time)));
@@ -40,6 +38,8 @@ std::size_t same_strands(const StateMark& a, const StateMark& b, std::size_t mos
   }
   return same;
 }
+
+}  // namespace
 
 bool is_same_state(const StateMark& a, const StateMark& b) {
   return same_strands(a, b, 0) == a.strands.size() && a.channels == b.channels;
