@@ -6,7 +6,10 @@
 namespace peal::sim {
 
 MessageSizes::MessageSizes(const tuning::Plan& plan, bool takes_chunks_as_equal)
-    : plan_(plan), takes_as_equal_(takes_chunks_as_equal), input_(chunks_of(plan.extents.input)), output_(chunks_of(plan.extents.output)),
+    : plan_(plan),
+      takes_as_equal_(takes_chunks_as_equal),
+      input_(chunks_of(plan.extents.input)),
+      output_(chunks_of(plan.extents.output)),
       are_equal_(takes_chunks_as_equal || (input_.is_equal && output_.is_equal)),
       piece_(plan.pieces.count > 1 ? static_cast<double>(plan.pieces.elements) : 0) {}
 

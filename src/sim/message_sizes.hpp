@@ -26,7 +26,8 @@ class MessageSizes {
     if (ref == nullptr || ref->count == 0) return 0;
     double elements = of(ref->buffer).elements;
     if (piece_ > 0) elements = std::clamp(elements - piece_ * bound.piece, 0.0, piece_);
-    const std::uint32_t size = bound.op->wire == schedule::Wire::fp32 ? std::max<std::uint32_t>(4, plan_.element_bytes) : plan_.element_bytes;
+    const std::uint32_t size =
+        bound.op->wire == schedule::Wire::fp32 ? std::max<std::uint32_t>(4, plan_.element_bytes) : plan_.element_bytes;
     return elements * ref->count * size;
   }
   /// Elements of a chunk of a buffer; only where are_equal().

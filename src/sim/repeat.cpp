@@ -16,13 +16,13 @@ namespace peal::sim {
 
 namespace {
 
-constexpr std::size_t kLeastBack = 2;       // marks whose like were a period before, beside the newest; of shorter periods as many as these
-constexpr std::size_t kSample = 2048;       // strands, of many more
-constexpr double kSameTime = 1e-13;         // of the time since the beginning: what rounding makes of a difference of two times
-constexpr double kSameMoment = 4e-12;       // ... and the engine: moments that it takes for one instant are 1e-12 long, and add up
-constexpr double kSlip = 1e-10;             // of a period that is counted many times over: as far off is then the whole
-constexpr double kSameOfInstant = 1e-11;    // of it, too: well beyond what the engine takes for one instant
-constexpr double kMoment = 0x1p-6;          // nanoseconds; at least
+constexpr std::size_t kLeastBack = 2;     // marks whose like were a period before, beside the newest; of shorter periods as many as these
+constexpr std::size_t kSample = 2048;     // strands, of many more
+constexpr double kSameTime = 1e-13;       // of the time since the beginning: what rounding makes of a difference of two times
+constexpr double kSameMoment = 4e-12;     // ... and the engine: moments that it takes for one instant are 1e-12 long, and add up
+constexpr double kSlip = 1e-10;           // of a period that is counted many times over: as far off is then the whole
+constexpr double kSameOfInstant = 1e-11;  // of it, too: well beyond what the engine takes for one instant
+constexpr double kMoment = 0x1p-6;        // nanoseconds; at least
 constexpr std::int32_t kLeastTimes = 2;
 constexpr std::size_t kMarkedOfEvent = 16;  // strands and channels that a mark costs about as much to look at as an event to simulate
 
@@ -41,9 +41,7 @@ std::size_t same_strands(const StateMark& a, const StateMark& b, std::size_t mos
 
 }  // namespace
 
-bool is_same_state(const StateMark& a, const StateMark& b) {
-  return same_strands(a, b, 0) == a.strands.size() && a.channels == b.channels;
-}
+bool is_same_state(const StateMark& a, const StateMark& b) { return same_strands(a, b, 0) == a.strands.size() && a.channels == b.channels; }
 
 /// What a mark does not say (how much of a message that is under way has left) follows from what went before, as far back as the longest op
 /// at work began: that too must be the same.

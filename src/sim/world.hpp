@@ -280,9 +280,7 @@ class World final : Engine::Listener {
   void slow_outlet(std::int32_t rank, topology::ResourceId wire);
   double starts_at(std::int32_t rank) const;
   const tuning::MessageCost& cost_to(const Strand& s, const tuning::MessageCost& cost);
-  bool is_dead(std::int32_t rank) const {
-    return may_fail_ && options_.failure->rank == rank && engine_.now() >= options_.failure->time;
-  }
+  bool is_dead(std::int32_t rank) const { return may_fail_ && options_.failure->rank == rank && engine_.now() >= options_.failure->time; }
 
   // outcome.cpp
   bool run_events();
@@ -432,8 +430,8 @@ class World final : Engine::Listener {
   std::size_t unlike_ = 0;  // a strand whose state could not repeat when that was asked last
   StateHistory history_{2 * kLongestPeriod};
   StateHistory samples_{kLongestPeriod};  // of some strands
-  std::uint64_t marked_at_ = 0;  // events
-  double switched_ = 0;          // messages to and from switches
+  std::uint64_t marked_at_ = 0;           // events
+  double switched_ = 0;                   // messages to and from switches
   MessageLog message_log_;
   std::deque<Index> to_consider_;
   bool is_considering_ = false;

@@ -311,8 +311,7 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
     const bool is_pair = environment.ranks == 2 && is_by_memory(environment, 0) && !environment.shares_cores();
     const bool is_exchange = is_pair && call.collective == Collective::all_gather;
     const double least_us = selection.candidates.front().prediction.time.microseconds();
-    const bool is_long_sum =
-        is_pair && call.collective == Collective::all_reduce && least_us >= kLongSumUs && least_us <= kLongestSumUs;
+    const bool is_long_sum = is_pair && call.collective == Collective::all_reduce && least_us >= kLongSumUs && least_us <= kLongestSumUs;
     const ShownInPlace is_shown(environment, call);
     const auto is_plainer = [&](const Candidate& a, const Candidate& b) {
       if (is_long_sum && is_shown(a) != is_shown(b)) return is_shown(a);

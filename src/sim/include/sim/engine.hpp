@@ -21,8 +21,8 @@ using Tag = std::uint64_t;
 
 class Engine {
  public:
-  /// What whoever runs the engine is told; timers and flows may be started from inside. A listener of one's own derives from this and hides what it
-  /// wants to know: run() is made for each kind, so that nothing is called by a table.
+  /// What whoever runs the engine is told; timers and flows may be started from inside. A listener of one's own derives from this and hides
+  /// what it wants to know: run() is made for each kind, so that nothing is called by a table.
   struct Listener {
     enum class Event : std::uint8_t { timer, left, arrived, lets_pass };
     static constexpr int kSoon = 4;

@@ -88,8 +88,8 @@ class EventQueue {
     return {first.time(), alone_[first.place]};
   }
 
-  /// Calls f(i, payload) with what comes after ahead[i] others in the lane of the event popped last; not at all where the first of them, which
-  /// is the furthest, is not known.
+  /// Calls f(i, payload) with what comes after ahead[i] others in the lane of the event popped last; not at all where the first of them,
+  /// which is the furthest, is not known.
   template <std::size_t kCount, class F>
   void each_upcoming(const std::size_t (&ahead)[kCount], F&& f) const {
     if (last_lane_ == kNoLane) return;
