@@ -96,14 +96,14 @@ void World::piece_done(Index index) {
 void World::look_back() {
   if ((engine_.events() - marked_at_) * kMarkedOfEvent < strands_.size() + channels_.size()) return;
   marked_at_ = engine_.events();
-  const bool may_repeat = may_be_as_before();
-  if (one_cannot_repeat() || !may_repeat) return history_.clear();
+  const bool may_repeat = add_sample();  // every time: later ones are held against it
+  if (!may_repeat || find_one_that_cannot_repeat()) return history_.clear();
   history_.push(mark(1, history_.reuse()));
   if (const std::size_t period = history_.period(); period > 0) repeat(history_.mark(0), history_.mark(period));
 }
 
 /// A strand in its first piece, or with too few before it for what repeats to be counted. It is looked for where the last one was.
-bool World::one_cannot_repeat() {
+bool World::find_one_that_cannot_repeat() {
   const std::int32_t last = jobs_.front().sizes->full_pieces() - kLeastTimes;
   const auto found = [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
@@ -117,15 +117,16 @@ bool World::one_cannot_repeat() {
   return found(unlike_, strands_.size()) || found(0, unlike_);
 }
 
-/// Of many strands some are marked every time: the others only where half of those are as they were at some time before.
-bool World::may_be_as_before() {
+/// Marks some of many strands. False where fewer than half of those are as they were at some time before: then the others need not be
+/// marked.
+bool World::add_sample() {
   const std::size_t step = strands_.size() / kSample;
   if (step <= 1) return true;
   samples_.push(mark(step, samples_.reuse()));
   return samples_.has_half_of_newest();
 }
 
-/// Of one strand in `step`, and of all channels where that is each.
+/// Of one strand in `step`, and of all channels where that is each; in the room of a mark that is no longer needed.
 StateMark World::mark(std::size_t step, StateMark mark) {
   const double now = engine_.now();
   mark.time = now;

@@ -154,20 +154,23 @@ void FairShare::enter_visited(Gives gives) {
 }
 
 /// Those whose rates were kept though, of a constraint that others cross at new ones, they could have more, or have more than their share.
-void FairShare::hold_against(Constraint id, const NewLevels& levels) {
+void FairShare::hold_against(Filling::Number number) {
+  const Filling::Limit& limit = filling_.limits()[number];
+  const Constraint id = limits_[number].constraint;
   const ConstraintState& c = constraints_[id];
-  const bool has_room = levels.left > c.capacity * kSameKeptRate;
+  double highest = 0;
+  double full_at = kUnbounded;
+  filling_.each_member(number, [&](const Filling::Member& member, bool is_stopped_here) {
+    highest = std::max(highest, member.level);
+    if (is_stopped_here) full_at = std::min(full_at, member.level);
+  });
+  const bool has_room = limit.left > c.capacity * kSameKeptRate;
   for (const Use& use : c.users) {
     const VariableState& v = variables_[use.variable];
     if (v.visited == stamp_) continue;
-    const bool may_rise = v.stopped_by == id && (has_room || v.level * (1 + kSameKeptRate) < levels.highest);
-    if (may_rise || v.level > levels.full_at * (1 + kSameKeptRate)) wider_.push_back(use.variable);
+    const bool may_rise = v.stopped_by == id && (has_room || v.level * (1 + kSameKeptRate) < highest);
+    if (may_rise || v.level > full_at * (1 + kSameKeptRate)) wider_.push_back(use.variable);
   }
-}
-
-/// Does it matter to those who were kept on a constraint that others cross at new rates?
-bool FairShare::is_of_others(const ConstraintState& c, std::size_t crossed, bool was_full, double left) {
-  return c.users.size() > crossed && c.capacity != kUnbounded && (was_full || left <= c.capacity * kSameLevel);
 }
 
 /// More variables whose rates must change, given those that have; false: none.
@@ -175,49 +178,12 @@ bool FairShare::widen() {
   wider_.clear();
   for (Filling::Number i = 0; i < limits_.size(); ++i) {
     const Filling::Limit& limit = filling_.limits()[i];
-    const Constraint id = limits_[i].constraint;
-    if (!is_of_others(constraints_[id], limit.crossed, limits_[i].was_full, limit.left)) continue;
-    NewLevels levels{.left = limit.left};
-    filling_.each_member(i, [&](const Filling::Member& member, bool is_stopped_here) {
-      levels.highest = std::max(levels.highest, member.level);
-      if (is_stopped_here) levels.full_at = std::min(levels.full_at, member.level);
-    });
-    hold_against(id, levels);
+    const ConstraintState& c = constraints_[limits_[i].constraint];
+    const bool is_for_others = c.users.size() > limit.crossed && c.capacity != kUnbounded;
+    if (is_for_others && (limits_[i].was_full || limit.left <= c.capacity * kSameLevel)) hold_against(i);
   }
   for (Variable id : wider_) visit(id);
   return !wider_.empty();
-}
-
-/// What filling comes to where one variable is solved anew and all others keep their rates; false, and nothing has changed, where some
-/// may not keep them.
-bool FairShare::solve_one(Variable id) {
-  VariableState& v = variables_[id];
-  double level = v.bound / v.weight;
-  Constraint stopped_by = kNowhere;
-  for (const Link& link : v.links) {
-    const ConstraintState& c = constraints_[link.constraint];
-    if (c.capacity == kUnbounded) continue;
-    const double here = std::max(0.0, c.left + link.count * v.rate) / (link.count * v.weight);
-    if (here >= level) continue;
-    level = here;
-    stopped_by = link.constraint;
-  }
-  wider_.clear();
-  for (const Link& link : v.links) {
-    const ConstraintState& c = constraints_[link.constraint];
-    const double left = c.left + link.count * v.rate - link.count * level * v.weight;
-    if (is_of_others(c, 1, c.left <= c.capacity * kSameLevel, left))
-      hold_against(link.constraint, {left, level, stopped_by == link.constraint ? level : kUnbounded});
-  }
-  if (!wider_.empty()) return false;
-  for (const Link& link : v.links) {
-    ConstraintState& c = constraints_[link.constraint];
-    c.left = (c.capacity == kUnbounded ? kUnbounded : c.left + link.count * v.rate) - link.count * level * v.weight;
-  }
-  v.level = level;
-  v.rate = level * v.weight;
-  v.stopped_by = stopped_by;
-  return true;
 }
 
 /// Rates are max-min fair where, and only where, everybody is at his bound or crosses a full constraint in which nobody has more. So it is
@@ -227,7 +193,7 @@ bool FairShare::solve_changed() {
   for (Constraint c : dirty_constraints_)
     for (const Use& use : constraints_[c].users)
       if (variables_[use.variable].stopped_by == c) visit(use.variable);
-  if (component_.size() == alone_ || (component_.size() == alone_ + 1 && solve_one(component_.back()))) return true;
+  if (component_.size() == alone_) return true;
   for (int round = 0; round < kMostSolvings; ++round) {
     enter_visited(Gives::back_its_rate);
     filling_.run();

@@ -358,8 +358,8 @@ class World final : Engine::Listener {
   void piece_done(Index strand);
   void look_back();
   StateMark mark(std::size_t step, StateMark mark);
-  bool may_be_as_before();
-  bool one_cannot_repeat();
+  bool add_sample();
+  bool find_one_that_cannot_repeat();
   void repeat(const StateMark& now, const StateMark& then);
   bool signals_keep_up(std::span<const std::int32_t> pieces) const;
   void skip_messages(const std::vector<Channel>& before, std::int32_t times, double period);
@@ -380,9 +380,9 @@ class World final : Engine::Listener {
   std::unordered_set<topology::ResourceId> slow_outlets_;
   tuning::MessageCost slowed_;
   // What most runs have nothing of, at hand since each op asks.
-  bool is_perturbed_ = false;  // slow ranks or jitter
-  bool may_fail_ = false;
-  bool notes_ops_ = false;  // for the log or the trace
+  const bool is_perturbed_;  // slow ranks or jitter
+  const bool may_fail_;
+  const bool notes_ops_;  // for the log or the trace
   PathRecorder path_;
   LargeVector<RankState> ranks_;
   KeptOps ops_;
@@ -429,7 +429,7 @@ class World final : Engine::Listener {
   Index beat_ = 0;
   std::size_t unlike_ = 0;  // a strand whose state could not repeat when that was asked last
   StateHistory history_{2 * kLongestPeriod};
-  StateHistory samples_{kLongestPeriod};  // of some strands
+  StateHistory samples_{kLongestPeriod};  // marks of some strands
   std::uint64_t marked_at_ = 0;           // events
   double switched_ = 0;                   // messages to and from switches
   MessageLog message_log_;

@@ -93,13 +93,18 @@ void count_readers(const schedule::Program& program, MessageShape& shape) {
   shape.is_mixed |= receives && !peers.empty();
 }
 
+/// How many ranks may read at once in the memory of the one that sends most in a row. Where every rank sends as many its readers come to it
+/// in turns.
+std::int32_t side_by_side(const MessageShape& shape) { return shape.fewest_row == shape.row ? 1 : shape.row; }
+
 /// How many ranks at once hold one another up in one sender's memory: those that read the same bytes, or blocks of `block_bytes` side by
-/// side, which wait for half as long (fitted with kLockedBytes). Where every rank sends as many in a row its readers come to it in turns.
+/// side, which wait for half as long (fitted with kLockedBytes).
 std::int32_t readers_at_once(const MessageShape& shape, std::uint64_t block_bytes) {
-  if (shape.fewest_row == shape.row) return 1;
+  const std::int32_t most = side_by_side(shape);
+  if (most == 1) return 1;
   const std::uint64_t fit = kLockedBytes / std::max<std::uint64_t>(1, block_bytes);
-  const auto side_by_side = static_cast<std::int32_t>(std::clamp<std::uint64_t>(fit, 1, static_cast<std::uint64_t>(shape.row)));
-  return std::max(shape.readers, 1 + (side_by_side - 1) / 2);
+  const auto waiting = static_cast<std::int32_t>(std::clamp<std::uint64_t>(fit, 1, static_cast<std::uint64_t>(most)));
+  return std::max(shape.readers, 1 + (waiting - 1) / 2);
 }
 
 MessageShape shape_of(const Environment& environment, const schedule::Schedule& schedule, Protocol protocol) {
@@ -302,7 +307,7 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   plan.has_wide_partials = shape.is_fp32;
   if (!shape.is_mixed && !shape.is_reduced && !environment.shares_cores()) plan.helped = shape.helped;
   const std::uint64_t size = shape.is_fp32 ? std::max<std::uint64_t>(4, plan.element_bytes) : plan.element_bytes;
-  plan.side_by_side = shape.fewest_row == shape.row ? 1 : shape.row;
+  plan.side_by_side = side_by_side(shape);
   plan.readers = readers_at_once(shape, plan.extents.largest_chunk() * size);
   if (environment.shares_cores()) plan.readers = std::min(plan.readers, environment.core_count());  // the others wait for a core
   plan.whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));

@@ -286,15 +286,13 @@ auto crosses_less(double share) {
 /// (bench/RESULTS.md); of more pieces it is the other way round.
 bool alternates(const Candidate& candidate) { return candidate.pieces == 2 && candidate.algorithm->name == "recursive_doubling"; }
 
-/// Ways of which some are right in place where all buffers are shown, and some are not.
-class ShownInPlace {
- public:
-  ShownInPlace(const Environment& environment, const Call& call) : request_(request_of(environment, call)) { request_.in_place = true; }
-  bool operator()(const Candidate& candidate) const { return schedule::is_right_when_answered(*candidate.algorithm, request_); }
-
- private:
-  schedule::Request request_;
-};
+/// A long sum of two ranks, as it is asked for in place; none: it is no such call.
+std::optional<schedule::Request> long_sum_in_place(const Environment& environment, const Call& call, double least_us) {
+  if (call.collective != Collective::all_reduce || least_us < kLongSumUs || least_us > kLongestSumUs) return std::nullopt;
+  schedule::Request request = request_of(environment, call);
+  request.in_place = true;
+  return request;
+}
 
 bool stays_within_cores(const Environment& environment, const Call& call) {
   return environment.shares_cores() && call.collective == Collective::all_reduce && call.bytes >= environment.least_within_cores &&
@@ -310,11 +308,11 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
     const Call& call = selection.question.call;
     const bool is_pair = environment.ranks == 2 && is_by_memory(environment, 0) && !environment.shares_cores();
     const bool is_exchange = is_pair && call.collective == Collective::all_gather;
-    const double least_us = selection.candidates.front().prediction.time.microseconds();
-    const bool is_long_sum = is_pair && call.collective == Collective::all_reduce && least_us >= kLongSumUs && least_us <= kLongestSumUs;
-    const ShownInPlace is_shown(environment, call);
+    std::optional<schedule::Request> in_place;
+    if (is_pair) in_place = long_sum_in_place(environment, call, selection.candidates.front().prediction.time.microseconds());
+    const auto is_shown = [&](const Candidate& c) { return in_place && schedule::is_right_when_answered(*c.algorithm, *in_place); };
     const auto is_plainer = [&](const Candidate& a, const Candidate& b) {
-      if (is_long_sum && is_shown(a) != is_shown(b)) return is_shown(a);
+      if (const bool is_a_shown = is_shown(a); is_a_shown != is_shown(b)) return is_a_shown;
       if (a.prediction.steps != b.prediction.steps) return a.prediction.steps < b.prediction.steps;
       if (is_exchange && alternates(a) != alternates(b)) return alternates(a);
       return a.algorithm->sums_at_once && !b.algorithm->sums_at_once;

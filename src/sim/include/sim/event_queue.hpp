@@ -20,7 +20,7 @@ template <class Payload>
 class EventQueue {
  public:
   bool empty() const { return heap_.empty() && named_.empty(); }
-  double time() const { return is_named_first() ? named_.top().time : heap_.front().time(); }
+  double time() const { return is_named_first() ? named_.top().time : heap_.front().time; }
 
   /// At any instant.
   void push_at(double time, const Payload& payload) {
@@ -32,7 +32,7 @@ class EventQueue {
       free_.pop_back();
       alone_[place] = payload;
     }
-    add({bits_of(time), order_++, kNoLane, place});
+    add({time, order_++, kNoLane, place});
   }
 
   /// `delay` (>= 0) after `now`, which is no earlier than at any call before.
@@ -48,7 +48,7 @@ class EventQueue {
     if (free == kLanes) return push_at(now + delay, payload);
     lanes_[free].delay = delay;
     lanes_[free].push({now + delay, order_, payload});
-    add({bits_of(now + delay), order_++, static_cast<std::int32_t>(free), 0});
+    add({now + delay, order_++, static_cast<std::int32_t>(free), 0});
   }
 
   /// The event of this name, which is set or moved. Names are small numbers.
@@ -75,17 +75,17 @@ class EventQueue {
     last_lane_ = first.lane;
     if (first.lane != kNoLane) {
       Lane& lane = lanes_[static_cast<std::size_t>(first.lane)];
-      const Taken taken{first.time(), lane.front().payload};
+      const Taken taken{first.time, lane.front().payload};
       lane.take();
       if (lane.count > 0)
-        sift_down({bits_of(lane.front().time), lane.front().order, first.lane, 0});
+        sift_down({lane.front().time, lane.front().order, first.lane, 0});
       else
         take_head();
       return taken;
     }
     free_.push_back(first.place);
     take_head();
-    return {first.time(), alone_[first.place]};
+    return {first.time, alone_[first.place]};
   }
 
   /// Calls f(i, payload) with what comes after ahead[i] others in the lane of the event popped last; not at all where the first of them,
@@ -103,7 +103,7 @@ class EventQueue {
   /// Everything happens so much later.
   void delay_all(double by) {
     named_.delay_all(by);
-    for (Head& head : heap_) head.time_bits = bits_of(head.time() + by);
+    for (Head& head : heap_) head.time += by;
     for (Lane& lane : lanes_)
       for (Event& event : lane.ring) event.time += by;
   }
@@ -115,15 +115,13 @@ class EventQueue {
     std::uint64_t order = 0;
     Payload payload = {};
   };
-  // What comes first of a lane, or alone. Times are no less than 0, and such are in the order of their bits, which are sooner compared.
+  // What comes first of a lane, or alone.
   struct Head {
-    std::uint64_t time_bits = 0;
+    double time = 0;
     std::uint64_t order = 0;
     std::int32_t lane = kNoLane;
     std::uint32_t place = 0;  // alone: of its payload
-    double time() const { return std::bit_cast<double>(time_bits); }
   };
-  static std::uint64_t bits_of(double time) { return std::bit_cast<std::uint64_t>(time); }
   static constexpr int kLaneBits = 8;
   static constexpr std::size_t kSmallRing = 1024;
   static constexpr std::size_t kAhead = 16;  // further than anybody looks
@@ -169,11 +167,10 @@ class EventQueue {
     if (heap_.empty()) return true;
     const MovableHeap::Entry& named = named_.top();
     const Head& other = heap_.front();
-    const double time = other.time();
-    return named.time != time ? named.time < time : named.order < other.order;
+    return named.time != other.time ? named.time < other.time : named.order < other.order;
   }
 
-  static bool is_before(const Head& a, const Head& b) { return a.time_bits != b.time_bits ? a.time_bits < b.time_bits : a.order < b.order; }
+  static bool is_before(const Head& a, const Head& b) { return a.time != b.time ? a.time < b.time : a.order < b.order; }
 
   void add(const Head& event) {
     heap_.push_back(event);

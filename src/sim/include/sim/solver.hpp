@@ -39,7 +39,7 @@ class FairShare {
   /// is stopped, those who stand behind it in a line are.
   Variable add_variable(std::span<const Constraint> constraints, double bound = kUnbounded, double weight = 1,
                         std::span<const double> counts = {}, bool holds_up = true);
-  /// `carried`: something of the owner's that is added up where it crossed, as often as it did: what has crossed each constraint.
+  /// `carried`: an amount in the owner's unit that is added to what each of its constraints has carried, as often as it crossed it.
   void remove_variable(Variable variable, double carried = 0);
   /// From now on it holds nobody up.
   void let_pass(Variable variable);
@@ -73,6 +73,7 @@ class FairShare {
     for (const Link& link : variables_[variable].links) fetch_line(&constraints_[link.constraint]);
   }
   void fetch_constraint(Constraint constraint) const { fetch_line(&constraints_[constraint]); }
+  /// The same of one constraint; and the sum.
   void carry(Constraint constraint, double amount) { constraints_[constraint].carried += amount; }
   double carried(Constraint constraint) const { return constraints_[constraint].carried; }
   std::size_t constraints() const { return constraints_.size(); }
@@ -120,24 +121,15 @@ class FairShare {
   /// What is taken out of the constraints that a variable crosses, before they are filled again.
   enum class Gives : std::uint8_t { back_its_rate, all_users_start_afresh };
 
-  /// Of those that cross a constraint and are solved anew.
-  struct NewLevels {
-    double left = 0;              // of the constraint
-    double highest = 0;           // of their levels
-    double full_at = kUnbounded;  // the lowest level of those that it stops
-  };
-
   bool solve_alone(Variable variable);
   void solve_those_alone();
-  bool solve_one(Variable variable);
   bool solve_changed();
   void solve_component();
   void begin_solution();
   Filling::Number limit_of(Constraint constraint, Gives gives);
   void visit(Variable variable);
   void enter_visited(Gives gives);
-  static bool is_of_others(const ConstraintState& constraint, std::size_t crossed, bool was_full, double left);
-  void hold_against(Constraint constraint, const NewLevels& levels);
+  void hold_against(Filling::Number limit);
   bool widen();
   void keep_solution();
 

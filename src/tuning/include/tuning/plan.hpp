@@ -57,7 +57,7 @@ struct Plan {
   int slots = 0;                    ///< messages that a channel holds
   std::uint32_t element_bytes = 4;
   bool has_wide_partials = false;  ///< fp32 partial sums travel
-  std::int32_t side_by_side = 1;   ///< direct_read: ranks that may read in one rank's memory at a time, which others do not have read
+  std::int32_t side_by_side = 1;   ///< direct_read: ranks that read in the memory of one that sends to more than others do, at most
   std::int32_t readers = 1;        ///< direct_read: ranks that read the same bytes at once, or as many as wait as long
   std::int32_t helped = 0;         ///< direct_read: ranks that share the help of a sender; 0: senders receive, too, or receivers reduce
   std::unique_ptr<std::uint64_t[]> varied;  ///< counts and displacements of equal blocks
