@@ -8,7 +8,7 @@
     bench/compare/compare.py --show one.json,two.json --svg ratios.svg      what --json wrote, as one table
 
 Every repeat runs each library once over all sizes, in turn, so that what the machine does meanwhile meets all of them alike. Beside every
-point stands a flag exchange between two cores, before and after it: under 50 ns they are siblings (one core), under 120 near, else far.
+point stands a flag exchange between two cores, before and after it: where they lie (bounds: data/constants/host.yaml).
 A point during which this changed is dropped. Where ranks are more than cores, two ranks of Peal measure it between the runs. In each
 placement the best peer is the one of the lowest median; each of Peal's points is set against that peer's point of the nearest repeat
 (Peal / peer). All run under the same scheduler class (SCHED_RR where allowed and ranks <=

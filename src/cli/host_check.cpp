@@ -60,7 +60,7 @@ Result<std::vector<HostCell>> cells_of(comm::Core& core, const TunedPoint& point
     if (environment.constants_of(point.protocol) != nullptr) {
       const int root = has_root(point.collective) ? 0 : -1;
       PEAL_ASSIGN(cell.predicted_us, core.plans().predicted_us(point.collective, {point.bytes}, DataType::f32, root, cores));
-      cell.predicted_us *= tuning::exchange_ratio(environment, cores, cell.exchange_ns);
+      cell.predicted_us *= tuning::exchange_ratio(environment, point.protocol, cores, cell.exchange_ns);
     }
     cells.push_back(std::move(cell));
   }

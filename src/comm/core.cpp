@@ -18,6 +18,7 @@ namespace peal::comm {
 namespace {
 
 static_assert(transport::kInlineBytes == schedule::kBesideFlagBytes, "the cost model knows what lies in a slot by this length");
+static_assert(transport::kFlagLineBytes == schedule::kFlagLineBytes, "the cost model knows what takes a second line by this length");
 constexpr int kChannels = 4;  // there and back (2, 3) inside a node and between nodes: what schedules may name
 constexpr std::int64_t kMemoryTimeout = 30 * kNanosecondsOfSecond;
 constexpr std::uint64_t kWorldId = 1;

@@ -58,6 +58,7 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
   element_ = size_of(operands.type);
   shows_ = operands.least_shown > 0;
   receives_.reset();
+  has_offered_ = false;
   learns_ = nullptr;
   refers_ = operands.least_referenced > 0 && (operands.bytes_learnt_by == 0 || has_learnt_to_refer());
   ends_since_ns_ = 0;
@@ -87,6 +88,15 @@ bool Execution::receives() {
   if (!receives_) receives_ = std::any_of(ops.begin(), ops.end(), [](const schedule::Op& op) { return schedule::receives(op.kind); });
   return *receives_;
 }
+
+bool Execution::copies() const {
+  const auto place = [&](const schedule::Ref& ref) { return at(ref, binding_->chunk(ref.buffer, ref.first).offset); };
+  const std::vector<schedule::Op>& ops = plan_->program.ops;
+  return std::any_of(ops.begin(), ops.end(),
+                     [&](const schedule::Op& op) { return op.kind == schedule::OpKind::copy && place(op.dst) != place(op.src); });
+}
+
+bool Execution::has_time_to_help() { return !receives() && (has_offered_ || !copies()); }
 
 bool Execution::has_learnt_to_refer() {
   const std::uint32_t index = edge_index(1 - rank_, 0, ranks_);

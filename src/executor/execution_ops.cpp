@@ -208,8 +208,10 @@ bool Execution::send_some_way(const BoundOp& bound, const Strand& strand, const 
   if (!refers(bound.op->src, edges_[edge], bytes)) return copy_some_way(bound, strand, edge, data, bytes, tag);
   LateReceiver& late = edges_[edge].late;
   const bool is_copied = late.is_spared();
-  const bool went = is_copied ? copy_some_way(bound, strand, edge, data, bytes, tag) : to.send_reference(data, bytes, tag, !receives());
+  const bool went =
+      is_copied ? copy_some_way(bound, strand, edge, data, bytes, tag) : to.send_reference(data, bytes, tag, has_time_to_help());
   if (went) is_copied ? late.note_copied() : late.note_referenced();
+  has_offered_ |= went && !is_copied;
   return went;
 }
 

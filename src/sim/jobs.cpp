@@ -67,8 +67,7 @@ void World::add_job(const Job& job) {
   state.is_measured = environment.is_host && environment.constants_of(plan.protocol) != nullptr;
   state.snapshots = schedule::traits_of(plan.protocol).snapshots;
   state.sizes.emplace(plan, fold_.takes_chunks_as_equal);
-  const int own = environment.is_used(0) ? 0 : 1;
-  state.local = tuning::message_cost(environment, plan, own, {}, environment.level[own].bottleneck);
+  state.local = tuning::local_cost(environment, plan);
   for (int l = 0; l < tuning::kLevels; ++l)
     if (environment.is_used(l)) state.launch = std::max(state.launch, state.offer->constants[l].launch.value);
   ranks_.reserve(ranks_.size() + static_cast<std::size_t>(environment.ranks));

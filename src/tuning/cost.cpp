@@ -193,7 +193,7 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
     latency += switched.rounds * environment.switches[l].hop();
     cost.latency = terms.rounds_at_once ? std::max(cost.latency, latency) : cost.latency + latency;
     prediction.bytes[l] = (term.sent + switched.moved) * bytes;
-    if (l == 0 || !environment.is_used(0)) cost.copy += time_at(terms.copied * bytes, message.copy);
+    if (l == 0 || !environment.is_used(0)) cost.copy += time_at(terms.copied * bytes, local_cost(environment, plan).copy);
   }
   prediction.steps = steps_of(terms);
   if (is_round) cost.transfer = std::max(cost.transfer, busiest_wire - cost.latency);

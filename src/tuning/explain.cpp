@@ -176,7 +176,7 @@ std::string explain_text(const Environment& environment, const Selection& select
   for (const Refusal& r : environment.refusals)
     text += fmt::format("  {:<22} {:<13} {}\n", "every algorithm", schedule::name_of(r.protocol), r.why);
   text += "\nconstants:\n";
-  const Offer offer = offer_for(environment, call, best.message_bytes, *environment.offer(best.protocol));
+  const Offer offer = offer_for(environment, call, best.message_bytes, 0, *environment.offer(best.protocol));
   for (int l = 0; l < kLevels; ++l)
     if (const topology::ProtocolConstants& c = offer.constants[l]; environment.is_used(l))
       text += fmt::format("  {} ({}): {}\n", c.scope, c.protocol, c.source);
@@ -229,7 +229,7 @@ std::string explain_json(const Environment& environment, const Selection& select
         {{"algorithm", e.algorithm}, {"protocol", e.protocol ? json(schedule::name_of(*e.protocol)) : json(nullptr)}, {"why", e.why}});
   for (const Refusal& r : environment.refusals)
     tree["excluded"].push_back({{"algorithm", nullptr}, {"protocol", schedule::name_of(r.protocol)}, {"why", r.why}});
-  const Offer offer = offer_for(environment, call, best.message_bytes, *environment.offer(best.protocol));
+  const Offer offer = offer_for(environment, call, best.message_bytes, 0, *environment.offer(best.protocol));
   for (int l = 0; l < kLevels; ++l)
     if (const topology::ProtocolConstants& c = offer.constants[l]; environment.is_used(l))
       tree["constants"].push_back({{"scope", c.scope}, {"protocol", c.protocol}, {"source", c.source}});

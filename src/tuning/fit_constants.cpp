@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <set>
 #include <tuning/cost.hpp>
 #include <tuning/fit_constants.hpp>
@@ -15,22 +17,27 @@ namespace peal::tuning {
 
 namespace {
 
-constexpr double kNearBest = 1.3;       // of the best way of its case, somewhere: slower ones are not taken, and need not be predicted
-constexpr int kFewestRepeats = 2;       // where any cell has as many: a distance that was met once was met just after the cores were moved
-constexpr double kFirstRate = 64;       // bytes
-constexpr double kRateStep = 2;         // from one size of the rates to the next
-constexpr double kOutlier = 0.15;       // errors beyond it weigh in proportion, not squared
-constexpr double kPriorWeight = 0.03;   // of a term that leaves its start by a factor of e, against one error of 100 %
-constexpr double kSmoothWeight = 0.15;  // the same of neighbouring rates
+constexpr double kNearBest = 1.3;        // of the best way of its case, somewhere: slower ones are not taken, and need not be predicted
+constexpr double kLeastShare = 1.0 / 3;  // of the cells of the distance that was met most: with fewer, terms are guessed
+constexpr int kFewestRepeats = 2;        // where any cell has as many: a distance that was met once was met just after the cores were moved
+constexpr double kFirstRate = 64;        // bytes
+constexpr double kRateStep = 2;          // from one size of the rates to the next
+constexpr double kOutlier = 0.15;        // errors beyond it weigh in proportion, not squared
+constexpr double kPriorWeight = 0.03;    // of a term that leaves its start by a factor of e, against one error of 100 %
+constexpr double kSmoothWeight = 0.15;   // the same of neighbouring rates
 constexpr int kMostRounds = 40;
 constexpr double kEnoughGain = 1e-4;  // gain of a round
-constexpr int kSingle = 5;            // launch, meeting, hop, op, slot; then the rates of every size
+constexpr int kSingle = 8;            // launch, meeting, hop, op, slot, second, written, power; then the rates of every size
+constexpr int kPower = 7;             // the one term that is not a logarithm
+constexpr double kMostPower = 1;      // calls cannot take longer by more than every exchange does
 
 struct Cell {
   Plan plan;
   double us = 0;
+  double exchange = 0;  ///< log of how many times the usual exchange of flags took
 };
 
+using schedule::Protocol;
 using Vector = std::vector<double>;
 
 constexpr double MeasuredRate::*kRates[] = {&MeasuredRate::copy, &MeasuredRate::reduce, &MeasuredRate::copy_among_all,
@@ -42,8 +49,16 @@ class Fit {
   Fit(const Environment& environment, const Offer& offer, MeasuredConstants start, std::vector<Cell> cells)
       : environment_(environment), offer_(offer), constants_(std::move(start)), cells_(std::move(cells)), start_(terms_of(constants_)) {}
 
-  MeasuredConstants run() {
+  /// How far the exchanges of its cells lie apart: what they say of the power weighs so much.
+  double spread() const {
+    return std::accumulate(cells_.begin(), cells_.end(), 0.0, [](double sum, const Cell& c) { return sum + c.exchange * c.exchange; });
+  }
+
+  /// Fitted with the power of the exchange, or with that one.
+  MeasuredConstants run(std::optional<double> power = std::nullopt) {
     Vector x = start_;
+    has_power_ = power.has_value();
+    x[kPower] = power.value_or(start_[kPower]);
     double damping = 1e-2;
     Vector errors = errors_of(x);
     double cost = cost_of(x, errors);
@@ -67,7 +82,8 @@ class Fit {
 
  private:
   static Vector terms_of(const MeasuredConstants& c) {
-    Vector x{std::log(c.launch_ns), std::log(c.meeting_ns), std::log(c.hop_ns), std::log(c.op_ns), std::log(c.slot_ns)};
+    Vector x{std::log(c.launch_ns), std::log(c.meeting_ns), std::log(c.hop_ns),        std::log(c.op_ns),
+             std::log(c.slot_ns),   std::log(c.second_ns),  std::log(c.written_share), c.exchange_power};
     for (const MeasuredRate& r : c.rates)
       for (const auto rate : kRates) x.push_back(std::log(r.*rate));
     return x;
@@ -79,6 +95,9 @@ class Fit {
     c.hop_ns = std::exp(x[2]);
     c.op_ns = std::exp(x[3]);
     c.slot_ns = std::exp(x[4]);
+    c.second_ns = std::exp(x[5]);
+    c.written_share = std::exp(x[6]);
+    c.exchange_power = x[kPower];
     std::size_t next = kSingle;
     for (MeasuredRate& r : c.rates)
       for (const auto rate : kRates) r.*rate = std::exp(x[next++]);
@@ -90,34 +109,39 @@ class Fit {
     const MeasuredConstants constants = constants_with(x);
     Vector errors;
     for (Cell& cell : cells_) {
-      cell.plan.offer = offer_with(environment_, cell.plan.call, cell.plan.longest, offer_, constants);
-      errors.push_back(error_of(cell));
+      cell.plan.offer = offer_with(environment_, cell.plan.call, cell.plan.longest, cell.plan.worked, offer_, constants);
+      errors.push_back(error_of(cell, constants.exchange_power));
     }
     return errors;
   }
-  double error_of(const Cell& cell) const {
-    return std::log(std::max(1e-6, predict(environment_, cell.plan).time.microseconds()) / cell.us);
+  double error_of(const Cell& cell, double power) const {
+    return std::log(std::max(1e-6, predict(environment_, cell.plan).time.microseconds()) / cell.us) + power * cell.exchange;
   }
 
   /// How each cell's error changes with term i. Most cells do not know it: a call has the rates of its own size alone.
   Vector slope_of(const Vector& x, std::size_t i, const Vector& errors) {
     constexpr double kStep = 1e-3;
+    Vector slope(cells_.size());
+    if (i == kPower) {
+      if (has_power_) return slope;
+      for (std::size_t c = 0; c < cells_.size(); ++c) slope[c] = cells_[c].exchange;
+      return slope;
+    }
     Vector moved = x;
     moved[i] += kStep;
     const MeasuredConstants here = constants_with(x), there = constants_with(moved);
-    Vector slope(cells_.size());
     for (std::size_t c = 0; c < cells_.size(); ++c) {
       Plan& plan = cells_[c].plan;
-      plan.offer = offer_with(environment_, plan.call, plan.longest, offer_, there);
-      if (has_same_terms(plan.offer, offer_with(environment_, plan.call, plan.longest, offer_, here))) continue;
-      slope[c] = (error_of(cells_[c]) - errors[c]) / kStep;
+      plan.offer = offer_with(environment_, plan.call, plan.longest, plan.worked, offer_, there);
+      if (has_same_terms(plan.offer, offer_with(environment_, plan.call, plan.longest, plan.worked, offer_, here))) continue;
+      slope[c] = (error_of(cells_[c], x[kPower]) - errors[c]) / kStep;
     }
     return slope;
   }
   static bool has_same_terms(const Offer& a, const Offer& b) {
     const auto terms = [](const Offer& offer) {
       const topology::ProtocolConstants& c = offer.constants[0];
-      return std::tuple{c.launch.value, c.per_hop.value, c.per_op.value, c.efficiency, c.copy.value, c.reduce.value};
+      return std::tuple{c.launch.value, c.per_hop.value, c.per_op.value, c.efficiency, c.copy.value, c.reduce.value, offer.written_share};
     };
     return terms(a) == terms(b);
   }
@@ -175,6 +199,7 @@ class Fit {
     if (!solve_positive_definite(std::move(a), step)) return x;
     Vector next = x;
     for (std::size_t i = 0; i < n; ++i) next[i] += std::clamp(step[i], -1.0, 1.0);
+    next[kPower] = has_power_ ? x[kPower] : std::clamp(next[kPower], 0.0, kMostPower);
     return next;
   }
 
@@ -184,6 +209,7 @@ class Fit {
     for (const double e : errors) sizes.push_back(std::abs(std::exp(e) - 1));
     std::sort(sizes.begin(), sizes.end());
     if (!has_slots_in_memory(environment_, offer_)) c.slot_ns = 0;
+    if (!has_lines_in_memory(environment_, offer_)) c.second_ns = 0;
     c.cells = static_cast<int>(sizes.size());
     c.median_error = sizes[sizes.size() / 2];
     c.worst_error = sizes.back();
@@ -195,6 +221,7 @@ class Fit {
   MeasuredConstants constants_;
   std::vector<Cell> cells_;
   Vector start_;
+  bool has_power_ = false;
 };
 
 Call call_of(Collective collective, std::uint64_t bytes) {
@@ -278,6 +305,16 @@ bool has_both_kinds(const std::vector<const MeasuredWay*>& ways, const Worth& wo
   return has[0] && has[1];
 }
 
+/// Whether this distance was met for a while: a protocol has a fair share there of the cells that it has at the distance met most.
+bool was_met_long(const std::vector<const MeasuredWay*>& ways, const Worth& worth, CoreDistance cores, schedule::Protocol protocol) {
+  std::map<CoreDistance, double> cells;
+  double most = 0;
+  for (const MeasuredWay* way : ways)
+    for (const MeasuredPoint& p : way->points)
+      if (way->protocol == protocol && worth.has(*way, p)) most = std::max(most, ++cells[way->cores]);
+  return cells[cores] >= kLeastShare * most;
+}
+
 std::vector<Cell> cells_of(const Environment& environment, const std::vector<const MeasuredWay*>& ways, const Worth& worth,
                            CoreDistance cores, schedule::Protocol protocol, double usual_ns) {
   std::vector<Cell> cells;
@@ -288,7 +325,7 @@ std::vector<Cell> cells_of(const Environment& environment, const std::vector<con
     for (const MeasuredPoint& p : way->points) {
       if (!worth.has(*way, p)) continue;
       auto plan = make_plan(environment, **algorithm, protocol, call_of(way->collective, p.bytes));
-      if (plan) cells.push_back({*std::move(plan), p.us / ratio_of(environment, p.exchange_ns, usual_ns)});
+      if (plan) cells.push_back({*std::move(plan), p.us, std::log(ratio_of(environment, p.exchange_ns, usual_ns))});
     }
   }
   return cells;
@@ -305,14 +342,13 @@ MeasuredConstants start_of(const Environment& environment, const Offer& offer, C
   c.protocol = offer.protocol;
   c.launch_ns = positive(terms.launch.value, 1);
   c.hop_ns = positive(terms.per_hop.value + environment.level[0].latency.value, 1);
-  c.meeting_ns = c.slot_ns = c.hop_ns;
+  c.meeting_ns = c.slot_ns = c.second_ns = c.hop_ns;
   c.op_ns = positive(terms.per_op.value, 1);
   const double copy = positive(terms.copy.gigabytes(), 10), reduce = positive(terms.reduce.gigabytes(), 10);
   double least = std::numeric_limits<double>::max(), most = 0;
   for (const Cell& cell : cells) {
-    const double touched = touched_bytes(cell.plan.call, environment.ranks);
-    least = std::min(least, touched);
-    most = std::max(most, touched);
+    least = std::min(least, cell.plan.worked);
+    most = std::max(most, cell.plan.worked);
   }
   for (double bytes = kFirstRate; c.rates.empty() || bytes < kRateStep * most; bytes *= kRateStep)
     if (bytes * kRateStep > least || bytes >= most) c.rates.push_back({bytes, copy, reduce, copy, reduce});
@@ -325,26 +361,43 @@ bool is_fitted(Collective collective) noexcept {
   return std::find(std::begin(kFittedCollectives), std::end(kFittedCollectives), collective) != std::end(kFittedCollectives);
 }
 
-double exchange_ratio(const Environment& environment, CoreDistance cores, double exchange_ns) {
-  return ratio_of(environment, exchange_ns, usual_exchange(environment, environment.measured, cores));
+double exchange_ratio(const Environment& environment, schedule::Protocol protocol, CoreDistance cores, double exchange_ns) {
+  const double ratio = ratio_of(environment, exchange_ns, usual_exchange(environment, environment.measured, cores));
+  const auto is_it = [&](const MeasuredConstants& c) {
+    return c.protocol == protocol && c.cores == cores && c.ranks == environment.ranks && c.scope == environment.level[0].scope;
+  };
+  const auto constants = std::find_if(environment.measured_constants.begin(), environment.measured_constants.end(), is_it);
+  return constants == environment.measured_constants.end() ? 1 : std::pow(ratio, constants->exchange_power);
 }
 
 std::vector<MeasuredConstants> fit_constants(const Environment& environment, const std::vector<MeasuredWay>& ways) {
-  std::vector<MeasuredConstants> all;
-  if (environment.shares_cores() || environment.nodes != 1) return all;
+  if (environment.shares_cores() || environment.nodes != 1) return {};
   std::vector<const MeasuredWay*> known;
   for (const MeasuredWay& way : ways)
     if (way.ranks == environment.ranks && way.scope == environment.level[0].scope && is_fitted(way.collective)) known.push_back(&way);
   const Worth worth(known);
+  std::map<std::pair<CoreDistance, Protocol>, Fit> fits;
+  std::vector<decltype(fits)::iterator> in_order;
   for (const MeasuredWay* way : known) {
     const Offer* offer = environment.offer(way->protocol);
-    const bool is_done = std::any_of(all.begin(), all.end(),
-                                     [&](const MeasuredConstants& c) { return c.cores == way->cores && c.protocol == way->protocol; });
-    if (offer == nullptr || is_done || !has_both_kinds(known, worth, way->cores)) continue;
+    if (offer == nullptr || fits.contains({way->cores, way->protocol}) || !has_both_kinds(known, worth, way->cores)) continue;
+    if (!was_met_long(known, worth, way->cores, way->protocol)) continue;
     std::vector<Cell> cells = cells_of(environment, known, worth, way->cores, way->protocol, usual_exchange(environment, ways, way->cores));
     if (cells.empty()) continue;
     MeasuredConstants start = start_of(environment, *offer, way->cores, cells);
-    all.push_back(Fit(environment, *offer, std::move(start), std::move(cells)).run());
+    in_order.push_back(fits.try_emplace({way->cores, way->protocol}, environment, *offer, std::move(start), std::move(cells)).first);
+  }
+  // The power is the distance's, of all protocols together: each alone has too few cells for it.
+  std::map<CoreDistance, std::pair<double, double>> power;  // summed, weighed by the spread; the weights
+  for (auto& [key, fit] : fits) {
+    auto& [sum, weights] = power[key.first];
+    sum += fit.spread() * fit.run().exchange_power;
+    weights += fit.spread();
+  }
+  std::vector<MeasuredConstants> all;
+  for (const auto& each : in_order) {
+    const auto& [sum, weights] = power[each->first.first];
+    all.push_back(each->second.run(weights > 0 ? sum / weights : MeasuredConstants{}.exchange_power));
   }
   return all;
 }

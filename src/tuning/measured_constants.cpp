@@ -18,30 +18,33 @@ MeasuredRate MeasuredConstants::rate_at(double bytes) const {
           between(low.reduce_among_all, above->reduce_among_all)};
 }
 
-double touched_bytes(const Call& call, int ranks) {
-  const Elements elements = elements_of(call, ranks);
-  return static_cast<double>((elements.input + elements.output) * size_of(call.type));
-}
-
 bool all_wait_for_all(const Call& call) { return !has_root(call.collective) && call.collective != Collective::send_recv; }
 
 bool has_slots_in_memory(const Environment& environment, const Offer& offer) {
   return offer.protocol == schedule::Protocol::staged && is_by_memory(environment, 0);
 }
 
-Offer offer_with(const Environment& environment, const Call& call, std::uint64_t longest, const Offer& offer,
+bool has_lines_in_memory(const Environment& environment, const Offer& offer) {
+  return (offer.protocol == schedule::Protocol::line || offer.protocol == schedule::Protocol::staged) && is_by_memory(environment, 0);
+}
+
+Offer offer_with(const Environment& environment, const Call& call, std::uint64_t longest, double worked, const Offer& offer,
                  const MeasuredConstants& constants) {
   Offer measured = offer;
-  const MeasuredRate rate = constants.rate_at(touched_bytes(call, environment.ranks));
+  const MeasuredRate rate = constants.rate_at(worked);
   const Level& level = environment.level[0];
   topology::ProtocolConstants& terms = measured.constants[0];
   const bool is_among_all = all_wait_for_all(call);
   terms.launch = {constants.launch_ns + (is_among_all ? constants.meeting_ns : 0)};
   // What was measured is the whole hop; the graph's share of it is added again wherever a message passes.
   const bool is_in_slot = longest > schedule::kBesideFlagBytes && has_slots_in_memory(environment, offer);
-  terms.per_hop = {constants.hop_ns + (is_in_slot ? constants.slot_ns : 0) - level.latency.value};
+  const bool is_in_two_lines = !is_in_slot && longest > schedule::kFlagLineBytes && has_lines_in_memory(environment, offer);
+  const double beyond_flag_ns = is_in_slot ? constants.slot_ns : is_in_two_lines ? constants.second_ns : 0;
+  terms.per_hop = {constants.hop_ns + beyond_flag_ns - level.latency.value};
   terms.per_hop_tree = terms.per_hop;
   terms.per_op = {constants.op_ns};
+  measured.is_measured = true;
+  measured.written_share = constants.written_share;
   terms.copy = Bandwidth::gigabytes(is_among_all ? rate.copy_among_all : rate.copy);
   terms.reduce = Bandwidth::gigabytes(is_among_all ? rate.reduce_among_all : rate.reduce);
   // Over loopback the bytes cross while the sender copies them: the wire is no limit of its own.
@@ -52,9 +55,9 @@ Offer offer_with(const Environment& environment, const Call& call, std::uint64_t
   return measured;
 }
 
-Offer offer_for(const Environment& environment, const Call& call, std::uint64_t longest, const Offer& offer) {
+Offer offer_for(const Environment& environment, const Call& call, std::uint64_t longest, double worked, const Offer& offer) {
   const MeasuredConstants* constants = environment.constants_of(offer.protocol);
-  return constants == nullptr ? offer : offer_with(environment, call, longest, offer, *constants);
+  return constants == nullptr ? offer : offer_with(environment, call, longest, worked, offer, *constants);
 }
 
 }  // namespace peal::tuning

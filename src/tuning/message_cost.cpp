@@ -42,9 +42,18 @@ MessageCost message_cost(const Environment& environment, const topology::Protoco
 MessageCost message_cost(const Environment& environment, const Plan& plan, int level, Nanoseconds way_latency, Bandwidth bottleneck,
                          bool is_one_core) {
   MessageCost cost = message_cost(environment, plan.offer.constants[level], plan.protocol, level, way_latency, bottleneck, is_one_core);
-  if (cost.is_read_in_place)  // a sender that has nothing else to do copies a part, too
-    cost.copy *= (plan.helped > 0 ? 1 + 1.0 / plan.helped : 1) / (1 + environment.memory.shared_read * (plan.readers - 1));
+  if (!cost.is_read_in_place) return cost;
+  // A sender that has nothing else to do copies a part, too.
+  cost.copy *= (plan.helped > 0 ? 1 + (plan.offer.is_measured ? plan.help_share : 1) / plan.helped : 1) /
+               (1 + environment.memory.shared_read * (plan.readers - 1));
+  if (plan.has_sums) cost.stored_share = plan.offer.written_share;
   return cost;
+}
+
+MessageCost local_cost(const Environment& environment, const Plan& plan) {
+  const int level = environment.is_used(0) ? 0 : 1;
+  if (!plan.offer.is_measured) return message_cost(environment, plan, level, {}, environment.level[level].bottleneck);
+  return message_cost(environment, plan.offer.constants[level], plan.protocol, level, {}, environment.level[level].bottleneck);
 }
 
 bool reads_in_place(const Environment& environment) {
@@ -55,7 +64,8 @@ bool reads_in_place(const Environment& environment) {
   const auto time = [&](Protocol protocol, double copies) {
     const Offer* offer = environment.offer(protocol);
     if (offer == nullptr) return std::numeric_limits<double>::infinity();
-    const topology::ProtocolConstants terms = offer_for(environment, call, call.bytes.value, *offer).constants[0];
+    const topology::ProtocolConstants terms =
+        offer_for(environment, call, call.bytes.value, 2 * copies * static_cast<double>(call.bytes.value), *offer).constants[0];
     return 2 * terms.per_op.value + terms.per_hop.value + copies * time_at(static_cast<double>(call.bytes.value), terms.copy.gigabytes());
   };
   return time(Protocol::direct_read, 1) < time(Protocol::staged, 2);
@@ -75,7 +85,7 @@ double receive_work(const MessageCost& cost, OpKind kind, std::uint8_t flags, do
   if (cost.is_written_in_place || !is_stored) return 0;
   // What stays in its slot until it is reduced is fetched by the reduction, which waits for it as a copy does; it is not stored.
   const bool is_held = (flags & schedule::kHeld) != 0 && cost.is_memory && !cost.is_read_in_place;
-  const double copy = (is_held ? cost.fetch_share : 1) * time_at(bytes, cost.copy);
+  const double copy = (is_held ? cost.fetch_share : 1) * time_at(bytes, cost.stored_share * cost.copy);
   return cost.is_on_core ? copy : std::max(0.0, copy - wire_time(cost, bytes));
 }
 

@@ -17,8 +17,7 @@ Walk::Walk(const Environment& environment, const Plan& plan, const std::vector<P
       turns_(environment),
       scale_(extent.scale),
       packs_at_once_(plan.has_equal_chunks()) {
-  const int own_level = environment.is_used(0) ? 0 : 1;
-  local_ = message_cost(environment, plan, own_level, {}, environment.level[own_level].bottleneck);
+  local_ = local_cost(environment, plan);
   const auto n = at(environment.ranks);
   ranks_.resize(n);
   cores_.resize(n);

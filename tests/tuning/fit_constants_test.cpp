@@ -33,7 +33,8 @@ Environment ranks_on_cores(int ranks, int cores) {
 }
 
 MeasuredConstants host_like(Protocol protocol, CoreDistance cores, double slower) {
-  MeasuredConstants c{"shm", 2, cores, protocol, 60, 40 * slower, 50 * slower, 15, protocol == Protocol::staged ? 45 * slower : 0};
+  MeasuredConstants c{"shm",      2, cores, protocol, 60, 40 * slower, 50 * slower, 15, protocol == Protocol::staged ? 45 * slower : 0,
+                      30 * slower};
   for (double bytes = 64; bytes < 64e6; bytes *= 4)
     c.rates.push_back({bytes, (bytes < 4e6 ? 24 : 12) / slower, (bytes < 4e6 ? 16 : 8) / slower, 20 / slower, 10 / slower});
   return c;
@@ -157,6 +158,38 @@ TEST(FitConstants, ADistanceThatWasMetOnceIsLeftOutWhereOthersWereMetMoreOften) 
   EXPECT_EQ(fitted[0].cores, CoreDistance::far);
 }
 
+TEST(FitConstants, ADistanceOfWhichLittleIsKnownIsLeftOut) {
+  const Environment truth = host_of_two();
+  std::vector<MeasuredWay> ways = both_distances(truth);
+  for (MeasuredWay& way : ways)
+    if (way.cores == CoreDistance::far) way.points.resize(way.points.size() / 4);
+  const auto fitted = fit_constants(truth, ways);
+  ASSERT_EQ(fitted.size(), 1U);
+  EXPECT_EQ(fitted[0].cores, CoreDistance::near);
+}
+
+// Where exchanges of flags go up and down, calls follow them more or less: how much is fitted, for all protocols together.
+TEST(FitConstants, HowMuchOfALongerExchangeACallTakesIsFitted) {
+  const Environment truth = host_of_two();
+  for (const double power : {0.0, 0.5, 1.0}) {
+    std::vector<MeasuredWay> ways = measured(truth, CoreDistance::far);
+    for (MeasuredWay& way : ways)
+      for (std::size_t i = 0; i < way.points.size(); ++i) {
+        const double times = i % 3 == 0 ? 1.5 : 1;
+        way.points[i].exchange_ns = 160 * times;
+        way.points[i].us *= std::pow(times, power);
+      }
+    Environment fitted = truth;
+    fitted.measured = ways;
+    fitted.measured_constants = fit_constants(truth, ways);
+    ASSERT_EQ(fitted.measured_constants.size(), 1U);
+    EXPECT_NEAR(fitted.measured_constants[0].exchange_power, power, 0.1);
+    EXPECT_NEAR(exchange_ratio(fitted, Protocol::staged, CoreDistance::far, 240), std::pow(1.5, power), 0.06);
+    EXPECT_EQ(exchange_ratio(fitted, Protocol::line, CoreDistance::far, 240), 1) << "nothing was fitted to";
+    EXPECT_LT(worst_unseen(fitted, truth, CoreDistance::far), 0.25) << power;
+  }
+}
+
 TEST(FitConstants, ADistanceOfWhichOneKindIsKnownIsLeftOut) {
   const Environment truth = host_of_two();
   const auto fitted_without = [&](auto&& is_left_out) {
@@ -215,9 +248,25 @@ TEST(MeasuredConstants, ACallThatAllWaitForPaysTheMeeting) {
   const Offer& offer = *environment.offer(Protocol::staged);
   Call call;
   call.bytes = {8};
-  EXPECT_DOUBLE_EQ(offer_with(environment, call, 64, offer, c).constants[0].launch.value, c.launch_ns + c.meeting_ns);
+  EXPECT_DOUBLE_EQ(offer_with(environment, call, 64, 0, offer, c).constants[0].launch.value, c.launch_ns + c.meeting_ns);
   call.collective = Collective::broadcast;
-  EXPECT_DOUBLE_EQ(offer_with(environment, call, 64, offer, c).constants[0].launch.value, c.launch_ns);
+  EXPECT_DOUBLE_EQ(offer_with(environment, call, 64, 0, offer, c).constants[0].launch.value, c.launch_ns);
+}
+
+TEST(MeasuredConstants, AMessageBeyondTheLineOfItsFlagPaysForTheSecondAndOneInASlotForThat) {
+  const Environment environment = host_of_two();
+  const MeasuredConstants& c = environment.measured_constants[0];
+  const Call call;
+  const auto hop = [&](Protocol protocol, std::uint64_t longest) {
+    return offer_with(environment, call, longest, 0, *environment.offer(protocol), c).constants[0].per_hop.value +
+           environment.level[0].latency.value;
+  };
+  EXPECT_DOUBLE_EQ(hop(Protocol::staged, 24), c.hop_ns);
+  EXPECT_DOUBLE_EQ(hop(Protocol::staged, 25), c.hop_ns + c.second_ns);
+  EXPECT_DOUBLE_EQ(hop(Protocol::staged, 88), c.hop_ns + c.second_ns);
+  EXPECT_DOUBLE_EQ(hop(Protocol::staged, 89), c.hop_ns + c.slot_ns);
+  EXPECT_DOUBLE_EQ(hop(Protocol::line, 24), c.hop_ns);
+  EXPECT_DOUBLE_EQ(hop(Protocol::line, 1024), c.hop_ns + c.second_ns) << "cut into messages that reach into the second";
 }
 
 TEST(MeasuredConstants, RatesLieOnALineInLogLog) {

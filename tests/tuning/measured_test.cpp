@@ -48,8 +48,12 @@ TEST(Measured, ATextIsReadAsItWasWritten) {
   EXPECT_EQ(*read, table);
   MeasuredTable fitted = table;
   fitted.ways[0].cores = CoreDistance::far;
-  fitted.constants = {
-      {"shm", 4, CoreDistance::far, Protocol::staged, 60, 250, 240, 10, 75, {{64, 2, 1, 1.5, 0.5}, {256, 4, 3, 2, 1}}, 12, 0.05, 0.25}};
+  MeasuredConstants set{"shm", 4, CoreDistance::far, Protocol::staged, 60, 250, 240, 10, 75, 90, 0.5, 0.75};
+  set.rates = {{64, 2, 1, 1.5, 0.5}, {256, 4, 3, 2, 1}};
+  set.cells = 12;
+  set.median_error = 0.05;
+  set.worst_error = 0.25;
+  fitted.constants = {set};
   const auto again = measured_table_from_text(to_text(fitted), "t.json");
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(*again, fitted);

@@ -175,9 +175,12 @@ TEST(Processor, ReadersAndHelpersOfAPlan) {
   const Plan broadcast = plan_of(environment, Collective::broadcast, "direct", 8 << 20);
   EXPECT_EQ(broadcast.readers, 7);
   EXPECT_EQ(broadcast.helped, 7);
+  EXPECT_DOUBLE_EQ(broadcast.help_share, 1.0 / 6) << "it fills its own output meanwhile";
+  EXPECT_EQ(plan_of(environment, Collective::broadcast, "direct", 256 << 10).help_share, 0) << "one message is read before that is done";
   const Plan gather = plan_of(environment, Collective::gather, "direct", 8 << 20);
   EXPECT_EQ(gather.readers, 1);
   EXPECT_EQ(gather.helped, 1);
+  EXPECT_EQ(gather.help_share, 1);
   EXPECT_EQ(plan_of(environment, Collective::scatter, "direct", 1 << 20).readers, 4) << "all blocks lie under one lock";
   EXPECT_EQ(plan_of(environment, Collective::scatter, "direct", 4 << 20).readers, 2);
   EXPECT_EQ(plan_of(environment, Collective::scatter, "direct", 8 << 20).readers, 1);
@@ -190,6 +193,38 @@ TEST(Processor, ReadersAndHelpersOfAPlan) {
   const auto copy = [&](const Plan& plan) { return message_cost(environment, plan, 0, {}, {}).copy; };
   EXPECT_DOUBLE_EQ(copy(gather), 2 * copy(all_gather));
   EXPECT_LT(copy(broadcast), 0.5 * copy(all_gather));
+}
+
+// Of an all-reduce in two steps the second copies sums that their ranks have just written; in one step all that is read is input.
+TEST(Processor, SumsThatWereJustWrittenAreReadAtTheirOwnRate) {
+  Environment environment = host(kMeshed, 2, 16);
+  const auto us = [&](Collective collective, const char* algorithm, double written_share) {
+    Plan plan = plan_of(environment, collective, algorithm, 1 << 20);
+    plan.offer.written_share = written_share;
+    return predict(environment, plan).time.microseconds();
+  };
+  for (const auto& [collective, algorithm, is_slower] : {std::tuple{Collective::all_reduce, "two_shot", true},
+                                                         {Collective::all_reduce, "one_shot", false},
+                                                         {Collective::reduce_scatter, "direct", false},
+                                                         {Collective::all_gather, "direct", false}})
+    EXPECT_EQ(us(collective, algorithm, 0.5) > us(collective, algorithm, 1), is_slower) << algorithm;
+}
+
+TEST(Processor, BytesOverWhichCachesAreFilled) {
+  const Environment environment = host(kMeshed, 2, 16);
+  constexpr double kBytes = 1 << 20;
+  const auto worked = [&](Collective collective, const char* algorithm) {
+    return plan_of(environment, collective, algorithm, 1 << 20).worked;
+  };
+  EXPECT_EQ(worked(Collective::all_reduce, "one_shot"), 3 * kBytes);
+  EXPECT_EQ(worked(Collective::all_reduce, "two_shot"), 2.5 * kBytes) << "half is reduced, half is only copied";
+  EXPECT_EQ(worked(Collective::reduce_scatter, "direct"), 1.5 * kBytes);
+  EXPECT_EQ(worked(Collective::all_gather, "direct"), 2 * kBytes) << "of the half that is its own it makes a copy";
+  EXPECT_EQ(worked(Collective::broadcast, "ring"), 2 * kBytes);
+  Question question = ask(Collective::all_reduce, 1 << 20);
+  question.protocol = "staged";
+  EXPECT_EQ(make_plan(environment, **schedule::find_algorithm(Collective::all_reduce, "one_shot"), Protocol::staged, question.call)->worked,
+            2 * kBytes);
 }
 
 TEST(Processor, TheEnvironmentThatRanksSendOneAnotherKeepsIt) {

@@ -270,6 +270,10 @@ class Execution {
   FillChoice* with_receives(FillChoice* fill);
   /// Whether this rank receives in this call; looked up where it is asked for, which short calls need not do.
   bool receives();
+  /// Whether a reference that is offered now may leave a part to this rank, which neither receives nor copies of its own meanwhile. A
+  /// call's first message is taken while its sender makes its own copy: a part left to him would only be fetched by a second system call.
+  bool has_time_to_help();
+  bool copies() const;
   /// Whether this call's messages to its one peer are to be references. Of the two ranks the first decides, and the other goes by how that
   /// one sent in the last call of the kind: where they went different ways, both would be slower than with either.
   bool has_learnt_to_refer();
@@ -317,6 +321,7 @@ class Execution {
   bool shows_ = false;
   bool refers_ = false;
   std::optional<bool> receives_;    // the rank, in this call; nothing: nobody has asked
+  bool has_offered_ = false;        // a reference, in this call
   std::int64_t ends_since_ns_ = 0;  // since when all ops are done and no receiver that is awaited has come for anything; 0: not yet
   std::uint32_t call_id_ = 0;
   bool done_ = true;

@@ -30,6 +30,8 @@ struct ProtocolTraits {
 
 /// Messages of up to so many bytes lie beside their flag in shared memory also under staged; longer ones lie in a slot.
 inline constexpr std::uint64_t kBesideFlagBytes = 88;
+/// Of those, messages of up to so many bytes share the flag's cache line, and longer ones reach into a second.
+inline constexpr std::uint64_t kFlagLineBytes = 24;
 /// Messages of up to so many bytes are not cut.
 inline constexpr std::uint64_t kWholeMessageBytes = 32 * 1024;
 inline constexpr std::uint64_t kWholeSocketMessageBytes = 32 * 1024;

@@ -24,6 +24,8 @@ inline constexpr std::size_t kBodyBytes = kLineStride - 16;
 /// Most bytes that travel in the descriptor, with a tag and without one.
 inline constexpr std::size_t kInlineBytes = kBodyBytes - kTagBytes;
 inline constexpr std::size_t kInlineBytesUntagged = kBodyBytes;
+/// Of the former, those in the cache line of the sequence that the receiver polls.
+inline constexpr std::size_t kFlagLineBytes = 64 - (kLineStride - kBodyBytes) - kTagBytes;
 
 namespace shm {
 enum Kind : std::uint8_t {

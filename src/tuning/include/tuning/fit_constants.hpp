@@ -19,7 +19,7 @@ bool is_fitted(Collective collective) noexcept;
 /// through memory take as much longer as it does. How many times as long as the table says (whose constants hold for the median exchange
 /// of its measurements) calls take with the cores at that distance where an exchange takes `exchange_ns`. 1 for sockets, where the kernel's
 /// work is most of the time, for more than two ranks, of which two tell little, and where either exchange is not known.
-double exchange_ratio(const Environment& environment, CoreDistance cores, double exchange_ns);
+double exchange_ratio(const Environment& environment, schedule::Protocol protocol, CoreDistance cores, double exchange_ns);
 
 /// One set for every distance of cores and every protocol that `ways` has for this environment's ranks and wires; in the order of `ways`.
 /// Nothing for a distance at which all_reduce and all_gather, or broadcast and reduce, were not measured, and nothing where ranks share

@@ -18,7 +18,7 @@ struct Call;
 struct Environment;
 struct Offer;
 
-/// Rates of calls of which a rank touches so many bytes (its input and its output), bytes a nanosecond. Calls in which every rank waits for
+/// Rates of calls of which a rank reads and writes so many bytes (Plan::worked), bytes a nanosecond. Calls in which every rank waits for
 /// every other have their own: there the lines of both directions cross at the same time.
 struct MeasuredRate {
   double bytes = 0;
@@ -34,11 +34,14 @@ struct MeasuredConstants {
   int ranks = 0;
   CoreDistance cores = CoreDistance::unknown;
   schedule::Protocol protocol = schedule::Protocol::staged;
-  double launch_ns = 0;             ///< once a call
-  double meeting_ns = 0;            ///< added to it where every rank waits for every other: ranks that start aligned enter that much apart
-  double hop_ns = 0;                ///< of a message: from the sender's side done to the receiver's side seen
-  double op_ns = 0;                 ///< issuing one op
-  double slot_ns = 0;               ///< added to the hop of a message that lies in a slot of memory: other lines than its flag's
+  double launch_ns = 0;       ///< once a call
+  double meeting_ns = 0;      ///< added to it where every rank waits for every other: ranks that start aligned enter that much apart
+  double hop_ns = 0;          ///< of a message: from the sender's side done to the receiver's side seen
+  double op_ns = 0;           ///< issuing one op
+  double slot_ns = 0;         ///< added to the hop of a message that lies in a slot of memory: other lines than its flag's
+  double second_ns = 0;       ///< the same of one beside its flag that reaches into a second line (more than schedule::kFlagLineBytes)
+  double written_share = 1;   ///< as of Offer
+  double exchange_power = 1;  ///< calls take so many powers of the ratio as long, where an exchange of flags takes longer than usual
   std::vector<MeasuredRate> rates;  ///< bytes ascend
   int cells = 0;                    ///< measurements that they were fitted to
   double median_error = 0;          ///< of |predicted / measured - 1| over those
@@ -48,18 +51,18 @@ struct MeasuredConstants {
   MeasuredRate rate_at(double bytes) const;
 };
 
-/// Bytes of input and output that a rank of a call touches.
-double touched_bytes(const Call& call, int ranks);
 /// True where no rank can leave the call before every other has entered it.
 bool all_wait_for_all(const Call& call);
 
-/// What `offer` costs a call of this size, whose longest message has `longest` bytes: with the host's own constants where there are some
-/// for it, else as it is.
-Offer offer_for(const Environment& environment, const Call& call, std::uint64_t longest, const Offer& offer);
+/// What `offer` costs a call whose longest message has `longest` bytes and of which a rank reads and writes `worked` (Plan::worked): with
+/// the host's own constants where there are some for it, else as it is.
+Offer offer_for(const Environment& environment, const Call& call, std::uint64_t longest, double worked, const Offer& offer);
 /// The same with given constants.
-Offer offer_with(const Environment& environment, const Call& call, std::uint64_t longest, const Offer& offer,
+Offer offer_with(const Environment& environment, const Call& call, std::uint64_t longest, double worked, const Offer& offer,
                  const MeasuredConstants& constants);
 /// Whether messages of this offer that are longer than schedule::kBesideFlagBytes lie in slots of memory.
 bool has_slots_in_memory(const Environment& environment, const Offer& offer);
+/// Whether short messages of this offer lie beside their flag in memory.
+bool has_lines_in_memory(const Environment& environment, const Offer& offer);
 
 }  // namespace peal::tuning

@@ -28,6 +28,7 @@ struct MessageCost {
   double pattern_cap = 0;            ///< of the payload, all that one rank sends; 0: none
   double efficiency = 1;             ///< payload / bytes on the wire
   double copy = 0;                   ///< 0: never a limit
+  double stored_share = 1;           ///< of that rate, what is received and not reduced
   double reduce = 0;
   double fetch_share = 1;  ///< of the time of a copy: what a reduction waits for where the other core wrote it (Environment)
 };
@@ -48,6 +49,8 @@ MessageCost message_cost(const Environment& environment, const topology::Protoco
 /// The same of a plan's messages, whose readers hold one another up.
 MessageCost message_cost(const Environment& environment, const Plan& plan, int level, Nanoseconds way_latency, Bandwidth bottleneck,
                          bool is_one_core = false);
+/// The same for what the plan's ranks copy and reduce in their own memory, at whichever level they have wires.
+MessageCost local_cost(const Environment& environment, const Plan& plan);
 
 /// True where two ranks of a host that send each other long messages are done sooner when each reads in the other's memory (direct_read)
 /// than through slots (staged), by the constants of this host.

@@ -54,12 +54,15 @@ struct Plan {
   std::uint64_t message_bytes = 0;  ///< the most that one message (or one slice of a streamed op) carries
   std::uint64_t longest = 0;        ///< bytes of the longest message, or of the longest chunk of a stream, that this call has
   std::uint64_t whole = 0;          ///< the same before it is cut
-  int slots = 0;                    ///< messages that a channel holds
+  double worked = 0;  ///< bytes over which caches are filled: of a rank's input and output, or that it goes over (direct_read)
+  int slots = 0;      ///< messages that a channel holds
   std::uint32_t element_bytes = 4;
   bool has_wide_partials = false;  ///< fp32 partial sums travel
   std::int32_t side_by_side = 1;   ///< direct_read: ranks that read in the memory of one that sends to more than others do, at most
   std::int32_t readers = 1;        ///< direct_read: ranks that read the same bytes at once, or as many as wait as long
   std::int32_t helped = 0;         ///< direct_read: ranks that share the help of a sender; 0: senders receive, too, or receivers reduce
+  double help_share = 1;  ///< of a sender's time that it has for that help; one that makes its own copy leaves the first message alone
+  bool has_sums = false;  ///< direct_read: messages are reduced, so that what is only stored is a sum that its sender has just written
   std::unique_ptr<std::uint64_t[]> varied;  ///< counts and displacements of equal blocks
 
   /// Payload bytes of `count` chunks from chunk `first` of a buffer in one piece.
