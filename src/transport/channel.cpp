@@ -14,6 +14,8 @@ void Sender::end_shared(const std::byte*) {}
 bool Sender::can_show(const std::byte*, std::size_t) { return false; }
 bool Sender::show(const std::byte*, std::size_t, const Tag*, std::byte*) { return false; }
 
+const Message* Receiver::peek_into(std::byte*, std::size_t) { return peek(); }
+
 bool Receiver::receive(std::byte* data, std::size_t bytes, std::size_t* got, Tag* tag, bool* has_tag) {
   const Message* message = peek();
   if (message == nullptr) return false;

@@ -229,7 +229,7 @@ void ShmReceiver::prove() {
   owner_->proof(owner_->rank_, peer_).store(is_reached ? kProven : kRefused, std::memory_order_release);
 }
 
-bool ShmReceiver::fetch(ShmLine& line, std::byte* to, std::size_t most, std::size_t behind) {
+bool ShmReceiver::fetch(ShmLine& line, std::byte* to, std::size_t most, std::size_t behind, bool is_read_next) {
   Reference& reference = shm::reference_in(line);
   if (fetched_ == nullptr && taken_ < ahead_until_ && reference.state.load(std::memory_order_acquire) == Reference::taken) {
     fetched_ = &reference;
@@ -238,8 +238,7 @@ bool ShmReceiver::fetch(ShmLine& line, std::byte* to, std::size_t most, std::siz
     std::uint32_t state = Reference::offered;
     reference.target.store(reinterpret_cast<std::uintptr_t>(to), std::memory_order_relaxed);
     if (reference.bytes > most) reference.next.store(Reference::kClosed, std::memory_order_relaxed);  // nobody copies what is dropped
-    if (to == aside_.get())
-      reference.is_shared.store(0, std::memory_order_relaxed);  // it is read at once: the sender's half would come back
+    if (is_read_next) reference.is_shared.store(0, std::memory_order_relaxed);
     if (reference.state.compare_exchange_strong(state, Reference::taken, std::memory_order_acq_rel)) {
       fetched_ = &reference;
       fetched_to_ = to;
@@ -272,7 +271,7 @@ bool ShmReceiver::fetch_aside(ShmLine& line) {
   } else if (aside_ == nullptr) {
     aside_ = std::make_unique_for_overwrite<std::byte[]>(slot_bytes_);
   }
-  return fetch(line, aside_.get(), slot_bytes_, 0);
+  return fetch(line, aside_.get(), slot_bytes_, 0, true);
 }
 
 bool ShmReceiver::rest() {

@@ -39,20 +39,26 @@ MessageCost message_cost(const Environment& environment, const topology::Protoco
   return cost;
 }
 
+namespace {
+bool knows_own_copies(const Environment& environment, const Plan& plan) {
+  return plan.offer.is_measured || environment.memory.knows_own_copies;
+}
+}  // namespace
+
 MessageCost message_cost(const Environment& environment, const Plan& plan, int level, Nanoseconds way_latency, Bandwidth bottleneck,
                          bool is_one_core) {
   MessageCost cost = message_cost(environment, plan.offer.constants[level], plan.protocol, level, way_latency, bottleneck, is_one_core);
   if (!cost.is_read_in_place) return cost;
   // A sender that has nothing else to do copies a part, too.
-  cost.copy *= (plan.helped > 0 ? 1 + (plan.offer.is_measured ? plan.help_share : 1) / plan.helped : 1) /
-               (1 + environment.memory.shared_read * (plan.readers - 1));
-  if (plan.has_sums) cost.stored_share = plan.offer.written_share;
+  const double help_share = knows_own_copies(environment, plan) ? plan.help_share : 1;
+  cost.copy *= (plan.helped > 0 ? 1 + help_share / plan.helped : 1) / (1 + environment.memory.shared_read * (plan.readers - 1));
+  if (plan.has_sums) cost.stored_share = plan.offer.is_measured ? plan.offer.written_share : environment.memory.written_share;
   return cost;
 }
 
 MessageCost local_cost(const Environment& environment, const Plan& plan) {
   const int level = environment.is_used(0) ? 0 : 1;
-  if (!plan.offer.is_measured) return message_cost(environment, plan, level, {}, environment.level[level].bottleneck);
+  if (!knows_own_copies(environment, plan)) return message_cost(environment, plan, level, {}, environment.level[level].bottleneck);
   return message_cost(environment, plan.offer.constants[level], plan.protocol, level, {}, environment.level[level].bottleneck);
 }
 

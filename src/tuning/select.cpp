@@ -253,11 +253,13 @@ constexpr double kFewer = 0.97;
 /// predicted times are as good as equal, that with the fewest steps is taken; and of those one whose sums are made at once, because they
 /// are rounded once, and read where they lie if the buffers are shown.
 constexpr double kAsGood = 1.05;
-/// In a sum of two ranks that takes this long a step more or less is lost in the noise. Ways that are right in place even where each writes
-/// what the other reads use buffers of peal::allocate where they lie: a fourth of the time from 512 KiB on (bench/RESULTS.md, "Zero copy").
-/// From 64 MiB on they take a tenth longer where buffers are private.
-constexpr double kLongSumUs = 40;
+/// Ways that are right in place even where each writes what the other reads use buffers of peal::allocate where they lie: a fifth of the
+/// time from 1 MiB on (bench/RESULTS.md, "Zero copy"). In a sum of two ranks that takes this long they are as fast as others with private
+/// buffers, too, though caches that hold less of it are predicted to make them this much slower. Of 512 KiB they take a third longer, from
+/// 64 MiB on a tenth.
+constexpr double kLongSumUs = 60;
 constexpr double kLongestSumUs = 2000;
+constexpr double kAsGoodInPlace = 1.2;
 /// Ranks that share cores take turns, and where the cores lie is not known beforehand. While they are near each other a tree, which few
 /// messages take from core to core, takes as long for an all-reduce as everybody sending to everybody, and half of it when they are far
 /// (bench/RESULTS.md, "More ranks than cores"). What is longer waits for memory more than for the other core.
@@ -311,13 +313,16 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
     std::optional<schedule::Request> in_place;
     if (is_pair) in_place = long_sum_in_place(environment, call, selection.candidates.front().prediction.time.microseconds());
     const auto is_shown = [&](const Candidate& c) { return in_place && schedule::is_right_when_answered(*c.algorithm, *in_place); };
+    const auto is_shown_alone = [&](const Candidate& a, const Candidate& b) { return is_shown(a) && !is_shown(b); };
+    const bool is_in_place = in_place && prefer(selection.candidates, kAsGoodInPlace, is_shown_alone);
     const auto is_plainer = [&](const Candidate& a, const Candidate& b) {
       if (const bool is_a_shown = is_shown(a); is_a_shown != is_shown(b)) return is_a_shown;
       if (a.prediction.steps != b.prediction.steps) return a.prediction.steps < b.prediction.steps;
       if (is_exchange && alternates(a) != alternates(b)) return alternates(a);
       return a.algorithm->sums_at_once && !b.algorithm->sums_at_once;
     };
-    if (prefer(selection.candidates, kAsGood, is_plainer)) selection.preferred_for = "fewer steps, or sums made at once or where they lie";
+    if (prefer(selection.candidates, kAsGood, is_plainer) || is_in_place)
+      selection.preferred_for = "fewer steps, or sums made at once or where they lie";
   }
 }
 

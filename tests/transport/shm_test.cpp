@@ -325,6 +325,35 @@ TEST(ShmTransport, AReferenceThatNobodyComesForIsCopiedIntoASlot) {
   p.one->receiver(0)->release();
 }
 
+TEST(ShmTransport, AReferenceIsCopiedToWhereItIsPeekedIntoIfItFits) {
+  Pair p;
+  pass_one(*p.zero, *p.one);
+  const std::vector<std::byte> data(50000, std::byte{1});
+  ShmSender* const to = p.zero->sender(1);
+  Receiver& from = *p.one->receiver(0);
+  std::vector<std::byte> room(data.size());
+  for (const std::size_t bytes : {data.size(), data.size() - 1}) {
+    room.assign(room.size(), std::byte{2});
+    ASSERT_EQ(from.peek_into(room.data(), bytes), nullptr);
+    // The sender, asked for its half, would leave it to the receiver, who reads on at once.
+    ASSERT_TRUE(to->send_reference(data.data(), data.size(), nullptr, true));
+    const Message* const message = from.peek_into(room.data(), bytes);
+    ASSERT_NE(message, nullptr);
+    EXPECT_EQ(message->data == room.data(), bytes == data.size());
+    ASSERT_EQ(message->bytes, data.size());
+    EXPECT_TRUE(std::equal(data.begin(), data.end(), message->data));
+    EXPECT_EQ(from.peek(), message) << "until it is released";
+    from.release();
+    EXPECT_TRUE(to->is_drained());
+  }
+  EXPECT_EQ(room.front(), std::byte{2}) << "what does not fit goes elsewhere";
+  ASSERT_TRUE(to->send(data.data(), data.size(), nullptr));
+  const Message* const in_slot = from.peek_into(room.data(), room.size());
+  ASSERT_NE(in_slot, nullptr);
+  EXPECT_NE(in_slot->data, room.data()) << "it is read where it lies";
+  from.release();
+}
+
 // By which a sender knows one that is late from one that takes message after message.
 TEST(ShmTransport, WhatTheReceiverHasDoneWithIsCounted) {
   Pair p;

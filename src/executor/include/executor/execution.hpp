@@ -240,6 +240,7 @@ class Execution {
   template <class F>
   void each_run(const Ref& ref, const BoundOp& bound, const Strand& strand, F&& f) const;
 
+  std::byte* place_of_sum(const BoundOp& bound, const Strand& strand) const;
   bool is_raw(const Ref& ref) const { return operands_->scaled && ref.buffer == schedule::kInput; }
   void combine(std::byte* dst, const std::byte* src, const std::byte* incoming, std::uint64_t count, bool raw, bool finish,
                reduce::CombineFn how) const;

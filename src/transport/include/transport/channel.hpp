@@ -118,6 +118,10 @@ class Receiver {
   /// The next message, or nullptr while it is not wholly there. Stays valid, and the same, until release().
   virtual const Message* peek() = 0;
 
+  /// The same; a message that this end must copy from the sender's own memory to see it may be copied to `room`, of `bytes`, and lies there
+  /// then. To be called again with the same arguments until the message is there; `room` may be overwritten by then.
+  virtual const Message* peek_into(std::byte* room, std::size_t bytes);
+
   /// Gives the slot of the peeked message back to the sender.
   virtual void release() = 0;
 

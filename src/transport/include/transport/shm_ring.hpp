@@ -355,6 +355,13 @@ class ShmReceiver final : public Receiver {
     return open(line);
   }
 
+  const Message* peek_into(std::byte* room, std::size_t bytes) override {
+    ShmLine& line = lines_[taken_ & line_mask_];
+    const bool is_there = !has_message_ && line.sequence.load(std::memory_order_acquire) == taken_ + 1;
+    if (!is_there || line.kind != shm::by_reference || shm::reference_in(line).bytes > bytes) return peek();
+    return fetch(line, room, bytes, 0, true) ? &message_ : nullptr;
+  }
+
   void release() override {
     has_message_ = false;
     if (timed_since_ns_ != 0) [[unlikely]]
@@ -385,7 +392,7 @@ class ShmReceiver final : public Receiver {
         return false;
       }
       if (line.kind == shm::by_reference) [[unlikely]] {
-        if (!fetch(line, data, bytes, std::exchange(expected_, 0))) return false;
+        if (!fetch(line, data, bytes, std::exchange(expected_, 0), false)) return false;
       } else if (open(line) == nullptr) {
         return false;
       }
@@ -459,8 +466,8 @@ class ShmReceiver final : public Receiver {
 
   void prove();
   /// Goes on fetching a reference of at most `most` bytes (a longer one is dropped); true when it is there: opened as any message is.
-  /// `behind`: room behind them for those that follow.
-  bool fetch(ShmLine& line, std::byte* to, std::size_t most, std::size_t behind);
+  /// `behind`: room behind them for those that follow. `is_read_next`: here, so that what the sender copied would have to come back.
+  bool fetch(ShmLine& line, std::byte* to, std::size_t most, std::size_t behind, bool is_read_next);
   /// The same into memory of this rank's own, which the pool lends where there is one.
   bool fetch_aside(ShmLine& line);
   /// Gives that memory back to the pool; false while a message lies there that has not been released.

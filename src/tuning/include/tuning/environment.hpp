@@ -39,7 +39,7 @@ struct Level {
 struct Offer {
   schedule::Protocol protocol = schedule::Protocol::staged;
   topology::ProtocolConstants constants[kLevels];
-  bool is_measured = false;  ///< by `peal tune` on this host: those of data/ were fitted as if senders helped whatever else they copy
+  bool is_measured = false;  ///< by `peal tune` on this host: what `memory` says of the constants of data/ is not of these
   double written_share = 1;  ///< direct_read: of the rate of copying, where what is copied was written by its sender in the same call
 };
 
