@@ -9,6 +9,7 @@
 #include <comm/host_environment.hpp>
 #include <map>
 #include <net/descriptor_passing.hpp>
+#include <reduce/combine.hpp>
 #include <thread>
 #include <transport/shm.hpp>
 #include <transport/tcp.hpp>
@@ -18,6 +19,7 @@ namespace peal::comm {
 namespace {
 
 static_assert(transport::kInlineBytes == schedule::kBesideFlagBytes, "the cost model knows what lies in a slot by this length");
+static_assert(reduce::kLeastInLanes == schedule::kLeastInLanesBytes, "the cost model knows what is read in lanes by this length");
 static_assert(transport::kFlagLineBytes == schedule::kFlagLineBytes, "the cost model knows what takes a second line by this length");
 constexpr int kChannels = 4;  // there and back (2, 3) inside a node and between nodes: what schedules may name
 constexpr std::int64_t kMemoryTimeout = 30 * kNanosecondsOfSecond;

@@ -85,6 +85,8 @@ Status Core::prepare(const Call& call, Pending& pending) {
   signature.plan = pending.plan->plan->hash;
   pending.tag = executor::to_tag(signature);
   operands.least_referenced = least_referenced(*pending.plan, key.in_place && key.collective == Collective::all_reduce);
+  const double slots_rate = plans_->environment()->memory.slots_rate.gigabytes();
+  operands.slow_read_ns = size() == 2 && slots_rate > 0 && options_.wishes.protocol.empty() ? 1 / slots_rate : 0;
   operands.resolve(call.collective);
   return {};
 }
@@ -165,6 +167,7 @@ void Core::allow_references(Pending& pending) const {
   operands.least_referenced = 0;
   operands.most_referenced = most_referenced_;
   operands.bytes_learnt_by = 0;
+  operands.slow_read_ns = 0;
   if (learns_to_refer_) have_learnt_by(pending);
   if (most_referenced_ == 0) return;
   const auto& sends = pending.group.sends;

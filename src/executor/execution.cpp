@@ -61,6 +61,7 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
   has_offered_ = false;
   learns_ = nullptr;
   refers_ = operands.least_referenced > 0 && (operands.bytes_learnt_by == 0 || has_learnt_to_refer());
+  if (refers_ && operands.slow_read_ns > 0 && is_read_slowly()) refers_ = false;
   ends_since_ns_ = 0;
   answers_.clear();
   next_answer_ = 0;
@@ -109,6 +110,17 @@ bool Execution::has_learnt_to_refer() {
   return learns_->choice.choose(operands_->bytes_learnt_by, fill->told(message), to->fetched());
 }
 
+bool Execution::is_read_slowly() {
+  if (ranks_ != 2) return false;
+  if (slow_reads_ == nullptr) slow_reads_ = std::make_unique<SlowReads>();
+  return slow_reads_->spares(plan_, call_.count * element_);
+}
+
+void Execution::end_read() {
+  const transport::Sender* const to = edges_[edge_index(1 - rank_, 0, ranks_)].sender;
+  if (to != nullptr) slow_reads_->end(to->fetched(), operands_->slow_read_ns);
+}
+
 FillChoice* Execution::with_receives(FillChoice* fill) {
   if (fill != nullptr) fill->set_receives(receives());
   return fill;
@@ -129,6 +141,7 @@ bool Execution::progress() {
   if (open_strands_ == 0 && !failed_ && (flat_ != nullptr ? flush_flat() : settle_end())) {
     done_ = true;
     if (learns_ != nullptr) learns_->peer_refers = edge(1 - rank_, 0).receiver->has_fetched();
+    if (refers_ && slow_reads_ != nullptr) end_read();
     return true;
   }
   return moved;

@@ -67,8 +67,10 @@ Result<MemoryTerms> read_memory(YamlFields& fields) {
   PEAL_ASSIGN(memory.receive_share, fields.number("receive_share", 0, 1));
   PEAL_ASSIGN(memory.least_read, read_size(fields, "least_read_bytes"));
   PEAL_ASSIGN(memory.most_read, read_size(fields, "most_read_bytes"));
+  PEAL_ASSIGN(memory.slots_rate, read_rate(fields, "slots_GBps"));
   PEAL_ASSIGN(memory.written_share, fields.number("written_share", 0.01, 1, memory.written_share));
   PEAL_ASSIGN(memory.knows_own_copies, fields.flag("knows_own_copies", memory.knows_own_copies));
+  PEAL_ASSIGN(memory.lanes_gain, fields.number("lanes_gain", 1, 10, memory.lanes_gain));
   PEAL_ASSIGN(memory.is_read_in_lanes, fields.flag("read_in_lanes", memory.is_read_in_lanes));
   PEAL_ASSIGN(memory.is_read_by_several, fields.flag("read_by_several", memory.is_read_by_several));
   PEAL_ASSIGN(memory.is_read_overwritten, fields.flag("read_overwritten", memory.is_read_overwritten));

@@ -115,6 +115,8 @@ Result<Environment> read_environment_tree(const json& tree) {
   e.memory.receive_share = tree.at("receive_share").get<double>();
   e.memory.least_read = {tree.at("least_read").get<std::uint64_t>()};
   e.memory.most_read = {tree.at("most_read").get<std::uint64_t>()};
+  e.memory.slots_rate.value = tree.at("slots_rate").get<double>();
+  e.memory.lanes_gain = tree.at("lanes_gain").get<double>();
   e.memory.written_share = tree.at("written_share").get<double>();
   e.memory.knows_own_copies = tree.at("knows_own_copies").get<bool>();
   e.memory.is_read_in_lanes = tree.at("read_in_lanes").get<bool>();
@@ -197,6 +199,8 @@ std::string to_json(const Environment& e) {
                {"receive_share", e.memory.receive_share},
                {"least_read", e.memory.least_read.value},
                {"most_read", e.memory.most_read.value},
+               {"slots_rate", e.memory.slots_rate.value},
+               {"lanes_gain", e.memory.lanes_gain},
                {"written_share", e.memory.written_share},
                {"knows_own_copies", e.memory.knows_own_copies},
                {"read_in_lanes", e.memory.is_read_in_lanes},

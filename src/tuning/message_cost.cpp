@@ -48,6 +48,11 @@ bool knows_own_copies(const Environment& environment, const Plan& plan) {
 MessageCost message_cost(const Environment& environment, const Plan& plan, int level, Nanoseconds way_latency, Bandwidth bottleneck,
                          bool is_one_core) {
   MessageCost cost = message_cost(environment, plan.offer.constants[level], plan.protocol, level, way_latency, bottleneck, is_one_core);
+  const bool is_in_lanes = environment.memory.is_read_in_lanes && cost.is_memory && plan.longest >= schedule::kLeastInLanesBytes;
+  if (is_in_lanes && plan.protocol == Protocol::staged && !plan.offer.is_measured) {
+    cost.reduce *= environment.memory.lanes_gain;
+    cost.fetch_share /= environment.memory.lanes_gain;
+  }
   if (!cost.is_read_in_place) return cost;
   // A sender that has nothing else to do copies a part, too.
   const double help_share = knows_own_copies(environment, plan) ? plan.help_share : 1;

@@ -10,6 +10,7 @@
 #include <executor/plan.hpp>
 #include <executor/reference_choice.hpp>
 #include <executor/short_call.hpp>
+#include <executor/slow_reads.hpp>
 #include <optional>
 #include <reduce/combine.hpp>
 #include <schedule/cursor.hpp>
@@ -37,6 +38,8 @@ struct Operands {
   /// condition. 0: none.
   std::uint64_t least_referenced = 0;
   std::uint64_t most_referenced = 0;  ///< of a group: bytes of the longest buffer of which that holds
+  /// Between two ranks, above 0: calls that are read more slowly than so many nanoseconds a byte are spared references (SlowReads).
+  double slow_read_ns = 0;
   /// Of a group of two ranks, above 0: whether they are is learnt from this call, too, in which so many bytes go to the peer.
   std::uint64_t bytes_learnt_by = 0;
   /// Finished sums may be written where the senders of such messages want them; the plan must be right when answered
@@ -296,9 +299,14 @@ class Execution {
     ReferenceChoice choice;    // of rank 0
     bool peer_refers = false;  // in the last call
   };
-  std::array<LearntToRefer, 2> learnt_;  // of messages of at most kWholeMessageBytes, and of longer ones
-  LearntToRefer* learns_ = nullptr;      // by the call at hand; null: nothing is learnt by it
-  KeptBeside kept_;                      // of the send at hand
+  /// Whether this call, whose messages may be references, should go through slots.
+  bool is_read_slowly();
+  /// Such a call has ended, and its messages were references.
+  void end_read();
+  std::unique_ptr<SlowReads> slow_reads_;  // once there was such a call
+  std::array<LearntToRefer, 2> learnt_;    // of messages of at most kWholeMessageBytes, and of longer ones
+  LearntToRefer* learns_ = nullptr;        // by the call at hand; null: nothing is learnt by it
+  KeptBeside kept_;                        // of the send at hand
   std::vector<std::uint32_t> used_senders_;
   std::vector<Strand> strands_;
   const FlatProgram* flat_ = nullptr;                  // null: the program is interpreted op by op

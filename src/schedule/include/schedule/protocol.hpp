@@ -43,6 +43,8 @@ inline constexpr std::uint64_t kSocketMessageBytes = 512 * 1024;
 /// Messages through slots of shared memory that go to several ranks are stored once from here on; below, a copy costs less than the longer
 /// way.
 inline constexpr std::uint64_t kLeastSharedBytes = 8 * 1024;
+/// From here on they are read in lanes where that is asked for.
+inline constexpr std::uint64_t kLeastInLanesBytes = 64 * 1024;
 /// The most that one message carries which is read in the sender's memory.
 inline constexpr std::uint64_t kMostReferencedBytes = 256 * 1024;
 /// Bytes of one message where `whole` bytes go through slots. What goes through a slot is copied in and then out: in two halves, the

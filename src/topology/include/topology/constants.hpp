@@ -50,9 +50,11 @@ struct MemoryTerms {
   double receive_share = 1;       ///< of per_op: issuing what only receives from a slot; what sends takes so much longer as this is shorter
   Bytes least_read;               ///< messages from here on may be read in the sender's memory: shorter ones are copied twice in less time
   Bytes most_read;                ///< messages of collectives up to here: of longer ones both copies together have the higher rate
+  Bandwidth slots_rate;           ///< of both copies through slots: calls of two ranks that are read more slowly go that way; 0: not known
   double written_share = 1;       ///< of the rate at which messages are read in place: sums that their sender has just written
   bool knows_own_copies = false;  ///< constants tell a sender's help from its own copy; else they were fitted as if it helped all the while
   bool is_read_in_lanes = false;  ///< long messages are taken out of their slots in lanes
+  double lanes_gain = 1;          ///< how many times as fast they are reduced then
   bool is_read_by_several = false;  ///< what several ranks read in one rank's memory side by side, whatever its length
   bool is_read_overwritten = true;  ///< also an all_reduce in place, whose result lies where the next call will read its input
   bool operator==(const MemoryTerms&) const = default;
