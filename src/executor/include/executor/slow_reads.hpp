@@ -50,7 +50,7 @@ class SlowReads {
   }
 
  private:
-  static constexpr std::uint64_t kMostJudged = 512 << 10;  // bytes of a call: of more the caches do not hold what was read before
+  static constexpr std::uint64_t kMostJudged = 256 << 10;  // bytes of a call: of more the caches do not hold what was read before
   static constexpr double kSystemCallNs = 500;
   static constexpr std::uint32_t kSlowInARow = 3;  // one alone may have met something else
   static constexpr std::uint32_t kFewest = 16;     // calls
