@@ -75,8 +75,8 @@ bool reads_in_place(const Environment& environment) {
   const auto time = [&](Protocol protocol, double copies) {
     const Offer* offer = environment.offer(protocol);
     if (offer == nullptr) return std::numeric_limits<double>::infinity();
-    const topology::ProtocolConstants terms =
-        offer_for(environment, call, call.bytes.value, 2 * copies * static_cast<double>(call.bytes.value), *offer).constants[0];
+    const double worked = 2 * static_cast<double>(call.bytes.value);
+    const topology::ProtocolConstants terms = offer_for(environment, call, call.bytes.value, worked, *offer).constants[0];
     return 2 * terms.per_op.value + terms.per_hop.value + copies * time_at(static_cast<double>(call.bytes.value), terms.copy.gigabytes());
   };
   return time(Protocol::direct_read, 1) < time(Protocol::staged, 2);
