@@ -6,7 +6,7 @@
 
 Each round runs the hand-written loops, Peal with private buffers (in and out of place) and Peal with shared ones, over all sizes, in turn, on
 cores 0 and 1. Ratios are Peal (p50 of calls with aligned starts) / hand-written loop (mean of calls back to back) of the same round; given are
-the median and the range. The flag exchange tells where the two cores lay in a round: under 120 ns near, else far."""
+the median and the range. The flag exchange tells where the two cores lay in a round (data/constants/host.yaml)."""
 import argparse
 import json
 import os

@@ -85,8 +85,7 @@ Status Core::prepare(const Call& call, Pending& pending) {
   signature.plan = pending.plan->plan->hash;
   pending.tag = executor::to_tag(signature);
   operands.least_referenced = least_referenced(*pending.plan, key.in_place && key.collective == Collective::all_reduce);
-  const double slots_rate = plans_->environment()->memory.slots_rate.gigabytes();
-  operands.slow_read_ns = size() == 2 && slots_rate > 0 && options_.wishes.protocol.empty() ? 1 / slots_rate : 0;
+  operands.slow_read_ns = operands.least_referenced > 0 ? slow_read_ns() : 0;
   operands.resolve(call.collective);
   return {};
 }
@@ -122,6 +121,13 @@ std::uint64_t Core::least_referenced(CachedPlan& plan, bool is_overwritten) cons
   const bool is_wanted = options_.direct_read && plan.plan->protocol == schedule::Protocol::direct_read &&
                          (!is_overwritten || plans_->environment()->memory.is_read_overwritten);
   return is_wanted && plans_->may_show(plan) ? plans_->environment()->memory.least_read.value : 0;
+}
+
+// Two ranks that have not been told which way: what a byte takes through slots. 0: not known, or not asked.
+double Core::slow_read_ns() const {
+  if (size() != 2 || !options_.wishes.protocol.empty()) return 0;
+  const double rate = plans_->environment()->memory.slots_rate.gigabytes();
+  return rate > 0 ? 1 / rate : 0;
 }
 
 // The messages of a group stay in their senders' memory where that is faster by this host's constants, and where it is asked for by name:

@@ -111,7 +111,6 @@ bool Execution::has_learnt_to_refer() {
 }
 
 bool Execution::is_read_slowly() {
-  if (ranks_ != 2) return false;
   if (slow_reads_ == nullptr) slow_reads_ = std::make_unique<SlowReads>();
   return slow_reads_->spares(plan_, call_.count * element_);
 }

@@ -110,20 +110,12 @@ void count_events(Program& program) {
   for (const Op& op : program.ops)
     if (op.kind == OpKind::signal || op.kind == OpKind::wait) events = std::max(events, op.event + 1);
   program.event_quota.assign(static_cast<std::size_t>(events), 0);
-  std::int32_t times[3] = {1, 1, 1};
-  int depth = 0;
-  for (const Op& op : program.ops) {
-    if (op.kind == OpKind::loop) {
-      times[depth + 1] = times[depth] * std::max(0, op.operand);
-      ++depth;
-    } else if (op.kind == OpKind::end_loop) {
-      --depth;
-    } else if (op.kind == OpKind::signal && op.peer < 0) {
-      program.event_quota[op.event] += times[depth];
-    } else if (op.kind == OpKind::wait && op.peer >= 0) {
+  each_counted(program, [&](const Op& op, std::int64_t times) {
+    if (op.kind == OpKind::signal && op.peer < 0)
+      program.event_quota[op.event] += static_cast<std::int32_t>(times);
+    else if (op.kind == OpKind::wait && op.peer >= 0)
       program.event_quota[op.event] = std::max(program.event_quota[op.event], op.operand);
-    }
-  }
+  });
 }
 
 // A partial sum that goes on at once needs no memory where nobody reads it again.

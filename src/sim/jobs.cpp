@@ -64,7 +64,7 @@ void World::add_job(const Job& job) {
   state.number = static_cast<std::int32_t>(jobs_.size()) - 1;
   state.first = static_cast<std::int32_t>(ranks_.size());
   state.ranks = environment.ranks;
-  state.is_measured = environment.is_host && environment.constants_of(plan.protocol) != nullptr;
+  state.is_measured = plan.offer.is_measured;
   state.snapshots = schedule::traits_of(plan.protocol).snapshots;
   state.sizes.emplace(plan, fold_.takes_chunks_as_equal);
   state.local = tuning::local_cost(environment, plan);

@@ -17,18 +17,7 @@ constexpr std::int32_t kLong = 16;
 
 std::int64_t visits_of(const schedule::Program& program) {
   std::int64_t visits = 0;
-  std::int64_t times[3] = {1, 1, 1};
-  int depth = 0;
-  for (const schedule::Op& op : program.ops) {
-    if (op.kind == schedule::OpKind::loop) {
-      times[depth + 1] = times[depth] * std::max(0, op.operand);
-      ++depth;
-    } else if (op.kind == schedule::OpKind::end_loop) {
-      --depth;
-    } else {
-      visits += times[depth];
-    }
-  }
+  schedule::each_counted(program, [&](const schedule::Op&, std::int64_t times) { visits += times; });
   return visits;
 }
 
@@ -78,19 +67,12 @@ double stretch_of(const Plan& plan) {
   double chunks = 0;
   double wide = 0;
   for (std::int32_t r = 0; r < n; r += std::max(1, n / kMostLookedAt)) {
-    double times[3] = {1, 1, 1};
-    int depth = 0;
-    for (const schedule::Op& op : schedule::program_for(plan.schedule, r).ops) {
-      if (op.kind == schedule::OpKind::loop) {
-        times[depth + 1] = times[depth] * std::max(0, op.operand);
-        ++depth;
-      }
-      if (op.kind == schedule::OpKind::end_loop) --depth;
-      if (!schedule::sends(op.kind)) continue;
-      const double sent = times[depth] * (op.kind == schedule::OpKind::send ? op.src.count : op.dst.count);
+    schedule::each_counted(schedule::program_for(plan.schedule, r), [&](const schedule::Op& op, std::int64_t times) {
+      if (!schedule::sends(op.kind)) return;
+      const double sent = static_cast<double>(times) * (op.kind == schedule::OpKind::send ? op.src.count : op.dst.count);
       chunks += sent;
       if (schedule::sent_wire(op) == schedule::Wire::fp32) wide += sent;
-    }
+    });
   }
   return chunks > 0 ? 1 + wide / chunks * (4.0 / plan.element_bytes - 1) : 1;
 }

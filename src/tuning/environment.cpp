@@ -40,10 +40,10 @@ const MeasuredWay* Environment::measured_way(Collective collective, std::string_
   return nullptr;
 }
 
-const MeasuredConstants* Environment::constants_of(schedule::Protocol protocol) const {
+const MeasuredConstants* Environment::constants_of(schedule::Protocol protocol, CoreDistance distance) const {
   if (nodes != 1) return nullptr;
   for (const MeasuredConstants& c : measured_constants)
-    if (c.ranks == ranks && c.protocol == protocol && c.cores == cores && c.scope == level[0].scope) return &c;
+    if (c.ranks == ranks && c.protocol == protocol && c.cores == distance && c.scope == level[0].scope) return &c;
   return nullptr;
 }
 

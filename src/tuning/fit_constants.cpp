@@ -363,11 +363,8 @@ bool is_fitted(Collective collective) noexcept {
 
 double exchange_ratio(const Environment& environment, schedule::Protocol protocol, CoreDistance cores, double exchange_ns) {
   const double ratio = ratio_of(environment, exchange_ns, usual_exchange(environment, environment.measured, cores));
-  const auto is_it = [&](const MeasuredConstants& c) {
-    return c.protocol == protocol && c.cores == cores && c.ranks == environment.ranks && c.scope == environment.level[0].scope;
-  };
-  const auto constants = std::find_if(environment.measured_constants.begin(), environment.measured_constants.end(), is_it);
-  return constants == environment.measured_constants.end() ? 1 : std::pow(ratio, constants->exchange_power);
+  const MeasuredConstants* const constants = environment.constants_of(protocol, cores);
+  return constants == nullptr ? 1 : std::pow(ratio, constants->exchange_power);
 }
 
 std::vector<MeasuredConstants> fit_constants(const Environment& environment, const std::vector<MeasuredWay>& ways) {

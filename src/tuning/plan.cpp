@@ -296,18 +296,10 @@ double most_passed(const Plan& plan) {
   double most = 0;
   for (std::int32_t rank = 0; rank < n; rank += std::max(1, n / kMostRanksWorked)) {
     double bytes = 0;
-    double times[3] = {1, 1, 1};
-    int depth = 0;
-    for (const schedule::Op& op : schedule::program_for(plan.schedule, rank).ops) {
-      if (op.kind == schedule::OpKind::loop) {
-        times[depth + 1] = times[depth] * std::max(0, op.operand);
-        ++depth;
-      } else if (op.kind == schedule::OpKind::end_loop) {
-        --depth;
-      } else if (const schedule::Ref* const ref = moved_by(op); ref != nullptr) {
-        bytes += times[depth] * passes_of(op) * plan.bytes_of(ref->buffer, ref->first, ref->count, 0, op.wire);
-      }
-    }
+    schedule::each_counted(schedule::program_for(plan.schedule, rank), [&](const schedule::Op& op, std::int64_t times) {
+      if (const schedule::Ref* const ref = moved_by(op); ref != nullptr)
+        bytes += static_cast<double>(times * passes_of(op)) * plan.bytes_of(ref->buffer, ref->first, ref->count, 0, op.wire);
+    });
     most = std::max(most, bytes);
   }
   return most;

@@ -261,6 +261,8 @@ class Core final : public FaultListener {
   std::uint64_t least_shown(const Pending& pending);
   bool are_private(const executor::Operands& operands);
   std::uint64_t least_referenced(CachedPlan& plan, bool is_overwritten) const;
+  /// Nanoseconds a byte beyond which references are slower than slots (executor::Operands::slow_read_ns).
+  double slow_read_ns() const;
   bool is_taken_out_in_lanes(const CachedPlan& plan) const;
   std::uint64_t most_referenced_in_groups() const;
   bool may_learn_to_refer() const;

@@ -38,7 +38,7 @@ struct Operands {
   /// condition. 0: none.
   std::uint64_t least_referenced = 0;
   std::uint64_t most_referenced = 0;  ///< of a group: bytes of the longest buffer of which that holds
-  /// Between two ranks, above 0: calls that are read more slowly than so many nanoseconds a byte are spared references (SlowReads).
+  /// Above 0 between two ranks alone: calls that are read more slowly than so many nanoseconds a byte are spared references (SlowReads).
   double slow_read_ns = 0;
   /// Of a group of two ranks, above 0: whether they are is learnt from this call, too, in which so many bytes go to the peer.
   std::uint64_t bytes_learnt_by = 0;
@@ -277,6 +277,7 @@ class Execution {
   /// Whether a reference that is offered now may leave a part to this rank, which neither receives nor copies of its own meanwhile. A
   /// call's first message is taken while its sender makes its own copy: a part left to him would only be fetched by a second system call.
   bool has_time_to_help();
+  /// Whether this rank copies from one place to another of its own in this call.
   bool copies() const;
   /// Whether this call's messages to its one peer are to be references. Of the two ranks the first decides, and the other goes by how that
   /// one sent in the last call of the kind: where they went different ways, both would be slower than with either.

@@ -74,7 +74,7 @@ class SlowReads {
 
   std::array<Kind, 16> kinds_;
   std::size_t next_kind_ = 0;
-  Kind* last_ = nullptr;      // of the call that was read; null: it was not
+  Kind* last_ = nullptr;      // of the call at hand; null: it is not judged
   transport::Drained since_;  // at the end of the call before
   std::uint64_t bytes_ = 0;
 };

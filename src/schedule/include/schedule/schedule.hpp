@@ -1,6 +1,7 @@
 // A schedule: one collective for n ranks, as a pure function from a rank to its strands of ops; and its flat form, the program.
 #pragma once
 
+#include <algorithm>
 #include <base/result.hpp>
 #include <functional>
 #include <memory>
@@ -70,6 +71,23 @@ struct Program {
   std::int32_t peer(std::uint32_t i) const { return ops[i].peer; }
   std::int32_t peer2(std::uint32_t i) const { return ops[i].peer2; }
 };
+
+/// Calls f(op, times) for every op but loops and their ends: `times` is how often one walk through the program does it.
+template <class F>
+void each_counted(const Program& program, F&& f) {
+  std::int64_t times[3] = {1, 1, 1};  // loops are two deep at most
+  int depth = 0;
+  for (const Op& op : program.ops) {
+    if (op.kind == OpKind::loop) {
+      times[depth + 1] = times[depth] * std::max(0, op.operand);
+      ++depth;
+    } else if (op.kind == OpKind::end_loop) {
+      --depth;
+    } else {
+      f(op, times[depth]);
+    }
+  }
+}
 
 /// A collective's schedule for n ranks. Cheap to hold: ranks are built on demand, nobody materialises O(n^2) ops.
 struct Schedule {

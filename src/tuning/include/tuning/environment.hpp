@@ -114,7 +114,9 @@ struct Environment {
   /// What was measured for these ranks with the cores at that distance; null where nothing was.
   const MeasuredWay* measured_way(Collective collective, std::string_view algorithm, schedule::Protocol protocol, CoreDistance at) const;
   /// What was fitted for these ranks under a protocol, with the cores where they are said to be; else null.
-  const MeasuredConstants* constants_of(schedule::Protocol protocol) const;
+  const MeasuredConstants* constants_of(schedule::Protocol protocol) const { return constants_of(protocol, cores); }
+  /// The same with the cores at that distance.
+  const MeasuredConstants* constants_of(schedule::Protocol protocol, CoreDistance distance) const;
 };
 
 /// Gives the environment the table of this host, if there is one that applies. A table that does not apply (another host's) is said in
