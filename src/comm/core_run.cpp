@@ -9,6 +9,8 @@
 #include <schedule/registry.hpp>
 #include <span>
 #include <tuning/message_cost.hpp>
+#include <tuning/select.hpp>
+#include <utility>
 
 namespace peal::comm {
 
@@ -53,7 +55,7 @@ bool is_learnt_by(std::uint64_t bytes, std::size_t sends) { return bytes >= kLea
 Status Core::prepare(const Call& call, Pending& pending) {
   PEAL_TRY(check(call, rank_, size()));
   if (board_.is_set()) return fault();
-  const std::uint64_t bytes = size_in_bytes(call, size());
+  const std::uint64_t bytes = pending.bytes = size_in_bytes(call, size());
   PlanKey key;
   key.collective = call.collective;
   key.type = call.type;
@@ -62,7 +64,8 @@ Status Core::prepare(const Call& call, Pending& pending) {
   key.in_place = is_in_place(call, rank_, size());
   key.is_internal = call.is_internal;
   key.root = has_root(call.collective) ? call.root : -1;
-  PEAL_ASSIGN(pending.plan, plans_->find(key));
+  PEAL_ASSIGN(pending.chosen, plans_->find(key));
+  pending.plan = pending.chosen;
   pending.shape = shape_of(call, rank_);
   executor::Operands& operands = pending.operands;
   operands.input = static_cast<const std::byte*>(call.send);
@@ -74,7 +77,6 @@ Status Core::prepare(const Call& call, Pending& pending) {
   operands.stores = key.in_place                    ? reduce::Stores::cached
                     : has_reduction(key.collective) ? reduce::stores_for(bytes)
                                                     : reduce::stores_for_copied(bytes);
-  operands.reads = is_taken_out_in_lanes(*pending.plan) ? reduce::reads_for(bytes, operands.stores) : reduce::Reads::in_a_row;
   executor::CallSignature& signature = pending.call;
   signature.collective = call.collective;
   signature.type = call.type;
@@ -82,12 +84,53 @@ Status Core::prepare(const Call& call, Pending& pending) {
   signature.root = key.root;
   signature.count = varies(call.collective) ? 0 : call.count;
   signature.sequence = ++sequence_;
-  signature.plan = pending.plan->plan->hash;
-  pending.tag = executor::to_tag(signature);
-  operands.least_referenced = least_referenced(*pending.plan, key.in_place && key.collective == Collective::all_reduce);
-  operands.slow_read_ns = operands.least_referenced > 0 ? slow_read_ns() : 0;
-  operands.resolve(call.collective);
+  fit_to_plan(pending);
   return {};
+}
+
+// What of a prepared call depends on its plan.
+void Core::fit_to_plan(Pending& pending) const {
+  CachedPlan& plan = *pending.plan;
+  executor::Operands& operands = pending.operands;
+  operands.reads = is_taken_out_in_lanes(plan) ? reduce::reads_for(pending.bytes, operands.stores) : reduce::Reads::in_a_row;
+  pending.call.plan = plan.plan->hash;
+  pending.tag = executor::to_tag(pending.call);
+  operands.least_referenced = least_referenced(plan, plan.key.in_place && plan.key.collective == Collective::all_reduce);
+  operands.slow_read_ns = operands.least_referenced > 0 ? slow_read_ns() : 0;
+  operands.resolve(plan.key.collective);
+}
+
+// Whether this rank would have an all-reduce of two summed by halves: all its buffers lie where the other reaches them.
+bool Core::wants_halves(const Pending& pending) {
+  if (world_->user_segments()->version() == 0) return false;
+  const executor::Operands& operands = pending.operands;
+  if (!tuning::is_faster_by_halves(pending.bytes, pending.chosen->key.in_place)) return false;
+  return routes_->can_show(operands.input, pending.bytes) && routes_->can_show(operands.output, pending.bytes) &&
+         plans_->by_halves(*pending.chosen) != nullptr;
+}
+
+bool Core::is_sum_of_two(const Pending& pending) const {
+  return size() == 2 && pending.chosen != nullptr && pending.chosen->key.collective == Collective::all_reduce;
+}
+
+// By what both ranks said in the last call like it.
+CachedPlan* Core::plan_by_marks(const Pending& pending) {
+  if (!is_sum_of_two(pending) || (by_halves_ >> pending.chosen->key.size_class & 1) == 0) return pending.chosen;
+  CachedPlan* const by_halves = plans_->by_halves(*pending.chosen);
+  return by_halves == nullptr ? pending.chosen : by_halves;
+}
+
+void Core::choose_by_marks(Pending& pending) {
+  if (!is_sum_of_two(pending)) return;
+  CachedPlan* const plan = plan_by_marks(pending);
+  if (std::exchange(pending.plan, plan) != plan) fit_to_plan(pending);
+  executor::set_mark(pending.tag, wants_halves(pending));
+}
+
+void Core::note_marks(const Pending& pending, bool peer_has_marked) {
+  if (!is_sum_of_two(pending)) return;
+  const std::uint64_t bit = std::uint64_t{1} << pending.chosen->key.size_class;
+  by_halves_ = executor::is_marked(pending.tag) && peer_has_marked ? by_halves_ | bit : by_halves_ & ~bit;
 }
 
 // What is fetched by reference lies in this core's own cache.
@@ -185,6 +228,7 @@ void Core::allow_references(Pending& pending) const {
 // A call that has begun as a short one goes on, and learns of a fault while it waits.
 Status Core::begin(Pending& pending, const executor::ShortCall* begun) {
   if (begun == nullptr && board_.is_set()) return fault();
+  if (begun == nullptr) choose_by_marks(pending);
   CachedPlan& cached = *pending.plan;
   if (pending.group.made == nullptr) plans_->bind(cached, pending.shape);
   if (cached.binding->scratch_bytes() > scratch_.bytes()) PEAL_TRY(scratch_.grow(cached.binding->scratch_bytes()));
@@ -224,10 +268,12 @@ Status Core::run_prepared(Pending& pending, const executor::ShortCall* begun) {
   PEAL_TRY(begin(pending, begun));
   last_plan_ = pending.plan->plan.get();
   Status status = drive_to_end();
-  if (status)
+  if (status) {
+    note_marks(pending, execution_->peer_has_marked());
     routes_->rest();
-  else
+  } else {
     execution_->give_up();
+  }
   board_.leave(rank_);
   return status;
 }
@@ -236,7 +282,9 @@ Status Core::run_prepared(Pending& pending, const executor::ShortCall* begun) {
 executor::ShortCall* Core::fit_to_buffers(Prepared& known, std::uint64_t version) {
   executor::ShortCall& again = *known.again;
   const executor::Operands& operands = known.pending.operands;
-  if (again.shows() ? again.place(operands, version) : again.most_bytes() < kLeastShownBytes || are_private(operands)) return &again;
+  if (plan_by_marks(known.pending) == known.pending.plan &&
+      (again.shows() ? again.place(operands, version) : again.most_bytes() < kLeastShownBytes || are_private(operands)))
+    return &again;
   known.again = nullptr;
   known.is_tried = false;
   return nullptr;
@@ -250,12 +298,14 @@ Status Core::run_again(Prepared& known) {
   executor::ShortCall* again = known.again.get();
   if (again == nullptr || board_.is_set()) [[unlikely]]
     return run_at_length(known, nullptr);
-  if (const std::uint64_t version = world_->user_segments()->version(); version != 0) [[unlikely]] {
+  const std::uint64_t version = world_->user_segments()->version();
+  if (version != 0) [[unlikely]] {
     again = fit_to_buffers(known, version);
     if (again == nullptr) return run_at_length(known, nullptr);
   }
   if (!again->run(pending.operands, pending.tag, wait_policy_.short_polls, board_, rank_)) [[unlikely]]
     return run_at_length(known, again);
+  if (version != 0) note_marks(pending, executor::is_marked(pending.tag));  // it takes no tag but its own
   last_plan_ = pending.plan->plan.get();
   if (pool_ != nullptr && pool_->is_shared()) routes_->rest();
   board_.leave(rank_);
@@ -503,10 +553,12 @@ bool Core::drive_queue() {
 }
 
 void Core::settle_front(const Status& result) {
-  if (result)
+  if (result) {
+    note_marks(queue_.front(), execution_->peer_has_marked());
     routes_->rest();
-  else
+  } else {
     execution_->give_up();
+  }
   board_.leave(rank_);
   front_began_ = false;
   const std::shared_ptr<WorkState> work = queue_.front().work;

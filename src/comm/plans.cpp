@@ -12,9 +12,10 @@ namespace peal::comm {
 std::uint8_t size_class_of(std::uint64_t bytes) { return static_cast<std::uint8_t>(bytes <= 1 ? 0 : std::bit_width(bytes - 1)); }
 
 std::size_t PlanKeyHash::operator()(const PlanKey& key) const {
-  std::uint64_t h = static_cast<std::uint64_t>(key.collective) | static_cast<std::uint64_t>(key.type) << 8 |
-                    static_cast<std::uint64_t>(key.op) << 16 | static_cast<std::uint64_t>(key.size_class) << 24 |
-                    static_cast<std::uint64_t>(key.in_place) << 30 | static_cast<std::uint64_t>(key.is_internal) << 31 |
+  std::uint64_t h = static_cast<std::uint64_t>(key.collective) | static_cast<std::uint64_t>(key.by_halves) << 7 |
+                    static_cast<std::uint64_t>(key.type) << 8 | static_cast<std::uint64_t>(key.op) << 16 |
+                    static_cast<std::uint64_t>(key.size_class) << 24 | static_cast<std::uint64_t>(key.in_place) << 30 |
+                    static_cast<std::uint64_t>(key.is_internal) << 31 |
                     static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.root)) << 32;
   h *= 0x9e3779b97f4a7c15ull;
   return static_cast<std::size_t>(h ^ h >> 29);
@@ -116,7 +117,7 @@ std::uint64_t Plans::choice_key(const PlanKey& key) const {
   std::uint64_t h = static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.root)) | static_cast<std::uint64_t>(key.collective) << 32 |
                     static_cast<std::uint64_t>(key.type) << 40 | static_cast<std::uint64_t>(key.size_class) << 48 |
                     static_cast<std::uint64_t>(key.is_internal) << 56 | static_cast<std::uint64_t>(wishes_.deterministic) << 57 |
-                    static_cast<std::uint64_t>(wants_wide_partials(key)) << 58;
+                    static_cast<std::uint64_t>(wants_wide_partials(key)) << 58 | static_cast<std::uint64_t>(key.by_halves) << 59;
   const auto wished = static_cast<std::uint64_t>(executor::plan_hash(wishes_.algorithm + '/' + wishes_.protocol, {}, 0));
   h ^= wished * 0x9e3779b97f4a7c15ull;
   return h | std::uint64_t{1} << 63;
@@ -127,7 +128,8 @@ std::uint64_t Plans::choice_key(const PlanKey& key) const {
 Result<Choice> Plans::choose(const PlanKey& key) const {
   const std::uint64_t shared_key = choice_key(key);
   if (const auto known = board_.find(shared_key, is_over_); known && known->algorithm < schedule::registry().size()) return *known;
-  const tuning::Question question = question_of(key, upper_end_of(key));
+  tuning::Question question = question_of(key, upper_end_of(key));
+  if (key.by_halves) question.algorithm = tuning::way_by_halves(*environment_, question, "");
   const auto selection = tuning::select(*environment_, question);
   if (!selection) {
     board_.give_up(shared_key);
@@ -194,6 +196,17 @@ bool Plans::may_answer(CachedPlan& plan) const {
     plan.may_answer = std::any_of(plan.plan->program.ops.begin(), plan.plan->program.ops.end(), asks) && may_show(plan) &&
                       is_right(plan, schedule::is_right_when_answered);
   return *plan.may_answer;
+}
+
+CachedPlan* Plans::by_halves(CachedPlan& plan) {
+  if (plan.by_halves) return *plan.by_halves;
+  plan.by_halves = nullptr;
+  if (!tuning::way_by_halves(*environment_, question_of(plan.key, upper_end_of(plan.key)), plan.plan->algorithm).empty()) {
+    PlanKey key = plan.key;
+    key.by_halves = true;
+    if (const auto found = look_up(key)) plan.by_halves = *found;
+  }
+  return *plan.by_halves;
 }
 
 tuning::Environment restrict_to(const tuning::Environment& whole, const std::vector<int>& members) {

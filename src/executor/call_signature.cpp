@@ -62,7 +62,7 @@ Failure mismatch_of_message(const CallSignature& mine, int peer, bool is_marked,
                             const transport::Tag* tag) {
   if (is_marked && tag == nullptr)
     return mismatch(mine, peer, fmt::format("rank {} is still sending for an earlier call than {}", peer, describe(mine)));
-  if (is_marked && *tag != to_tag(mine)) return mismatch_of_calls(mine, peer, from_tag(*tag));
+  if (is_marked && to_tag(from_tag(*tag)) != to_tag(mine)) return mismatch_of_calls(mine, peer, from_tag(*tag));
   if (!is_marked && tag != nullptr)
     return mismatch(mine, peer, fmt::format("rank {} went on to {} in the middle of {}", peer, describe(from_tag(*tag)), describe(mine)));
   return mismatch(mine, peer,

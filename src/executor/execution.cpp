@@ -59,6 +59,7 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
   shows_ = operands.least_shown > 0;
   receives_.reset();
   has_offered_ = false;
+  marks_differ_ = false;
   learns_ = nullptr;
   refers_ = operands.least_referenced > 0 && (operands.bytes_learnt_by == 0 || has_learnt_to_refer());
   if (refers_ && operands.slow_read_ns > 0 && is_read_slowly()) refers_ = false;

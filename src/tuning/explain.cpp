@@ -95,6 +95,16 @@ json links_of(const Environment& environment, const Candidate& c) {
   return links;
 }
 
+/// How two ranks make this sum in memory of peal::allocate, where that is not as chosen; empty: as chosen.
+std::string_view way_in_shared_memory(const Environment& environment, const Selection& selection) {
+  if (!is_faster_by_halves(size_of_call(selection.question.call, environment.ranks).value, true)) return "";
+  return way_by_halves(environment, selection.question, selection.chosen().algorithm->name);
+}
+
+bool is_for_sums_in_place_alone(const Environment& environment, const Selection& selection) {
+  return !is_faster_by_halves(size_of_call(selection.question.call, environment.ranks).value, false);
+}
+
 }  // namespace
 
 std::string_view rounding_of(const Candidate& candidate, const Environment& environment, const Call& call) {
@@ -163,6 +173,9 @@ std::string explain_text(const Environment& environment, const Selection& select
                         has_wide_partials(best, environment, call) ? ": its partial sums travel as f32" : "");
   if (!selection.preferred_for.empty())
     text += fmt::format("  taken before ways that are predicted to be a little faster: {}\n", selection.preferred_for);
+  if (const std::string_view way = way_in_shared_memory(environment, selection); !way.empty())
+    text += fmt::format("  from the second call on in which both ranks' buffers are of peal::allocate{}: {}, half of the sum by each\n",
+                        is_for_sums_in_place_alone(environment, selection) ? " and used in place" : "", way);
   if (selection.candidates.size() > 1) text += "\nit beat:\n";
   for (std::size_t i = 1; i < selection.candidates.size(); ++i) {
     const Candidate& c = selection.candidates[i];
@@ -204,6 +217,7 @@ std::string explain_json(const Environment& environment, const Selection& select
                {"chosen_by", best.measured_us ? "measurement" : "model"},
                {"measured_by", environment.measured_by + (best.measured_us ? where_measured(environment) : "")},
                {"preferred_for", selection.preferred_for},
+               {"in_shared_memory", nullptr},
                {"steps", best.prediction.steps},
                {"canonical", best.is_canonical},
                {"rounding", rounding_of(best, environment, call)},
@@ -220,6 +234,8 @@ std::string explain_json(const Environment& environment, const Selection& select
                {"excluded", json::array()},
                {"rings", json::array()},
                {"constants", json::array()}};
+  if (const std::string_view way = way_in_shared_memory(environment, selection); !way.empty())
+    tree["in_shared_memory"] = {{"algorithm", way}, {"in_place_alone", is_for_sums_in_place_alone(environment, selection)}};
   RingSet set = rings_of_candidate(environment, best);
   for (std::vector<std::int32_t>& ring : set.rings) tree["rings"].push_back(std::move(ring));
   if (!set.shares.empty()) tree["shares"] = std::move(set.shares);

@@ -253,13 +253,6 @@ constexpr double kFewer = 0.97;
 /// predicted times are as good as equal, that with the fewest steps is taken; and of those one whose sums are made at once, because they
 /// are rounded once, and read where they lie if the buffers are shown.
 constexpr double kAsGood = 1.05;
-/// Ways that are right in place even where each writes what the other reads use buffers of peal::allocate where they lie: a fifth of the
-/// time from 1 MiB on (bench/RESULTS.md, "Zero copy"). In a sum of two ranks that takes this long they are as fast as others with private
-/// buffers, too, though caches that hold less of it are predicted to make them this much slower. Of 512 KiB they take a third longer, from
-/// 64 MiB on a tenth.
-constexpr double kLongSumUs = 60;
-constexpr double kLongestSumUs = 2000;
-constexpr double kAsGoodInPlace = 1.2;
 /// Ranks that share cores take turns, and where the cores lie is not known beforehand. While they are near each other a tree, which few
 /// messages take from core to core, takes as long for an all-reduce as everybody sending to everybody, and half of it when they are far
 /// (bench/RESULTS.md, "More ranks than cores"). What is longer waits for memory more than for the other core.
@@ -288,14 +281,6 @@ auto crosses_less(double share) {
 /// (bench/RESULTS.md); of more pieces it is the other way round.
 bool alternates(const Candidate& candidate) { return candidate.pieces == 2 && candidate.algorithm->name == "recursive_doubling"; }
 
-/// A long sum of two ranks, as it is asked for in place; none: it is no such call.
-std::optional<schedule::Request> long_sum_in_place(const Environment& environment, const Call& call, double least_us) {
-  if (call.collective != Collective::all_reduce || least_us < kLongSumUs || least_us > kLongestSumUs) return std::nullopt;
-  schedule::Request request = request_of(environment, call);
-  request.in_place = true;
-  return request;
-}
-
 bool stays_within_cores(const Environment& environment, const Call& call) {
   return environment.shares_cores() && call.collective == Collective::all_reduce && call.bytes >= environment.least_within_cores &&
          call.bytes <= environment.most_within_cores;
@@ -310,23 +295,33 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
     const Call& call = selection.question.call;
     const bool is_pair = environment.ranks == 2 && is_by_memory(environment, 0) && !environment.shares_cores();
     const bool is_exchange = is_pair && call.collective == Collective::all_gather;
-    std::optional<schedule::Request> in_place;
-    if (is_pair) in_place = long_sum_in_place(environment, call, selection.candidates.front().prediction.time.microseconds());
-    const auto is_shown = [&](const Candidate& c) { return in_place && schedule::is_right_when_answered(*c.algorithm, *in_place); };
-    const auto is_shown_alone = [&](const Candidate& a, const Candidate& b) { return is_shown(a) && !is_shown(b); };
-    const bool is_in_place = in_place && prefer(selection.candidates, kAsGoodInPlace, is_shown_alone);
     const auto is_plainer = [&](const Candidate& a, const Candidate& b) {
-      if (const bool is_a_shown = is_shown(a); is_a_shown != is_shown(b)) return is_a_shown;
       if (a.prediction.steps != b.prediction.steps) return a.prediction.steps < b.prediction.steps;
       if (is_exchange && alternates(a) != alternates(b)) return alternates(a);
       return a.algorithm->sums_at_once && !b.algorithm->sums_at_once;
     };
-    if (prefer(selection.candidates, kAsGood, is_plainer) || is_in_place)
-      selection.preferred_for = "fewer steps, or sums made at once or where they lie";
+    if (prefer(selection.candidates, kAsGood, is_plainer)) selection.preferred_for = "fewer steps, or sums made at once";
   }
 }
 
+constexpr std::string_view kByHalves = "two_shot";
+/// In place other ways need copies. Elsewhere all read where the inputs lie: of shorter calls the caches hold everything either way, and
+/// longer ones write past the caches (bench/RESULTS.md, "Sums by halves").
+constexpr std::uint64_t kLeastByHalves = 4096;
+constexpr std::uint64_t kLeastApart = 128 << 10;
+constexpr std::uint64_t kMostApart = 16 << 20;
+
 }  // namespace
+
+std::string_view way_by_halves(const Environment& environment, const Question& question, std::string_view chosen) {
+  const bool is_free = question.algorithm.empty() && question.protocol.empty();
+  const bool is_pair = environment.ranks == 2 && environment.is_host && is_by_memory(environment, 0) && !environment.shares_cores();
+  return is_free && is_pair && question.call.collective == Collective::all_reduce && chosen != kByHalves ? kByHalves : "";
+}
+
+bool is_faster_by_halves(std::uint64_t bytes, bool in_place) {
+  return in_place ? bytes > kLeastByHalves : bytes > kLeastApart && bytes <= kMostApart;
+}
 
 Result<Selection> select(const Environment& environment, const Question& question) {
   PEAL_TRY(check_call(environment, question.call));

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <random>
 #include <vector>
 
 #include "rank_threads.hpp"
@@ -62,11 +63,12 @@ class StoreHandler {
   struct sigaction before_ {};
 };
 
-/// How many of the two ranks stored into the block that their peer finishes, in an all-reduce of `bytes`.
-int stores_into_answered_blocks(std::size_t bytes, bool in_place) {
-  const StoreHandler handler;
+/// How often one of the two ranks stored into the block that their peer finishes, in three all-reduces of `bytes`, the first `not_counted`
+/// not counted.
+int stores_into_answered_blocks(std::size_t bytes, bool in_place, const char* algorithm = "two_shot", int not_counted = 0) {
   Options options = with_transport("shm");
-  options.algorithm = "two_shot";
+  options.algorithm = algorithm;
+  const StoreHandler handler;
   std::atomic<int> stores{0};
   on_ranks(2, options, [&](Communicator& world) {
     const std::size_t count = bytes / sizeof(int);
@@ -80,7 +82,8 @@ int stores_into_answered_blocks(std::size_t bytes, bool in_place) {
       for (std::size_t i = 0; i < count; ++i) in[i] = static_cast<int>(i) + rank + round;
       watched[static_cast<std::size_t>(rank)].protect(given, bytes / 2);
       world.all_reduce(in, out, count, DataType::i32);
-      stores += watched[static_cast<std::size_t>(rank)].release();
+      const int caught = watched[static_cast<std::size_t>(rank)].release();
+      if (round >= not_counted) stores += caught;
       for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(out[i], 2 * static_cast<int>(i) + 1 + 2 * round) << i;
     }
   });
@@ -97,6 +100,52 @@ TEST(Answers, ASumInPlaceIsWrittenByThePeer) {
 TEST(Answers, ASumOutOfPlaceIsWrittenByThePeer) {
   for (const std::size_t bytes : {kOneMessage, kManyMessages})
     EXPECT_EQ(stores_into_answered_blocks(bytes, false), 0) << "ranks copied their sums, of " << bytes << " bytes";
+}
+
+bool have_two_cores() { return std::thread::hardware_concurrency() >= 2; }
+
+// The choice, which knows nothing of buffers, is not asked after the first call.
+TEST(Answers, BothHavingSharedMemorySumByHalvesFromTheSecondCallOn) {
+  if (!have_two_cores()) GTEST_SKIP() << "two ranks share one core";
+  for (const std::size_t bytes : {std::size_t{16} << 10, std::size_t{64} << 10, std::size_t{512} << 10, std::size_t{32} << 20})
+    EXPECT_EQ(stores_into_answered_blocks(bytes, true, "", 1), 0) << bytes;
+  EXPECT_EQ(stores_into_answered_blocks(512 << 10, false, "", 1), 0);
+}
+
+// Each rank takes what memory it likes in every call: what the other has differs, and so does what both know of the last call.
+TEST(Answers, SumsAreRightWhoeverHasSharedMemory) {
+  for (const bool is_asynchronous : {false, true}) {
+    on_ranks(2, with_transport("shm"), [&](Communicator& world) {
+      constexpr std::size_t kMost = 40'000;
+      constexpr int kCalls = 300;
+      Memory memory = allocate(world, 2 * kMost * sizeof(double));
+      std::vector<double> own(2 * kMost);
+      std::mt19937 alike(7), apart(static_cast<unsigned>(world.rank()));
+      std::array<int, 4> kinds{};
+      int kind = 0;
+      for (int call = 0; call < kCalls; ++call) {
+        if (apart() % 4 == 0) kind = static_cast<int>(apart() % 4);  // else as before: then both may have what they had
+        ++kinds[static_cast<std::size_t>(kind)];
+        const bool is_double = alike() % 2 == 0;
+        const std::size_t count = alike() % 3 == 0 ? kMost : kMost / 2;
+        std::byte* const base = kind < 2 ? memory.data() : reinterpret_cast<std::byte*>(own.data());
+        const auto sum = [&](auto zero) {
+          auto* const in = reinterpret_cast<decltype(zero)*>(base);
+          auto* const out = kind % 2 == 0 ? in : in + kMost;
+          for (std::size_t i = 0; i < count; ++i) in[i] = static_cast<decltype(zero)>(static_cast<int>(i % 1000) + world.rank() + call);
+          const DataType type = sizeof(zero) == sizeof(double) ? DataType::f64 : DataType::f32;
+          if (is_asynchronous)
+            world.all_reduce_async(in, out, count, type).wait();
+          else
+            world.all_reduce(in, out, count, type);
+          for (std::size_t i = 0; i < count; ++i)
+            ASSERT_EQ(out[i], static_cast<decltype(zero)>(2 * static_cast<int>(i % 1000) + 1 + 2 * call)) << call << ' ' << i;
+        };
+        is_double ? sum(0.0) : sum(0.0f);
+      }
+      for (const int taken : kinds) EXPECT_GT(taken, 0);
+    });
+  }
 }
 
 // Scaling, dividing and converting on the way, and blocks that are no multiple of a vector or a tile.

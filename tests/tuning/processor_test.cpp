@@ -139,19 +139,22 @@ TEST(Processor, LongMessagesOfRanksThatShareCoresGoThroughSlotsUnlessSeveralRead
   }
 }
 
-TEST(Processor, LongSumsOfTwoRanksUseSharedBuffersInPlaceWhereTheyLie) {
-  for (const char* processor : {kMeshed, kOther}) {
-    const Environment pair = host(processor, 2, 16);
-    const auto is_shown = [&](std::uint64_t bytes) {
-      const auto selection = select(pair, ask(Collective::all_reduce, bytes));
-      EXPECT_TRUE(selection);
-      schedule::Request request = request_of(pair, selection->question.call);
-      request.in_place = true;
-      return schedule::is_right_when_answered(*selection->chosen().algorithm, request);
-    };
-    for (std::uint64_t bytes = 1 << 20; bytes <= 16 << 20; bytes *= 2) EXPECT_TRUE(is_shown(bytes)) << processor << ' ' << bytes;
-    EXPECT_FALSE(is_shown(32 << 10)) << processor;  // a step more costs more than it saves
-  }
+TEST(Processor, TwoRanksWithACoreEachMaySumByHalves) {
+  const Environment pair = host(kMeshed, 2, 16);
+  const Question question = ask(Collective::all_reduce, 512 << 10);
+  EXPECT_EQ(way_by_halves(pair, question, "one_shot"), "two_shot");
+  schedule::Request in_place = request_of(pair, question.call);
+  in_place.in_place = true;
+  const auto algorithm = schedule::find_algorithm(Collective::all_reduce, way_by_halves(pair, question, "one_shot"));
+  ASSERT_TRUE(algorithm);
+  EXPECT_TRUE(schedule::is_right_when_answered(**algorithm, in_place));
+  EXPECT_EQ(way_by_halves(pair, question, "two_shot"), "") << "it is taken already";
+  EXPECT_EQ(way_by_halves(host(kMeshed, 2, 1), question, "one_shot"), "") << "they share a core";
+  EXPECT_EQ(way_by_halves(host(kMeshed, 4, 16), question, "one_shot"), "") << "of four ranks";
+  EXPECT_EQ(way_by_halves(pair, ask(Collective::reduce, 512 << 10), "direct"), "");
+  Question forced = question;
+  forced.algorithm = "one_shot";
+  EXPECT_EQ(way_by_halves(pair, forced, "one_shot"), "") << "that one was asked for";
 }
 
 TEST(Processor, ShortMessagesAreReadOnlyByName) {

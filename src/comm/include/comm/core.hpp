@@ -169,9 +169,11 @@ class Core final : public FaultListener {
     std::vector<Last> last;            // the transfers of the last call; empty where one of them was to this rank itself
   };
   struct Pending {
-    CachedPlan* plan = nullptr;
+    CachedPlan* chosen = nullptr;  // null: a group's
+    CachedPlan* plan = nullptr;    // the one chosen, or that which sums by halves
     Group group;
     executor::Shape shape;
+    std::uint64_t bytes = 0;            // size_in_bytes of the call; a group's: not known
     std::vector<std::uint64_t> counts;  // what the spans of `shape` name, when asynchronous
     executor::Operands operands;
     executor::CallSignature call;
@@ -258,6 +260,12 @@ class Core final : public FaultListener {
   };
   KnownGroup group_for(std::span<const PairTransfer> transfers);
   Status prepare_group(std::span<const PairTransfer> transfers, Pending& pending, bool is_known);
+  void fit_to_plan(Pending& pending) const;
+  bool is_sum_of_two(const Pending& pending) const;
+  CachedPlan* plan_by_marks(const Pending& pending);
+  void choose_by_marks(Pending& pending);
+  bool wants_halves(const Pending& pending);
+  void note_marks(const Pending& pending, bool peer_has_marked);
   std::uint64_t least_shown(const Pending& pending);
   bool are_private(const executor::Operands& operands);
   std::uint64_t least_referenced(CachedPlan& plan, bool is_overwritten) const;
@@ -325,6 +333,9 @@ class Core final : public FaultListener {
   static constexpr std::size_t kKnownGroups = 4;
   std::vector<std::unique_ptr<Pending>> groups_;
   const executor::Plan* last_plan_ = nullptr;
+  /// Of two ranks, by size class: in the last all-reduce both had their buffers where the other reaches them, and wanted it by halves.
+  /// Both know it alike when that call has ended, and so take the same plan for the next one.
+  std::uint64_t by_halves_ = 0;
   Scratch scratch_;
 
   std::mutex mutex_;  // guards the queue and everything that drives it, once is_queued_

@@ -25,6 +25,7 @@ struct PlanKey {
   std::uint8_t size_class = 0;  ///< sizes in (2^(k-1), 2^k] bytes are class k; 0: up to one byte
   bool in_place = false;
   bool is_internal = false;  ///< see Call
+  bool by_halves = false;    ///< not as chosen, but by tuning::way_by_halves
   std::int32_t root = -1;
   bool operator==(const PlanKey&) const = default;
 };
@@ -42,6 +43,8 @@ struct CachedPlan {
   std::optional<bool> may_show;
   /// Whether it asks for sums in its senders' memory, and is right when they are written there.
   std::optional<bool> may_answer;
+  /// What takes its place where it is faster to sum by halves; null: nothing.
+  std::optional<CachedPlan*> by_halves;
 };
 
 struct PlanWishes {
@@ -99,6 +102,8 @@ class Plans {
   /// See CachedPlan. Some milliseconds the first time for a kind of plan.
   bool may_show(CachedPlan& plan) const;
   bool may_answer(CachedPlan& plan) const;
+  /// See CachedPlan::by_halves. Ranks that agree on `plan` agree on it.
+  CachedPlan* by_halves(CachedPlan& plan);
   /// What the cost model says of a call of exactly `bytes` under the plan that its size class takes; 0 where there is none. `cores`: where
   /// they are at this moment, if that is known.
   Result<double> predicted_us(Collective collective, Bytes bytes, DataType type, int root,

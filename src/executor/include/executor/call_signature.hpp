@@ -31,6 +31,18 @@ inline transport::Tag to_tag(const CallSignature& call) {
                  static_cast<std::uint64_t>(call.type) << 8 | static_cast<std::uint64_t>(call.op);
   return tag;
 }
+/// In a tag beside the call, and no part of it: of two ranks, the one that sends it has all buffers of its sum where the other can reach
+/// them, and would have each make one half.
+inline constexpr std::uint64_t kByHalvesMark = std::uint64_t{1} << 24;
+inline bool is_marked(const transport::Tag& tag) { return (tag.words[2] & kByHalvesMark) != 0; }
+inline void set_mark(transport::Tag& tag, bool is_marked) {
+  tag.words[2] = is_marked ? tag.words[2] | kByHalvesMark : tag.words[2] & ~kByHalvesMark;
+}
+/// Of one call, only one of them with the mark.
+inline bool differ_in_mark_alone(transport::Tag a, const transport::Tag& b) {
+  a.words[2] ^= kByHalvesMark;
+  return a == b;
+}
 /// The same tag for another call of the same kind.
 inline void renumber(transport::Tag& tag, std::uint32_t sequence) {
   tag.words[1] = static_cast<std::uint64_t>(sequence) << 32 | (tag.words[1] & 0xffffffffu);

@@ -89,6 +89,8 @@ class Execution {
   bool failed() const { return failed_; }
   /// Whether messages of the call that was started may be references; where that is learnt, whether they are.
   bool refers() const { return refers_; }
+  /// Of two ranks, when the call is done: whether the other one's first message bore the mark (kByHalvesMark).
+  bool peer_has_marked() const { return is_marked(tag_) != marks_differ_; }
   const Failure& failure() const { return failure_; }
 
   /// For "who are we waiting for": peers from whom a strand needs a message or room for one, at most one a strand.
@@ -258,6 +260,10 @@ class Execution {
   transport::Tag counted_tag(const Ref& ref, const BoundOp& bound) const;
   const transport::Tag* tag_to_send(Edge& e, const BoundOp& bound, const Strand& strand);
   bool note_sent(Edge& e, const Strand& strand);
+  /// Whether a tag that is not `mine` is of the same call, as seen by a rank without the mark, or with it.
+  bool is_marked_otherwise(const transport::Tag& theirs, const transport::Tag& mine) {
+    return marks_differ_ = differ_in_mark_alone(theirs, mine);
+  }
   bool accept(const BoundOp& bound, const Strand& strand, std::size_t got, std::size_t expected, const transport::Tag* tag);
   void fail_call(Failure failure);
   /// True where a long message that is stored here as well goes out of the memory where it is stored, because the transport copies it
@@ -332,6 +338,7 @@ class Execution {
   bool refers_ = false;
   std::optional<bool> receives_;    // the rank, in this call; nothing: nobody has asked
   bool has_offered_ = false;        // a reference, in this call
+  bool marks_differ_ = false;       // the peer's of this call, and this rank's
   std::int64_t ends_since_ns_ = 0;  // since when all ops are done and no receiver that is awaited has come for anything; 0: not yet
   std::uint32_t call_id_ = 0;
   bool done_ = true;

@@ -51,4 +51,11 @@ inline constexpr int kMostProvenRanks = 64;
 /// A forced choice that is not possible is an error that says why and what is; nothing is ever taken in its place.
 Result<Selection> select(const Environment& environment, const Question& question);
 
+/// Two ranks whose buffers lie in memory that both map (peal::allocate) sum by halves: each makes one, reading and writing where they
+/// lie. The choice knows nothing of buffers, so this is asked beside it: the algorithm; empty where `chosen` does the same or the call has
+/// none of it.
+std::string_view way_by_halves(const Environment& environment, const Question& question, std::string_view chosen);
+/// Whether that is faster than other ways in the same memory, for a call of so many bytes.
+bool is_faster_by_halves(std::uint64_t bytes, bool in_place);
+
 }  // namespace peal::tuning
