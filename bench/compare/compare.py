@@ -5,6 +5,7 @@
     bench/compare/compare.py --quick              every collective at 8 B, 64 KiB and 1 MiB, three pairs: three minutes
     bench/compare/compare.py --collectives all_reduce --sizes 8,64K,16M --pairs 5 --svg ratios.svg
     bench/compare/compare.py --transport tcp --ranks 4
+    bench/compare/compare.py --quick --rewrite    inputs that were just written, as in programs
     bench/compare/compare.py --show one.json,two.json --svg ratios.svg      what --json wrote, as one table
 
 Every repeat runs each library once over all sizes, in turn, so that what the machine does meanwhile meets all of them alike. Beside every
@@ -79,6 +80,7 @@ class Runner:
         self.crowded = arguments.ranks > os.cpu_count()  # then ranks cannot measure between calls where the cores lie: two ranks of Peal do
         self.unit = "core" if self.crowded or arguments.ranks <= cores() else "hwthread"  # to which a rank of the peers is bound
         self.alike = arguments.alike
+        self.rewrite = ["--rewrite"] if arguments.rewrite else []
         self.place = None  # where they lay after the last run, if they are crowded
         self.common = os.memfd_create("peal-compare")  # what the peers' ranks align by: no name, so nothing is left behind, however this ends
 
@@ -100,7 +102,7 @@ class Runner:
     def peal_row(self, collective, ranks, size):
         out = os.path.join(self.folder, "peal.json")
         command = [self.arguments.peal, "bench", collective, "-n", str(ranks), "-b", str(size), "-e", str(size), "--transport", self.arguments.transport,
-                   "--json", out, "--timeout", "120"]
+                   "--json", out, "--timeout", "120"] + self.rewrite
         subprocess.run(self.shield + command, check=True, stdout=subprocess.DEVNULL)
         with open(out) as file:
             return json.load(file)["rows"][0]
@@ -151,7 +153,7 @@ class Runner:
         else:
             starts = [["mpirun.mpich"] + ranks + ([] if self.crowded else ["-bind-to", self.unit]) + flags + [os.path.join(self.folder, "bench.mpich")]]
         environment = dict(os.environ, PEERS_SHM=f"/proc/{os.getpid()}/fd/{self.common}", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        what = ["--colls", ",".join(names), "--sizes", ",".join(map(str, sizes)), "--out", table]
+        what = ["--colls", ",".join(names), "--sizes", ",".join(map(str, sizes)), "--out", table] + self.rewrite
         if not run_together([self.shield + start + what for start in starts], environment):
             return {}
         rows = {}
@@ -342,6 +344,7 @@ def main():
     parser.add_argument("--transport", choices=("shm", "tcp"), default="shm")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--sizes", default=None, help="default: 8,1K,64K,1M,16M,256M")
+    parser.add_argument("--rewrite", action="store_true", help="inputs are written anew before each timed call, as programs do; else they lie in the caches of whoever read them last")
     parser.add_argument("--alike", action="store_true", help="all cores lie alike (one mesh): an exchange near a bound of the placements tells nothing")
     parser.add_argument("--pairs", type=int, default=None, help="in one placement, for every size")
     parser.add_argument("--peers", default=None, help="comma separated: " + ", ".join([*PEERS, *TCP_PEERS]))
@@ -372,7 +375,7 @@ def main():
         build(folder, {FLAVOURS[known[name].split()[0]] for name in arguments.peers.split(",")})
         runner = Runner(arguments, folder)
         print(f"# {arguments.ranks} ranks, {os.cpu_count()} cores, scheduler {'SCHED_RR' if runner.shield else 'default'}; "
-              "ratio = Peal / best peer of the same placement; below 1 Peal is faster", flush=True)
+              f"ratio = Peal / best peer of the same placement; below 1 Peal is faster{'; inputs are written before each call' if runner.rewrite else ''}", flush=True)
         for collective in arguments.collectives.split(","):
             done = [row for row in earlier if row["collective"] == collective]
             began = time.monotonic()

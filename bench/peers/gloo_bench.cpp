@@ -69,6 +69,8 @@ class Calls {
         send_(bc_alloc(capacity_)),
         receive_(bc_alloc(capacity_)) {
     for (size_t i = 0; i < capacity_ / sizeof(float); ++i) send_[i] = bc_val(rank_, i);
+    bench_.receive = receive_;
+    bench_.send = algorithm_ == "halving_doubling" ? receive_ : send_;  // which works in place
   }
   ~Calls() {
     bc_free(send_, capacity_);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <base/names.hpp>
 #include <cli/bench_buffers.hpp>
 #include <cli/bench_reals.hpp>
@@ -119,6 +120,41 @@ void BenchBuffers::fill(bool in_place) {
   if (!in_place) return;
   const Own own = own_input();
   fill_contributions(own.data, own.count, rank_, 0, options_.type, data_op());
+}
+
+std::uint64_t BenchBuffers::given() const {
+  switch (options_.collective) {
+    case Collective::broadcast: return rank_ == options_.root ? count_ : 0;
+    case Collective::scatter:
+    case Collective::scatter_v: return rank_ == options_.root ? input_ : 0;
+    case Collective::reduce_scatter:
+    case Collective::reduce_scatter_v:
+    case Collective::all_to_all:
+    case Collective::all_to_all_v: return input_;
+    case Collective::all_gather_v:
+    case Collective::gather_v: return counts_[static_cast<std::size_t>(rank_)];
+    case Collective::all_reduce:
+    case Collective::reduce:
+    case Collective::all_gather:
+    case Collective::gather:
+    case Collective::send_recv:
+    case Collective::barrier: break;
+  }
+  return count_;
+}
+
+void BenchBuffers::rewrite(bool in_place) const {
+  const Own own = in_place ? own_input() : Own{};
+  std::byte* at = own.data != nullptr ? own.data : send_.data();
+  std::array<std::byte, 4096> aside;
+  for (std::uint64_t left = given() * size_of(options_.type); left > 0;) {
+    const std::size_t part = std::min<std::uint64_t>(left, aside.size());
+    std::memcpy(aside.data(), at, part);
+    asm volatile("" : : "r"(aside.data()) : "memory");  // the same bytes go back, and the compiler does not know it
+    std::memcpy(at, aside.data(), part);
+    at += part;
+    left -= part;
+  }
 }
 
 void BenchBuffers::clear_in_place() {

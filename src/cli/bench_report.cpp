@@ -73,6 +73,7 @@ std::string bench_heading(const BenchOptions& options, const std::vector<std::st
                                  name_of(options.collective), ranks, ranks == 1 ? "" : "s", transport, options.first.value,
                                  options.last.value, options.factor, options.check ? 1 : 0);
   for (const std::string& line : rank_lines) text += "#  " + line + "\n";
+  if (options.rewrites) text += "#  p50 and p99: of calls before each of which the inputs were written anew\n";
   text += fmt::format("#\n# {:>12}{:>14}{:>8}{:>11}{:>6} |{:^52} |{:^52} |\n", "", "", "", "", "", "out-of-place", "in-place");
   const std::string half = fmt::format("{:>9}{:>8}{:>8}{:>7}{:>10}{:>10}", "time", "algbw", "busbw", "#wrong", "p50", "p99");
   text += fmt::format("# {:>12}{:>14}{:>8}{:>11}{:>6} |{} |{} | {:>10} {:>6}  {}\n", "size", "count", "type", "redop", "root", half, half,
@@ -132,6 +133,7 @@ std::string bench_json(const BenchOptions& options, const std::vector<BenchRow>&
   nlohmann::ordered_json json = {
       {"schema", "peal.bench/1"}, {"collective", name_of(options.collective)}, {"ranks", ranks}, {"transport", transport}};
   if (options.zero_copy) json["zero_copy"] = true;
+  if (options.rewrites) json["rewrite"] = true;
   if (options.f32_partial_sums) json["partial_sums"] = "f32";
   json["rows"] = nlohmann::ordered_json::array();
   for (const BenchRow& row : rows) {

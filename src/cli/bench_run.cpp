@@ -283,9 +283,13 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
   if (iterations == 0)
     iterations = static_cast<int>(std::clamp(options_.budget_s / std::max(best, 1e-7), double(options_.fewest), double(kMostIterations)));
   const int warmup = options_.warmup >= 0 ? options_.warmup : is_long ? 0 : iterations / 5 + 1;
-  for (int i = 0; i < warmup; ++i) PEAL_TRY(operate(in_place));
+  for (int i = 0; i < warmup; ++i) {
+    if (options_.rewrites) buffers_.rewrite(in_place);
+    PEAL_TRY(operate(in_place));
+  }
   std::vector<double> times(static_cast<std::size_t>(iterations)), slowness;
   for (double& time : times) {
+    if (options_.rewrites) buffers_.rewrite(in_place);
     PEAL_TRY(align());
     const std::int64_t begin = now_ns();
     PEAL_TRY(operate(in_place));

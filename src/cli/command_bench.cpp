@@ -19,7 +19,7 @@ struct BenchWords {
   std::uint64_t factor = 2;
   int ranks = 2, root = 0, iterations = 0, warmup = -1, groups = 0, digest = 0;
   double timeout_s = 0;
-  bool in_place = false, out_of_place = false, check = false, deterministic = false, numerics = false, zero_copy = false;
+  bool in_place = false, out_of_place = false, check = false, deterministic = false, numerics = false, zero_copy = false, rewrite = false;
   bool has_sizes = false;  // -b or -e was given
 };
 
@@ -40,6 +40,7 @@ Status judge_as_asked(const BenchWords& words, BenchOptions& options) {
   options.digest_repeats = words.digest;
   options.numerics = words.numerics;
   options.zero_copy = words.zero_copy;
+  options.rewrites = words.rewrite;
   if (words.digest == 0 && !words.numerics) return {};
   if (!words.has_sizes) {
     PEAL_ASSIGN(options.first, parse_bytes(kJudgedSize));
@@ -188,6 +189,9 @@ void add_bench(CLI::App& app, Action& action) {
   command->add_flag("--in-place", words->in_place, "Only in place");
   command->add_flag("--out-of-place", words->out_of_place, "Only out of place");
   command->add_flag("--zero-copy", words->zero_copy, "Buffers from peal::allocate, which the ranks of a host read where they lie");
+  command->add_flag("--rewrite", words->rewrite,
+                    "Each rank writes its input anew before each call of p50 and p99, as programs do; else it stays as it is, and\n"
+                    "lies in the caches of the rank that read it last");
   command->add_option("--iters", words->iterations,
                       "Timed calls a row (default: what fits 0.1 s, at least 5; with --digest or --numerics 5)");
   command->add_option("--warmup", words->warmup, "Calls before the timed ones");

@@ -41,6 +41,9 @@ class Bench(harness.ToolCase):
     def test_every_collective_on_shared_memory_4_ranks(self):
         self.assert_all_right("shm", 4)
 
+    def test_every_collective_of_inputs_that_were_just_written(self):
+        self.assert_all_right("shm", 3, "--rewrite", last="4K")
+
     def test_every_collective_over_tcp_2_ranks(self):
         self.assert_all_right("tcp", 2)
 
@@ -92,6 +95,10 @@ class BenchJson(harness.ToolCase):
             self.assertLessEqual(out["p50_us"], out["p99_us"])
             self.assertAlmostEqual(out["algbw"], row["bytes"] / out["time_us"] / 1000, places=6)
             self.assertAlmostEqual(out["busbw"], out["algbw"], places=9)  # 2 (n - 1) / n is 1 for two ranks
+
+    def test_it_is_said_that_inputs_were_just_written(self):
+        self.assertTrue(json.loads(self.assert_right(self.peal("bench", "all_reduce", "-n", 2, "-e", 8, "--rewrite", "--json", "-", *QUICKLY)).out)["rewrite"])
+        self.assertIn("written anew", self.assert_right(self.peal("bench", "all_reduce", "-n", 2, "-e", 8, "--rewrite", *QUICKLY)).out)
 
     def test_bus_bandwidth_of_three_ranks(self):
         for collective, factor in (("all_reduce", 4 / 3), ("all_gather", 2 / 3), ("reduce_scatter", 2 / 3), ("all_to_all", 2 / 3), ("broadcast", 1)):

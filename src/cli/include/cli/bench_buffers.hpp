@@ -36,6 +36,8 @@ class BenchBuffers {
   void fill(bool in_place);
   /// Elements of the result that are not what `fill` leads to.
   std::int64_t wrong(bool in_place) const;
+  /// Stores what lies there already over all that this rank gives: then it is in no other core's cache.
+  void rewrite(bool in_place) const;
   /// Zeros in, so that sums repeated in place do not overflow.
   void clear_in_place();
 
@@ -60,6 +62,7 @@ class BenchBuffers {
     std::uint64_t count = 0;
   };
   Own own_input() const;
+  std::uint64_t given() const;  // elements of this rank's that a call sends or sums
   void spoil_outputs();
 
   const BenchOptions& options_;
