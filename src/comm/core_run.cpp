@@ -176,9 +176,11 @@ double Core::slow_read_ns() const {
 // The messages of a group stay in their senders' memory where that is faster by this host's constants, and where it is asked for by name:
 // then long ones do not, which go through several slots.
 std::uint64_t Core::most_referenced_in_groups() const {
-  if (!options_.direct_read) return 0;
+  const std::string& wished = options_.wishes.protocol;
+  const bool is_wished = wished == schedule::name_of(schedule::Protocol::direct_read);
+  if (!options_.direct_read || (!wished.empty() && !is_wished)) return 0;
   if (tuning::reads_in_place(*plans_->environment())) return std::numeric_limits<std::uint64_t>::max();
-  return options_.wishes.protocol == schedule::name_of(schedule::Protocol::direct_read) ? schedule::kMostReferencedBytes : 0;
+  return is_wished ? schedule::kMostReferencedBytes : 0;
 }
 
 // Two ranks with a core each, where nobody has said which way: what a group sends and receives at once may go either way, which is learnt

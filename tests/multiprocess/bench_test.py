@@ -143,6 +143,14 @@ class Forced(harness.ToolCase):
             for row in json.loads(self.assert_right(done).out)["rows"]:
                 self.assertEqual((row["protocol"], row["out_of_place"]["wrong"]), (protocol, 0))
 
+    def test_a_group_takes_the_protocol_that_was_asked_for(self):
+        for protocol in ("staged", "direct_read"):
+            done = self.peal("bench", "send_recv", "-n", 2, "-b", "64K", "-e", "64K", "--protocol", protocol, "--check", "--json", "-", *QUICKLY)
+            if protocol == "direct_read" and done.code == 2:
+                self.skipTest("one process may not read another's memory here")
+            row = json.loads(self.assert_right(done).out)["rows"][0]
+            self.assertEqual((row["protocol"], row["out_of_place"]["wrong"]), (protocol, 0))
+
     def test_messages_that_are_read_in_the_senders_memory_are_right(self):
         for ranks, collectives in ((2, "send_recv broadcast all_gather all_reduce"), (4, "send_recv broadcast scatter all_to_all_v reduce_scatter")):
             for collective in collectives.split():
