@@ -62,7 +62,7 @@ std::byte* Execution::place_for_answer(const BoundOp& bound, const Strand& stran
 bool Execution::show(int peer, transport::Sender& to, const std::byte* data, std::size_t bytes, const transport::Tag* tag,
                      std::byte* answer) {
   if (!to.is_ready()) return false;  // to be tried again, with its answer
-  if (const std::byte* place = take_answer(peer, data, bytes)) return to.show(place, bytes, tag);
+  if (const std::byte* place = take_answer(peer, data, bytes)) return to.show_theirs(place, bytes, tag);
   return to.show(data, bytes, tag, answer);
 }
 

@@ -292,7 +292,7 @@ bool ShortCall::place(const Operands& operands, std::uint64_t version) {
 
 // A sum that the peer has already is shown to it there.
 inline bool ShortCall::show(const Step& step, ShownStep& shown, const transport::Tag* tag) {
-  if (shown.sum != nullptr && shown.sum->answered != nullptr) return step.to->show(shown.sum->answered, step.bytes, tag);
+  if (shown.sum != nullptr && shown.sum->answered != nullptr) return step.to->show_theirs(shown.sum->answered, step.bytes, tag);
   return step.to->show_located(shown.places, shown.is_answer_wanted, tag);
 }
 

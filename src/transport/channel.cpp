@@ -13,6 +13,7 @@ bool Sender::send_shared(const std::byte*, std::size_t, const Tag*) { return fal
 void Sender::end_shared(const std::byte*) {}
 bool Sender::can_show(const std::byte*, std::size_t) { return false; }
 bool Sender::show(const std::byte*, std::size_t, const Tag*, std::byte*) { return false; }
+bool Sender::show_theirs(const std::byte*, std::size_t, const Tag*) { return false; }
 
 const Message* Receiver::peek_into(std::byte*, std::size_t) { return peek(); }
 

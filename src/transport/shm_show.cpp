@@ -64,10 +64,18 @@ bool ShmSender::show(const std::byte* data, std::size_t bytes, const Tag* tag, s
 bool ShmSender::show_located(const shm::PlaceToAnswer& places, bool has_answer, const Tag* tag) {
   if (!wait_line()) return false;
   ShmLine& line = lines_[sent_ & line_mask_];
+  last_unsent_ = sent_ + 1;
   if (has_answer)
-    write_unsent(line, places, shm::shown_to_answer, tag);
+    write_place(line, places, shm::shown_to_answer, tag);
   else
-    write_unsent(line, places.message, shm::shown, tag);
+    write_place(line, places.message, shm::shown, tag);
+  return true;
+}
+
+bool ShmSender::show_theirs(const std::byte* data, std::size_t bytes, const Tag* tag) {
+  shm::Place place{};
+  if (!locate(data, bytes, place) || !wait_line()) return false;
+  write_place(lines_[sent_ & line_mask_], place, shm::shown, tag);
   return true;
 }
 

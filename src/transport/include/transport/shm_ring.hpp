@@ -170,6 +170,7 @@ class ShmSender final : public Sender {
 
   bool can_show(const std::byte* data, std::size_t bytes) override;
   bool show(const std::byte* data, std::size_t bytes, const Tag* tag, std::byte* answer = nullptr) override;
+  bool show_theirs(const std::byte* data, std::size_t bytes, const Tag* tag) override;
   /// Where these bytes lie, as long as the segments are as they are (UserSegments::version). False: not where can_show() would be true.
   bool locate(const std::byte* data, std::size_t bytes, shm::Place& place) const;
   /// show() of what locate() has found. False while there is no room.
@@ -262,12 +263,11 @@ class ShmSender final : public Sender {
     commit(line, shm::in_line, bytes, 0);
   }
 
-  /// A message that stays in the sender's memory: only where it lies goes.
+  /// A message that is not moved: only where it lies goes.
   template <class Where>
-  void write_unsent(ShmLine& line, const Where& where, shm::Kind kind, const Tag* tag) {
+  void write_place(ShmLine& line, const Where& where, shm::Kind kind, const Tag* tag) {
     static_assert(sizeof(Where) <= kInlineBytes);
     std::memcpy(line.body + put_tag(line, tag), &where, sizeof where);
-    last_unsent_ = sent_ + 1;
     commit(line, kind, sizeof where, 0);
   }
 
