@@ -305,10 +305,11 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
 }
 
 constexpr std::string_view kByHalves = "two_shot";
-/// In place other ways need copies. Elsewhere all read where the inputs lie: of shorter calls the caches hold everything either way, and
-/// longer ones write past the caches (bench/RESULTS.md, "Sums by halves").
+/// In place other ways need copies. Elsewhere all read where the inputs lie: of input that was just written half is fetched from the other
+/// core, instead of all of it; shorter calls take longer by the second exchange, and longer ones write past the caches (bench/RESULTS.md,
+/// "Sums by halves").
 constexpr std::uint64_t kLeastByHalves = 4096;
-constexpr std::uint64_t kLeastApart = 128 << 10;
+constexpr std::uint64_t kLeastApart = 8 << 10;
 constexpr std::uint64_t kMostApart = 16 << 20;
 
 }  // namespace
