@@ -52,6 +52,18 @@ bool is_learnt_by(std::uint64_t bytes, std::size_t sends) { return bytes >= kLea
 
 }  // namespace
 
+// What of a prepared call depends on its plan.
+[[gnu::always_inline]] inline void Core::fit_to_plan(Pending& pending) const {
+  CachedPlan& plan = *pending.plan;
+  executor::Operands& operands = pending.operands;
+  operands.reads = is_taken_out_in_lanes(plan) ? reduce::reads_for(pending.bytes, operands.stores) : reduce::Reads::in_a_row;
+  pending.call.plan = plan.plan->hash;
+  pending.tag = executor::to_tag(pending.call);
+  operands.least_referenced = least_referenced(plan, plan.key.in_place && plan.key.collective == Collective::all_reduce);
+  operands.slow_read_ns = operands.least_referenced > 0 ? slow_read_ns() : 0;
+  operands.resolve(plan.key.collective);
+}
+
 Status Core::prepare(const Call& call, Pending& pending) {
   PEAL_TRY(check(call, rank_, size()));
   if (board_.is_set()) return fault();
@@ -62,10 +74,11 @@ Status Core::prepare(const Call& call, Pending& pending) {
   key.op = has_reduction(call.collective) ? call.op : ReduceOp::sum;
   key.size_class = size_class_of(bytes);
   key.in_place = is_in_place(call, rank_, size());
-  key.is_internal = call.is_internal;
+  key.use = call.is_internal ? PlanUse::internal : PlanUse::call;
   key.root = has_root(call.collective) ? call.root : -1;
   PEAL_ASSIGN(pending.chosen, plans_->find(key));
   pending.plan = pending.chosen;
+  pending.may_be_by_halves = tuning::is_faster_by_halves(bytes, true) && call.collective == Collective::all_reduce && size() == 2;
   pending.shape = shape_of(call, rank_);
   executor::Operands& operands = pending.operands;
   operands.input = static_cast<const std::byte*>(call.send);
@@ -88,18 +101,6 @@ Status Core::prepare(const Call& call, Pending& pending) {
   return {};
 }
 
-// What of a prepared call depends on its plan.
-void Core::fit_to_plan(Pending& pending) const {
-  CachedPlan& plan = *pending.plan;
-  executor::Operands& operands = pending.operands;
-  operands.reads = is_taken_out_in_lanes(plan) ? reduce::reads_for(pending.bytes, operands.stores) : reduce::Reads::in_a_row;
-  pending.call.plan = plan.plan->hash;
-  pending.tag = executor::to_tag(pending.call);
-  operands.least_referenced = least_referenced(plan, plan.key.in_place && plan.key.collective == Collective::all_reduce);
-  operands.slow_read_ns = operands.least_referenced > 0 ? slow_read_ns() : 0;
-  operands.resolve(plan.key.collective);
-}
-
 // Whether this rank would have an all-reduce of two summed by halves: all its buffers lie where the other reaches them.
 bool Core::wants_halves(const Pending& pending) {
   if (world_->user_segments()->version() == 0) return false;
@@ -109,26 +110,20 @@ bool Core::wants_halves(const Pending& pending) {
          plans_->by_halves(*pending.chosen) != nullptr;
 }
 
-bool Core::is_sum_of_two(const Pending& pending) const {
-  return size() == 2 && pending.chosen != nullptr && pending.chosen->key.collective == Collective::all_reduce;
-}
-
 // By what both ranks said in the last call like it.
 CachedPlan* Core::plan_by_marks(const Pending& pending) {
-  if (!is_sum_of_two(pending) || (by_halves_ >> pending.chosen->key.size_class & 1) == 0) return pending.chosen;
+  if (!pending.may_be_by_halves || (by_halves_ >> pending.chosen->key.size_class & 1) == 0) return pending.chosen;
   CachedPlan* const by_halves = plans_->by_halves(*pending.chosen);
   return by_halves == nullptr ? pending.chosen : by_halves;
 }
 
 void Core::choose_by_marks(Pending& pending) {
-  if (!is_sum_of_two(pending)) return;
   CachedPlan* const plan = plan_by_marks(pending);
   if (std::exchange(pending.plan, plan) != plan) fit_to_plan(pending);
   executor::set_mark(pending.tag, wants_halves(pending));
 }
 
 void Core::note_marks(const Pending& pending, bool peer_has_marked) {
-  if (!is_sum_of_two(pending)) return;
   const std::uint64_t bit = std::uint64_t{1} << pending.chosen->key.size_class;
   by_halves_ = executor::is_marked(pending.tag) && peer_has_marked ? by_halves_ | bit : by_halves_ & ~bit;
 }
@@ -230,7 +225,7 @@ void Core::allow_references(Pending& pending) const {
 // A call that has begun as a short one goes on, and learns of a fault while it waits.
 Status Core::begin(Pending& pending, const executor::ShortCall* begun) {
   if (begun == nullptr && board_.is_set()) return fault();
-  if (begun == nullptr) choose_by_marks(pending);
+  if (pending.may_be_by_halves && begun == nullptr) choose_by_marks(pending);
   CachedPlan& cached = *pending.plan;
   if (pending.group.made == nullptr) plans_->bind(cached, pending.shape);
   if (cached.binding->scratch_bytes() > scratch_.bytes()) PEAL_TRY(scratch_.grow(cached.binding->scratch_bytes()));
@@ -271,7 +266,7 @@ Status Core::run_prepared(Pending& pending, const executor::ShortCall* begun) {
   last_plan_ = pending.plan->plan.get();
   Status status = drive_to_end();
   if (status) {
-    note_marks(pending, execution_->peer_has_marked());
+    if (pending.may_be_by_halves) note_marks(pending, execution_->peer_has_marked());
     routes_->rest();
   } else {
     execution_->give_up();
@@ -307,7 +302,7 @@ Status Core::run_again(Prepared& known) {
   }
   if (!again->run(pending.operands, pending.tag, wait_policy_.short_polls, board_, rank_)) [[unlikely]]
     return run_at_length(known, again);
-  if (version != 0) note_marks(pending, executor::is_marked(pending.tag));  // it takes no tag but its own
+  if (version != 0 && pending.may_be_by_halves) note_marks(pending, executor::is_marked(pending.tag));  // it takes no tag but its own
   last_plan_ = pending.plan->plan.get();
   if (pool_ != nullptr && pool_->is_shared()) routes_->rest();
   board_.leave(rank_);
@@ -556,7 +551,7 @@ bool Core::drive_queue() {
 
 void Core::settle_front(const Status& result) {
   if (result) {
-    note_marks(queue_.front(), execution_->peer_has_marked());
+    if (queue_.front().may_be_by_halves) note_marks(queue_.front(), execution_->peer_has_marked());
     routes_->rest();
   } else {
     execution_->give_up();

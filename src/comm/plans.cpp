@@ -12,10 +12,10 @@ namespace peal::comm {
 std::uint8_t size_class_of(std::uint64_t bytes) { return static_cast<std::uint8_t>(bytes <= 1 ? 0 : std::bit_width(bytes - 1)); }
 
 std::size_t PlanKeyHash::operator()(const PlanKey& key) const {
-  std::uint64_t h = static_cast<std::uint64_t>(key.collective) | static_cast<std::uint64_t>(key.by_halves) << 7 |
-                    static_cast<std::uint64_t>(key.type) << 8 | static_cast<std::uint64_t>(key.op) << 16 |
-                    static_cast<std::uint64_t>(key.size_class) << 24 | static_cast<std::uint64_t>(key.in_place) << 30 |
-                    static_cast<std::uint64_t>(key.is_internal) << 31 |
+  // By halves goes where the root's first bit is, which such calls do not have.
+  std::uint64_t h = static_cast<std::uint64_t>(key.collective) | static_cast<std::uint64_t>(key.type) << 8 |
+                    static_cast<std::uint64_t>(key.op) << 16 | static_cast<std::uint64_t>(key.size_class) << 24 |
+                    static_cast<std::uint64_t>(key.in_place) << 30 | static_cast<std::uint64_t>(key.use) << 31 |
                     static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.root)) << 32;
   h *= 0x9e3779b97f4a7c15ull;
   return static_cast<std::size_t>(h ^ h >> 29);
@@ -73,7 +73,7 @@ tuning::Question Plans::question_of(const PlanKey& key, Bytes bytes) const {
   question.call.type = key.type;
   question.call.root = std::max(0, key.root);
   question.call.wide_partials = wants_wide_partials(key);
-  if (key.is_internal) return question;
+  if (key.use == PlanUse::internal) return question;
   question.is_deterministic = wishes_.deterministic;
   question.algorithm = wishes_.algorithm;
   question.protocol = wishes_.protocol;
@@ -116,8 +116,8 @@ Result<double> Plans::predicted_us(Collective collective, Bytes bytes, DataType 
 std::uint64_t Plans::choice_key(const PlanKey& key) const {
   std::uint64_t h = static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.root)) | static_cast<std::uint64_t>(key.collective) << 32 |
                     static_cast<std::uint64_t>(key.type) << 40 | static_cast<std::uint64_t>(key.size_class) << 48 |
-                    static_cast<std::uint64_t>(key.is_internal) << 56 | static_cast<std::uint64_t>(wishes_.deterministic) << 57 |
-                    static_cast<std::uint64_t>(wants_wide_partials(key)) << 58 | static_cast<std::uint64_t>(key.by_halves) << 59;
+                    static_cast<std::uint64_t>(key.use) << 59 | static_cast<std::uint64_t>(wishes_.deterministic) << 57 |
+                    static_cast<std::uint64_t>(wants_wide_partials(key)) << 58;
   const auto wished = static_cast<std::uint64_t>(executor::plan_hash(wishes_.algorithm + '/' + wishes_.protocol, {}, 0));
   h ^= wished * 0x9e3779b97f4a7c15ull;
   return h | std::uint64_t{1} << 63;
@@ -129,7 +129,7 @@ Result<Choice> Plans::choose(const PlanKey& key) const {
   const std::uint64_t shared_key = choice_key(key);
   if (const auto known = board_.find(shared_key, is_over_); known && known->algorithm < schedule::registry().size()) return *known;
   tuning::Question question = question_of(key, upper_end_of(key));
-  if (key.by_halves) question.algorithm = tuning::way_by_halves(*environment_, question, "");
+  if (key.use == PlanUse::by_halves) question.algorithm = tuning::way_by_halves(*environment_, question, "");
   const auto selection = tuning::select(*environment_, question);
   if (!selection) {
     board_.give_up(shared_key);
@@ -203,7 +203,7 @@ CachedPlan* Plans::by_halves(CachedPlan& plan) {
   plan.by_halves = nullptr;
   if (!tuning::way_by_halves(*environment_, question_of(plan.key, upper_end_of(plan.key)), plan.plan->algorithm).empty()) {
     PlanKey key = plan.key;
-    key.by_halves = true;
+    key.use = PlanUse::by_halves;
     if (const auto found = look_up(key)) plan.by_halves = *found;
   }
   return *plan.by_halves;

@@ -305,12 +305,6 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
 }
 
 constexpr std::string_view kByHalves = "two_shot";
-/// In place other ways need copies. Elsewhere all read where the inputs lie: of input that was just written half is fetched from the other
-/// core, instead of all of it; shorter calls take longer by the second exchange, and longer ones write past the caches (bench/RESULTS.md,
-/// "Sums by halves").
-constexpr std::uint64_t kLeastByHalves = 4096;
-constexpr std::uint64_t kLeastApart = 8 << 10;
-constexpr std::uint64_t kMostApart = 16 << 20;
 
 }  // namespace
 
@@ -318,10 +312,6 @@ std::string_view way_by_halves(const Environment& environment, const Question& q
   const bool is_free = question.algorithm.empty() && question.protocol.empty();
   const bool is_pair = environment.ranks == 2 && environment.is_host && is_by_memory(environment, 0) && !environment.shares_cores();
   return is_free && is_pair && question.call.collective == Collective::all_reduce && chosen != kByHalves ? kByHalves : "";
-}
-
-bool is_faster_by_halves(std::uint64_t bytes, bool in_place) {
-  return in_place ? bytes > kLeastByHalves : bytes > kLeastApart && bytes <= kMostApart;
 }
 
 Result<Selection> select(const Environment& environment, const Question& question) {

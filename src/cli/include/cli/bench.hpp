@@ -27,9 +27,9 @@ struct BenchOptions {
   bool out_of_place = true;
   bool in_place = true;
   bool check = false;
-  int digest_repeats = 0;         ///< calls a half row whose result is hashed; 0: none
-  bool zero_copy = false;         ///< buffers from peal::allocate
-  bool rewrites = false;          ///< each rank writes its input anew before each call that has an aligned start, and before those to warm up
+  int digest_repeats = 0;  ///< calls a half row whose result is hashed; 0: none
+  bool zero_copy = false;  ///< buffers from peal::allocate
+  bool rewrites = false;   ///< each rank writes its input anew before each call that has an aligned start, and before those to warm up
   bool f32_partial_sums = false;  ///< of the communicator that is measured; only told in the report
   bool numerics = false;          ///< compare results of real inputs with a reference
   double budget_s = 0.08;         ///< of timed calls a half row, where `iterations` is 0

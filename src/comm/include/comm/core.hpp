@@ -169,8 +169,9 @@ class Core final : public FaultListener {
     std::vector<Last> last;            // the transfers of the last call; empty where one of them was to this rank itself
   };
   struct Pending {
-    CachedPlan* chosen = nullptr;  // null: a group's
-    CachedPlan* plan = nullptr;    // the one chosen, or that which sums by halves
+    CachedPlan* chosen = nullptr;   // null: a group's
+    CachedPlan* plan = nullptr;     // the one chosen, or that which sums by halves
+    bool may_be_by_halves = false;  // an all-reduce of two ranks, long enough
     Group group;
     executor::Shape shape;
     std::uint64_t bytes = 0;            // size_in_bytes of the call; a group's: not known
@@ -261,7 +262,6 @@ class Core final : public FaultListener {
   KnownGroup group_for(std::span<const PairTransfer> transfers);
   Status prepare_group(std::span<const PairTransfer> transfers, Pending& pending, bool is_known);
   void fit_to_plan(Pending& pending) const;
-  bool is_sum_of_two(const Pending& pending) const;
   CachedPlan* plan_by_marks(const Pending& pending);
   void choose_by_marks(Pending& pending);
   bool wants_halves(const Pending& pending);

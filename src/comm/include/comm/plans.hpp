@@ -18,14 +18,17 @@
 
 namespace peal::comm {
 
+/// For what a plan is made: a call of the user's as chosen; Peal's own exchange (Call::is_internal); a call of the user's not as chosen,
+/// but by tuning::way_by_halves.
+enum class PlanUse : std::uint8_t { call, internal, by_halves };
+
 struct PlanKey {
   Collective collective = Collective::barrier;
   DataType type = DataType::u8;
   ReduceOp op = ReduceOp::sum;
   std::uint8_t size_class = 0;  ///< sizes in (2^(k-1), 2^k] bytes are class k; 0: up to one byte
   bool in_place = false;
-  bool is_internal = false;  ///< see Call
-  bool by_halves = false;    ///< not as chosen, but by tuning::way_by_halves
+  PlanUse use = PlanUse::call;
   std::int32_t root = -1;
   bool operator==(const PlanKey&) const = default;
 };
@@ -113,7 +116,7 @@ class Plans {
   std::uint64_t message_bytes() const { return message_bytes_; }
   /// Whether this call's partial sums are wanted as f32: by wish, and where its additions round.
   bool wants_wide_partials(const PlanKey& key) const {
-    return wishes_.f32_partial_sums && !key.is_internal && has_reduction(key.collective) && rounds(key.type, key.op);
+    return wishes_.f32_partial_sums && key.use != PlanUse::internal && has_reduction(key.collective) && rounds(key.type, key.op);
   }
 
  private:

@@ -55,7 +55,12 @@ Result<Selection> select(const Environment& environment, const Question& questio
 /// lie. The choice knows nothing of buffers, so this is asked beside it: the algorithm; empty where `chosen` does the same or the call has
 /// none of it.
 std::string_view way_by_halves(const Environment& environment, const Question& question, std::string_view chosen);
-/// Whether that is faster than other ways in the same memory, for a call of so many bytes.
-bool is_faster_by_halves(std::uint64_t bytes, bool in_place);
+/// Whether that is faster than other ways in the same memory, for a call of so many bytes. In place other ways need copies. Elsewhere all
+/// read where the inputs lie: of input that was just written half is fetched from the other core, instead of all of it; shorter calls take
+/// longer by the second exchange, and longer ones write past the caches (bench/RESULTS.md, "Sums by halves").
+constexpr bool is_faster_by_halves(std::uint64_t bytes, bool in_place) noexcept {
+  constexpr std::uint64_t kLeast = 4 << 10, kLeastApart = 8 << 10, kMostApart = 16 << 20;
+  return in_place ? bytes > kLeast : bytes > kLeastApart && bytes <= kMostApart;
+}
 
 }  // namespace peal::tuning
