@@ -147,7 +147,7 @@ bool Execution::flat_hold(const FlatOp& op, transport::Receiver& from) {
 }
 
 bool Execution::refuse_flat(const FlatOp& op, std::size_t got, const transport::Tag* tag) {
-  if (got == op.bytes && (op.flags & kTaggedReceived) != 0 && tag != nullptr && is_marked_otherwise(*tag, tag_)) return true;
+  if (got == op.bytes && (op.flags & kTaggedReceived) != 0 && tag != nullptr && accept_other_mark(*tag, tag_)) return true;
   reject(peer_of(op.from), (op.flags & kTaggedReceived) != 0, got, op.bytes, tag, call_);
   return false;
 }

@@ -134,7 +134,7 @@ bool Execution::accept(const BoundOp& bound, const Strand& strand, std::size_t g
     want = counted_tag(bound.op->dst, bound);
     mine = from_tag(want);
   }
-  if (got == expected && (marked ? tag != nullptr && (*tag == want || is_marked_otherwise(*tag, want)) : tag == nullptr)) return true;
+  if (got == expected && (marked ? tag != nullptr && (*tag == want || accept_other_mark(*tag, want)) : tag == nullptr)) return true;
 
   reject(peer, marked, got, expected, tag, mine);
   return false;

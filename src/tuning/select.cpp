@@ -286,6 +286,11 @@ bool stays_within_cores(const Environment& environment, const Call& call) {
          call.bytes <= environment.most_within_cores;
 }
 
+/// Two ranks with a core each, and memory between them.
+bool is_pair(const Environment& environment) {
+  return environment.ranks == 2 && is_by_memory(environment, 0) && !environment.shares_cores();
+}
+
 void prefer_sparing(const Environment& environment, Selection& selection) {
   if (environment.is_by_sockets(1)) {
     if (prefer(selection.candidates, kNearInTime, crosses_less(kFewer))) selection.preferred_for = "fewer bytes between hosts";
@@ -293,8 +298,7 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
     if (prefer(selection.candidates, kNearInTime, crosses_less(kFewerBetweenCores))) selection.preferred_for = "fewer bytes between cores";
   } else if (environment.is_host) {
     const Call& call = selection.question.call;
-    const bool is_pair = environment.ranks == 2 && is_by_memory(environment, 0) && !environment.shares_cores();
-    const bool is_exchange = is_pair && call.collective == Collective::all_gather;
+    const bool is_exchange = is_pair(environment) && call.collective == Collective::all_gather;
     const auto is_plainer = [&](const Candidate& a, const Candidate& b) {
       if (a.prediction.steps != b.prediction.steps) return a.prediction.steps < b.prediction.steps;
       if (is_exchange && alternates(a) != alternates(b)) return alternates(a);
@@ -310,8 +314,9 @@ constexpr std::string_view kByHalves = "two_shot";
 
 std::string_view way_by_halves(const Environment& environment, const Question& question, std::string_view chosen) {
   const bool is_free = question.algorithm.empty() && question.protocol.empty();
-  const bool is_pair = environment.ranks == 2 && environment.is_host && is_by_memory(environment, 0) && !environment.shares_cores();
-  return is_free && is_pair && question.call.collective == Collective::all_reduce && chosen != kByHalves ? kByHalves : "";
+  return is_free && environment.is_host && is_pair(environment) && question.call.collective == Collective::all_reduce && chosen != kByHalves
+             ? kByHalves
+             : "";
 }
 
 Result<Selection> select(const Environment& environment, const Question& question) {

@@ -260,8 +260,8 @@ class Execution {
   transport::Tag counted_tag(const Ref& ref, const BoundOp& bound) const;
   const transport::Tag* tag_to_send(Edge& e, const BoundOp& bound, const Strand& strand);
   bool note_sent(Edge& e, const Strand& strand);
-  /// Whether a tag that is not `mine` is of the same call, as seen by a rank without the mark, or with it.
-  bool is_marked_otherwise(const transport::Tag& theirs, const transport::Tag& mine) {
+  /// Whether a tag that is not `mine` differs from it in the mark alone; that is then noted for peer_has_marked().
+  bool accept_other_mark(const transport::Tag& theirs, const transport::Tag& mine) {
     return marks_differ_ = differ_in_mark_alone(theirs, mine);
   }
   bool accept(const BoundOp& bound, const Strand& strand, std::size_t got, std::size_t expected, const transport::Tag* tag);

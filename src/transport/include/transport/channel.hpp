@@ -83,7 +83,8 @@ class Sender {
   /// Only where can_show(). False while there is no room for it; there is when is_ready(). `answer`, unless null: as many bytes, which can
   /// be shown too, where the receiver may write until is_drained() (Message::answer); it may be `data` itself.
   virtual bool show(const std::byte* data, std::size_t bytes, const Tag* tag, std::byte* answer = nullptr);
-  /// The same of what lies in memory of the receiver's, where this rank has written it: is_drained() does not wait for it.
+  /// The same of what lies in memory of the receiver's, where this rank has written it: is_drained() does not wait for it. False while
+  /// there is no room for it, or where it cannot be shown.
   virtual bool show_theirs(const std::byte* data, std::size_t bytes, const Tag* tag);
 
   /// One copy for several receivers: channels of one rank with the same shared_area(), unless null, can carry a message that is stored
