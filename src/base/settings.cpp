@@ -30,6 +30,9 @@ constexpr Setting kSettings[] = {
     {"PEAL_DIRECT_READ", "1", "",
      "0: ranks of a host never read or write each other's memory directly (cross-memory attach, protocol direct_read)."},
     {"PEAL_HOST_ID", "", "", "Text that stands for this host when ranks ask who is on the same one; unset: boot id and network namespace."},
+    {"PEAL_HUGE_PAGES", "1", "",
+     "0: memory that other ranks read where it lies, call after call, is not moved to huge pages; nor is it where the system never uses "
+     "them."},
     {"PEAL_INTERFACE", "", "", "Network interface (eth0) or address (10.0.0.5, fd00::5) that Peal listens on and connects from."},
     {"PEAL_JOB", "", "", "Name of the job; ranks with different names never meet."},
     {"PEAL_KEY_FILE", "", "", "File with the job's key, readable only by its owner; needed when ranks are on several hosts."},

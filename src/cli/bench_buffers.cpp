@@ -38,6 +38,19 @@ Status BenchBuffers::shape(Bytes size) {
   return receive_.grow((room_ + 16) * element);
 }
 
+Status BenchBuffers::reserve(Bytes largest) {
+  // What shape() asks for at most: blocks of the v-collectives are a quarter longer than the mean, and each has an element at least.
+  const std::uint64_t bytes = largest.value / 4 * 5 + (n_ + 16) * size_of(DataType::f64);
+  PEAL_TRY(send_.reserve(bytes));
+  PEAL_TRY(receive_.reserve(bytes));
+  // No zeros: processors may spare the stores of these.
+  for (const std::uint64_t size : {std::min<std::uint64_t>(largest.value, comm::HugePages::kPage / 2), largest.value}) {
+    PEAL_TRY(shape({size}));
+    fill(false);
+  }
+  return {};
+}
+
 comm::Call BenchBuffers::call(bool in_place) const {
   const auto me = static_cast<std::uint64_t>(rank_);
   const std::uint64_t element = size_of(options_.type);

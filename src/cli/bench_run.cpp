@@ -107,11 +107,7 @@ class Bench {
   void go_over(comm::Core& core) { core_ = &core; }
   Result<BenchRow> measure(Bytes size);
   /// Buffers for calls of up to this size, so that none need grow between rows.
-  Status reserve(Bytes largest) {
-    PEAL_TRY(buffers_.shape(largest));
-    buffers_.fill(false);  // or the first call of a size would wait for its pages
-    return {};
-  }
+  Status reserve(Bytes largest) { return buffers_.reserve(largest); }
 
  private:
   Status measure_half(bool in_place, BenchHalf& half);

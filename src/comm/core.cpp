@@ -68,6 +68,8 @@ Result<CoreOptions> complete(CoreOptions options) {
   options.wishes.deterministic = options.wishes.deterministic || deterministic;
   PEAL_ASSIGN(const bool direct_read, flag_setting("PEAL_DIRECT_READ"));
   options.direct_read = options.direct_read && direct_read;
+  PEAL_ASSIGN(const bool huge_pages, flag_setting("PEAL_HUGE_PAGES"));
+  options.huge_pages = options.huge_pages && huge_pages && HugePages::are_wanted();
   PEAL_ASSIGN(const bool is_wide, parse_partial_sums(setting("PEAL_PARTIAL_SUMS")));
   options.wishes.f32_partial_sums = options.wishes.f32_partial_sums || is_wide;
   if (options.wishes.algorithm.empty()) options.wishes.algorithm = setting("PEAL_ALGORITHM");

@@ -7,6 +7,7 @@
 #include <schedule/registry.hpp>
 #include <span>
 #include <tuning/message_cost.hpp>
+#include <tuning/plan.hpp>
 #include <tuning/select.hpp>
 #include <utility>
 
@@ -162,6 +163,36 @@ double Core::slow_read_ns() const {
   return rate > 0 ? 1 / rate : 0;
 }
 
+// Before any of it is shown to anybody: what peers will read where it lies.
+[[gnu::noinline]] void Core::prepare_pages(const Pending& pending) {
+  const executor::Operands& operands = pending.operands;
+  if (!options_.huge_pages) return;
+  const auto note = [&](const void* data, std::uint64_t bytes) {
+    if (bytes < HugePages::kPage || routes_->can_show(static_cast<const std::byte*>(data), bytes)) return;
+    if (pages_ == nullptr) pages_ = std::make_unique<HugePages>();
+    pages_->will_be_read(data, bytes);
+  };
+  if (pending.group.made != nullptr) {
+    for (std::size_t i = 0; i < pending.group.sends.size(); ++i) note(operands.user[i].data, operands.user[i].bytes);
+    return;
+  }
+  if (pending.bytes < HugePages::kPage || varies(pending.call.collective)) return;
+  bool reads[2] = {};  // input, output
+  for (const schedule::Op& op : pending.plan->plan->program.ops) {
+    if (!schedule::sends(op.kind)) continue;
+    const std::uint16_t buffer = op.kind == schedule::OpKind::send ? op.src.buffer : op.dst.buffer;
+    if (buffer == schedule::kInput || buffer == schedule::kOutput) reads[buffer == schedule::kInput ? 0 : 1] = true;
+  }
+  tuning::Call call;
+  call.collective = pending.call.collective;
+  call.bytes = {pending.bytes};
+  call.type = operands.type;
+  const tuning::Elements elements = tuning::elements_of(call, size());
+  const std::size_t element = size_of(operands.type);
+  if (reads[0]) note(operands.input, elements.input * element);
+  if (reads[1]) note(operands.output, elements.output * element);
+}
+
 // A call that has begun as a short one goes on, and learns of a fault while it waits.
 Status Core::begin(Pending& pending, const executor::ShortCall* begun) {
   if (begun == nullptr && board_.is_set()) return fault();
@@ -175,7 +206,11 @@ Status Core::begin(Pending& pending, const executor::ShortCall* begun) {
   else
     pending.operands.least_shown = world_->user_segments()->version() == 0 ? 0 : least_shown(pending);
   pending.operands.answers = pending.operands.least_shown > 0 && pending.group.made == nullptr && plans_->may_answer(cached);
-  if (begun == nullptr) board_.enter(rank_, pending.tag);
+  if (begun == nullptr) {
+    board_.enter(rank_, pending.tag);
+    if (pending.operands.least_referenced > 0) [[unlikely]]
+      prepare_pages(pending);
+  }
   execution_->start(*cached.plan, *cached.binding, pending.operands, pending.call, pending.tag);
   if (pending.operands.bytes_learnt_by > 0) has_referred_ = execution_->refers();
   if (begun != nullptr) execution_->go_on(*begun);

@@ -102,7 +102,8 @@ constexpr FindingKind kKinds[] = {
      "copies and reductions run at a fraction of their speed", "cpupower frequency-set -g performance",
      "/sys/devices/system/cpu/*/cpufreq/scaling_governor and scaling_driver"},
     {"small-pages", note, "transparent huge pages are off",
-     "large buffers lie in small pages, whose addresses the processor looks up more often",
+     "large buffers lie in small pages, which the kernel looks up one by one when another rank reads them (up to a quarter of the time of "
+     "long calls)",
      "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled", "/sys/kernel/mm/transparent_hugepage/enabled"},
     {"clock-source", wrong, "the clock is read from a slow device", "each look at the clock is a system call of a microsecond or so",
      "find out from dmesg why tsc was given up; boot with tsc=reliable where that is safe",

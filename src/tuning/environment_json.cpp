@@ -112,6 +112,7 @@ Result<Environment> read_environment_tree(const json& tree) {
   e.most_within_cores = {tree.at("most_within_cores").get<std::uint64_t>()};
   e.memory.fetch_share = tree.at("fetch_share").get<double>();
   e.memory.shared_read = tree.at("shared_read").get<double>();
+  e.memory.page_lock = {tree.at("page_lock_ns").get<double>()};
   e.memory.receive_share = tree.at("receive_share").get<double>();
   e.memory.least_read = {tree.at("least_read").get<std::uint64_t>()};
   e.memory.most_read = {tree.at("most_read").get<std::uint64_t>()};
@@ -196,6 +197,7 @@ std::string to_json(const Environment& e) {
                {"most_within_cores", e.most_within_cores.value},
                {"fetch_share", e.memory.fetch_share},
                {"shared_read", e.memory.shared_read},
+               {"page_lock_ns", e.memory.page_lock.value},
                {"receive_share", e.memory.receive_share},
                {"least_read", e.memory.least_read.value},
                {"most_read", e.memory.most_read.value},

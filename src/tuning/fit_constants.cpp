@@ -20,6 +20,7 @@ namespace {
 constexpr double kNearBest = 1.3;        // of the best way of its case, somewhere: slower ones are not taken, and need not be predicted
 constexpr double kLeastShare = 1.0 / 3;  // of the cells of the distance that was met most: with fewer, terms are guessed
 constexpr int kFewestRepeats = 2;        // where any cell has as many: a distance that was met once was met just after the cores were moved
+constexpr double kUsualWritten = 0.5;    // two ranks on an Emerald Rapids: 0.47; four: 0.4
 constexpr double kFirstRate = 64;        // bytes
 constexpr double kRateStep = 2;          // from one size of the rates to the next
 constexpr double kOutlier = 0.15;        // errors beyond it weigh in proportion, not squared
@@ -27,8 +28,9 @@ constexpr double kPriorWeight = 0.03;    // of a term that leaves its start by a
 constexpr double kSmoothWeight = 0.15;   // the same of neighbouring rates
 constexpr int kMostRounds = 40;
 constexpr double kEnoughGain = 1e-4;  // gain of a round
-constexpr int kSingle = 8;            // launch, meeting, hop, op, slot, second, written, power; then the rates of every size
-constexpr int kPower = 7;             // the one term that is not a logarithm
+constexpr int kSingle = 10;          // launch, meeting, hop, op, receive, touch, slot, second, written, power; then the rates of every size
+constexpr int kPower = kSingle - 1;  // the one term that is not a logarithm
+constexpr int kWritten = kPower - 1;  // what was just written comes at most as fast as what was not
 constexpr double kMostPower = 1;      // calls cannot take longer by more than every exchange does
 
 struct Cell {
@@ -41,7 +43,12 @@ using schedule::Protocol;
 using Vector = std::vector<double>;
 
 constexpr double MeasuredRate::*kRates[] = {&MeasuredRate::copy, &MeasuredRate::reduce, &MeasuredRate::copy_among_all,
-                                            &MeasuredRate::reduce_among_all};
+                                            &MeasuredRate::reduce_among_all, &MeasuredRate::copy_to_root};
+constexpr double MeasuredConstants::*kTerms[] = {
+    &MeasuredConstants::launch_ns, &MeasuredConstants::meeting_ns, &MeasuredConstants::hop_ns,
+    &MeasuredConstants::op_ns,     &MeasuredConstants::receive_ns, &MeasuredConstants::touch_ns,
+    &MeasuredConstants::slot_ns,   &MeasuredConstants::second_ns,  &MeasuredConstants::written_share};
+static_assert(std::size(kTerms) == kPower);
 constexpr int kRateCount = static_cast<int>(std::size(kRates));
 
 class Fit {
@@ -82,23 +89,18 @@ class Fit {
 
  private:
   static Vector terms_of(const MeasuredConstants& c) {
-    Vector x{std::log(c.launch_ns), std::log(c.meeting_ns), std::log(c.hop_ns),        std::log(c.op_ns),
-             std::log(c.slot_ns),   std::log(c.second_ns),  std::log(c.written_share), c.exchange_power};
+    Vector x;
+    for (const auto term : kTerms) x.push_back(std::log(c.*term));
+    x.push_back(c.exchange_power);
     for (const MeasuredRate& r : c.rates)
       for (const auto rate : kRates) x.push_back(std::log(r.*rate));
     return x;
   }
   MeasuredConstants constants_with(const Vector& x) const {
     MeasuredConstants c = constants_;
-    c.launch_ns = std::exp(x[0]);
-    c.meeting_ns = std::exp(x[1]);
-    c.hop_ns = std::exp(x[2]);
-    c.op_ns = std::exp(x[3]);
-    c.slot_ns = std::exp(x[4]);
-    c.second_ns = std::exp(x[5]);
-    c.written_share = std::exp(x[6]);
-    c.exchange_power = x[kPower];
-    std::size_t next = kSingle;
+    std::size_t next = 0;
+    for (const auto term : kTerms) c.*term = std::exp(x[next++]);
+    c.exchange_power = x[next++];
     for (MeasuredRate& r : c.rates)
       for (const auto rate : kRates) r.*rate = std::exp(x[next++]);
     return c;
@@ -141,7 +143,8 @@ class Fit {
   static bool has_same_terms(const Offer& a, const Offer& b) {
     const auto terms = [](const Offer& offer) {
       const topology::ProtocolConstants& c = offer.constants[0];
-      return std::tuple{c.launch.value, c.per_hop.value, c.per_op.value, c.efficiency, c.copy.value, c.reduce.value, offer.written_share};
+      return std::tuple{c.launch.value, c.per_hop.value, c.per_op.value,      c.efficiency,
+                        c.copy.value,   c.reduce.value,  offer.written_share, offer.receive_ns};
     };
     return terms(a) == terms(b);
   }
@@ -199,6 +202,7 @@ class Fit {
     if (!solve_positive_definite(std::move(a), step)) return x;
     Vector next = x;
     for (std::size_t i = 0; i < n; ++i) next[i] += std::clamp(step[i], -1.0, 1.0);
+    next[kWritten] = std::min(next[kWritten], 0.0);
     next[kPower] = has_power_ ? x[kPower] : std::clamp(next[kPower], 0.0, kMostPower);
     return next;
   }
@@ -208,7 +212,7 @@ class Fit {
     Vector sizes;
     for (const double e : errors) sizes.push_back(std::abs(std::exp(e) - 1));
     std::sort(sizes.begin(), sizes.end());
-    if (!has_slots_in_memory(environment_, offer_)) c.slot_ns = 0;
+    if (!has_slots_in_memory(environment_, offer_)) c.slot_ns = c.touch_ns = 0;
     if (!has_lines_in_memory(environment_, offer_)) c.second_ns = 0;
     c.cells = static_cast<int>(sizes.size());
     c.median_error = sizes[sizes.size() / 2];
@@ -343,7 +347,8 @@ MeasuredConstants start_of(const Environment& environment, const Offer& offer, C
   c.launch_ns = positive(terms.launch.value, 1);
   c.hop_ns = positive(terms.per_hop.value + environment.level[0].latency.value, 1);
   c.meeting_ns = c.slot_ns = c.second_ns = c.hop_ns;
-  c.op_ns = positive(terms.per_op.value, 1);
+  c.op_ns = c.receive_ns = c.touch_ns = positive(terms.per_op.value, 1);
+  c.written_share = offer.protocol == Protocol::direct_read ? kUsualWritten : 1;
   const double copy = positive(terms.copy.gigabytes(), 10), reduce = positive(terms.reduce.gigabytes(), 10);
   double least = std::numeric_limits<double>::max(), most = 0;
   for (const Cell& cell : cells) {
@@ -351,7 +356,7 @@ MeasuredConstants start_of(const Environment& environment, const Offer& offer, C
     most = std::max(most, cell.plan.worked);
   }
   for (double bytes = kFirstRate; c.rates.empty() || bytes < kRateStep * most; bytes *= kRateStep)
-    if (bytes * kRateStep > least || bytes >= most) c.rates.push_back({bytes, copy, reduce, copy, reduce});
+    if (bytes * kRateStep > least || bytes >= most) c.rates.push_back({bytes, copy, reduce, copy, reduce, copy});
   return c;
 }
 

@@ -66,12 +66,14 @@ Result<MeasuredConstants> constants_of(const json& tree) {
     *into = number_in(tree.at(key), 0, kMostNanoseconds, key);
   // Older tables have none of these.
   if (tree.contains("slot_ns")) c.slot_ns = number_in(tree.at("slot_ns"), 0, kMostNanoseconds, "slot_ns");
+  c.receive_ns = tree.contains("receive_ns") ? number_in(tree.at("receive_ns"), 0, kMostNanoseconds, "receive_ns") : c.op_ns;
+  if (tree.contains("touch_ns")) c.touch_ns = number_in(tree.at("touch_ns"), 0, kMostNanoseconds, "touch_ns");
   if (tree.contains("second_ns")) c.second_ns = number_in(tree.at("second_ns"), 0, kMostNanoseconds, "second_ns");
   if (tree.contains("written_share")) c.written_share = number_in(tree.at("written_share"), 1e-6, 1e6, "written_share");
   if (tree.contains("exchange_power")) c.exchange_power = number_in(tree.at("exchange_power"), 0, kMostPower, "exchange_power");
   for (const json& t : tree.at("bytes_copy_reduce_and_among_all_GBps")) {
     const auto rate = [&](std::size_t i) { return number_in(t.at(i), 1e-6, 1e6, "a rate"); };
-    c.rates.push_back({number_in(t.at(0), 1, 1e18, "a size"), rate(1), rate(2), rate(3), rate(4)});
+    c.rates.push_back({number_in(t.at(0), 1, 1e18, "a size"), rate(1), rate(2), rate(3), rate(4), rate(t.size() > 5 ? 5 : 1)});
     if (c.rates.size() > 1 && c.rates[c.rates.size() - 2].bytes >= c.rates.back().bytes)
       throw std::out_of_range("sizes of rates do not ascend");
   }
@@ -141,14 +143,14 @@ std::string line_of(const MeasuredWay& way) {
 std::string line_of(const MeasuredConstants& c) {
   std::string text = fmt::format(
       R"({{"scope": {}, "ranks": {}, "cores": "{}", "protocol": "{}", "cells": {}, "median_error": {:.3g}, "worst_error": {:.3g}, )"
-      R"("launch_ns": {:.4g}, "meeting_ns": {:.4g}, "hop_ns": {:.4g}, "op_ns": {:.4g}, "slot_ns": {:.4g}, "second_ns": {:.4g}, "written_share": {:.3g}, "exchange_power": {:.3g}, )"
+      R"("launch_ns": {:.4g}, "meeting_ns": {:.4g}, "hop_ns": {:.4g}, "op_ns": {:.4g}, "receive_ns": {:.4g}, "touch_ns": {:.4g}, "slot_ns": {:.4g}, "second_ns": {:.4g}, "written_share": {:.3g}, "exchange_power": {:.3g}, )"
       R"("bytes_copy_reduce_and_among_all_GBps": [)",
       json(c.scope).dump(), c.ranks, name_of(c.cores), schedule::name_of(c.protocol), c.cells, c.median_error, c.worst_error, c.launch_ns,
-      c.meeting_ns, c.hop_ns, c.op_ns, c.slot_ns, c.second_ns, c.written_share, c.exchange_power);
+      c.meeting_ns, c.hop_ns, c.op_ns, c.receive_ns, c.touch_ns, c.slot_ns, c.second_ns, c.written_share, c.exchange_power);
   const char* separator = "";
   for (const MeasuredRate& r : c.rates) {
-    text += fmt::format("{}[{:.0f}, {:.4g}, {:.4g}, {:.4g}, {:.4g}]", separator, r.bytes, r.copy, r.reduce, r.copy_among_all,
-                        r.reduce_among_all);
+    text += fmt::format("{}[{:.0f}, {:.4g}, {:.4g}, {:.4g}, {:.4g}, {:.4g}]", separator, r.bytes, r.copy, r.reduce, r.copy_among_all,
+                        r.reduce_among_all, r.copy_to_root);
     separator = ", ";
   }
   return text + "]}";

@@ -14,11 +14,19 @@ MeasuredRate MeasuredConstants::rate_at(double bytes) const {
   const MeasuredRate& low = *(above - 1);
   const double share = std::log(bytes / low.bytes) / std::log(above->bytes / low.bytes);
   const auto between = [&](double a, double b) { return a * std::pow(b / a, share); };
-  return {bytes, between(low.copy, above->copy), between(low.reduce, above->reduce), between(low.copy_among_all, above->copy_among_all),
-          between(low.reduce_among_all, above->reduce_among_all)};
+  return {bytes,
+          between(low.copy, above->copy),
+          between(low.reduce, above->reduce),
+          between(low.copy_among_all, above->copy_among_all),
+          between(low.reduce_among_all, above->reduce_among_all),
+          between(low.copy_to_root, above->copy_to_root)};
 }
 
 bool all_wait_for_all(const Call& call) { return !has_root(call.collective) && call.collective != Collective::send_recv; }
+
+namespace {
+bool goes_to_root(const Call& call) { return call.collective == Collective::gather || call.collective == Collective::gather_v; }
+}  // namespace
 
 bool has_slots_in_memory(const Environment& environment, const Offer& offer) {
   return offer.protocol == schedule::Protocol::staged && is_by_memory(environment, 0);
@@ -44,8 +52,10 @@ Offer offer_with(const Environment& environment, const Call& call, std::uint64_t
   terms.per_hop_tree = terms.per_hop;
   terms.per_op = {constants.op_ns};
   measured.is_measured = true;
+  measured.local_ns = constants.receive_ns;
+  measured.receive_ns = constants.receive_ns + (is_in_slot ? constants.touch_ns : 0);
   measured.written_share = constants.written_share;
-  terms.copy = Bandwidth::gigabytes(is_among_all ? rate.copy_among_all : rate.copy);
+  terms.copy = Bandwidth::gigabytes(is_among_all ? rate.copy_among_all : goes_to_root(call) ? rate.copy_to_root : rate.copy);
   terms.reduce = Bandwidth::gigabytes(is_among_all ? rate.reduce_among_all : rate.reduce);
   // Over loopback the bytes cross while the sender copies them: the wire is no limit of its own.
   if (level.path_class == topology::PathClass::loopback && level.bottleneck.value > 0)

@@ -40,6 +40,8 @@ MessageCost message_cost(const Environment& environment, const topology::Protoco
 }
 
 namespace {
+constexpr int kSmallPage = 4096;
+
 bool knows_own_copies(const Environment& environment, const Plan& plan) {
   return plan.offer.is_measured || environment.memory.knows_own_copies;
 }
@@ -48,6 +50,10 @@ bool knows_own_copies(const Environment& environment, const Plan& plan) {
 MessageCost message_cost(const Environment& environment, const Plan& plan, int level, Nanoseconds way_latency, Bandwidth bottleneck,
                          bool is_one_core) {
   MessageCost cost = message_cost(environment, plan.offer.constants[level], plan.protocol, level, way_latency, bottleneck, is_one_core);
+  if (plan.offer.is_measured) {
+    cost.per_send = cost.per_op;
+    cost.per_receive = plan.offer.receive_ns;
+  }
   const bool is_in_lanes = environment.memory.is_read_in_lanes && cost.is_memory && plan.longest >= schedule::kLeastInLanesBytes;
   if (is_in_lanes && plan.protocol == Protocol::staged && !plan.offer.is_measured) {
     cost.reduce *= environment.memory.lanes_gain;
@@ -56,7 +62,11 @@ MessageCost message_cost(const Environment& environment, const Plan& plan, int l
   if (!cost.is_read_in_place) return cost;
   // A sender that has nothing else to do copies a part, too.
   const double help_share = knows_own_copies(environment, plan) ? plan.help_share : 1;
-  cost.copy *= (plan.helped > 0 ? 1 + help_share / plan.helped : 1) / (1 + environment.memory.shared_read * (plan.readers - 1));
+  if (plan.helped > 0) cost.copy *= 1 + help_share / plan.helped;
+  // What was measured was read by as many.
+  if (!plan.offer.is_measured) cost.copy /= 1 + environment.memory.shared_read * (plan.readers - 1);
+  if (const double lock_ns = environment.memory.page_lock.value; lock_ns > 0 && plan.waiting > 1)
+    cost.copy = std::min(cost.copy, static_cast<double>(kSmallPage) / (lock_ns * plan.waiting));
   if (plan.has_sums) cost.stored_share = plan.offer.is_measured ? plan.offer.written_share : environment.memory.written_share;
   return cost;
 }
@@ -64,7 +74,9 @@ MessageCost message_cost(const Environment& environment, const Plan& plan, int l
 MessageCost local_cost(const Environment& environment, const Plan& plan) {
   const int level = environment.is_used(0) ? 0 : 1;
   if (!knows_own_copies(environment, plan)) return message_cost(environment, plan, level, {}, environment.level[level].bottleneck);
-  return message_cost(environment, plan.offer.constants[level], plan.protocol, level, {}, environment.level[level].bottleneck);
+  MessageCost cost = message_cost(environment, plan.offer.constants[level], plan.protocol, level, {}, environment.level[level].bottleneck);
+  if (plan.offer.is_measured) cost.per_op = plan.offer.local_ns;
+  return cost;
 }
 
 bool reads_in_place(const Environment& environment) {

@@ -103,14 +103,14 @@ void count_readers(const schedule::Program& program, MessageShape& shape) {
 /// in turns.
 std::int32_t side_by_side(const MessageShape& shape) { return shape.fewest_row == shape.row ? 1 : shape.row; }
 
-/// How many ranks at once hold one another up in one sender's memory: those that read the same bytes, or blocks of `block_bytes` side by
-/// side, which wait for half as long (fitted with kLockedBytes).
-std::int32_t readers_at_once(const MessageShape& shape, std::uint64_t block_bytes) {
+/// How many ranks at once look up small pages of one sender under one lock, where they read blocks of `block_bytes` side by side. None
+/// where all it sends is long enough to lie in huge pages. (Those that read the same bytes fall in step or do not, which nobody knows
+/// beforehand.)
+std::int32_t waiting_for_pages(const MessageShape& shape, std::uint64_t block_bytes, std::uint64_t input_bytes) {
   const std::int32_t most = side_by_side(shape);
-  if (most == 1) return 1;
+  if (most == 1 || shape.readers > 1 || input_bytes >= kLockedBytes) return 1;
   const std::uint64_t fit = kLockedBytes / std::max<std::uint64_t>(1, block_bytes);
-  const auto waiting = static_cast<std::int32_t>(std::clamp<std::uint64_t>(fit, 1, static_cast<std::uint64_t>(most)));
-  return std::max(shape.readers, 1 + (waiting - 1) / 2);
+  return static_cast<std::int32_t>(std::clamp<std::uint64_t>(fit, 1, static_cast<std::uint64_t>(most)));
 }
 
 MessageShape shape_of(const Environment& environment, const schedule::Schedule& schedule, Protocol protocol) {
@@ -344,7 +344,8 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   plan.has_sums = shape.is_reduced;
   const std::uint64_t size = shape.is_fp32 ? std::max<std::uint64_t>(4, plan.element_bytes) : plan.element_bytes;
   plan.side_by_side = side_by_side(shape);
-  plan.readers = readers_at_once(shape, plan.extents.largest_chunk() * size);
+  plan.readers = side_by_side(shape) > 1 ? shape.readers : 1;
+  plan.waiting = waiting_for_pages(shape, plan.extents.largest_chunk() * size, elements.input * size);
   if (environment.shares_cores()) plan.readers = std::min(plan.readers, environment.core_count());  // the others wait for a core
   plan.whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));
   plan.message_bytes = message_limit(environment, *offer, shape, terms.pipelined, plan.whole);

@@ -38,8 +38,8 @@ TEST(Prediction, AgreesWithTheSimulatorWithConstantsOfThisHost) {
   tuning::Environment& environment = scene.environment;
   environment.cores = tuning::CoreDistance::near;
   for (const tuning::Offer& offer : environment.offers) {
-    tuning::MeasuredConstants c{environment.level[0].scope, 2, environment.cores, offer.protocol, 60, 40, 50, 10};
-    c.rates = {{64, 12, 6, 10, 5}, {4096, 60, 40, 50, 30}, {1 << 26, 30, 20, 15, 10}};
+    tuning::MeasuredConstants c{environment.level[0].scope, 2, environment.cores, offer.protocol, 60, 40, 50, 10, 7, 20};
+    c.rates = {{64, 12, 6, 10, 5, 9}, {4096, 60, 40, 50, 30, 45}, {1 << 26, 30, 20, 15, 10, 25}};
     environment.measured_constants.push_back(c);
   }
   EXPECT_GT(compare(scene, {8, 4096, 1 << 17, 1 << 20, 1 << 24}), 50);

@@ -33,10 +33,10 @@ Environment ranks_on_cores(int ranks, int cores) {
 }
 
 MeasuredConstants host_like(Protocol protocol, CoreDistance cores, double slower) {
-  MeasuredConstants c{"shm",      2, cores, protocol, 60, 40 * slower, 50 * slower, 15, protocol == Protocol::staged ? 45 * slower : 0,
-                      30 * slower};
+  const double in_slots = protocol == Protocol::staged ? slower : 0;
+  MeasuredConstants c{"shm", 2, cores, protocol, 60, 40 * slower, 50 * slower, 15, 8, 12 * in_slots, 45 * in_slots, 30 * slower};
   for (double bytes = 64; bytes < 64e6; bytes *= 4)
-    c.rates.push_back({bytes, (bytes < 4e6 ? 24 : 12) / slower, (bytes < 4e6 ? 16 : 8) / slower, 20 / slower, 10 / slower});
+    c.rates.push_back({bytes, (bytes < 4e6 ? 24 : 12) / slower, (bytes < 4e6 ? 16 : 8) / slower, 20 / slower, 10 / slower, 18 / slower});
   return c;
 }
 
@@ -54,11 +54,9 @@ double predicted_us(const Environment& environment, Collective collective, std::
 std::vector<MeasuredWay> measured(Environment environment, CoreDistance cores, double wobble = 1) {
   environment.cores = cores;
   std::vector<MeasuredWay> ways;
-  const std::pair<Collective, const char*> asked[] = {{Collective::all_reduce, "one_shot"},
-                                                      {Collective::all_reduce, "ring"},
-                                                      {Collective::all_gather, "direct"},
-                                                      {Collective::broadcast, "ring"},
-                                                      {Collective::reduce, "ring"}};
+  const std::pair<Collective, const char*> asked[] = {{Collective::all_reduce, "one_shot"}, {Collective::all_reduce, "ring"},
+                                                      {Collective::all_gather, "direct"},   {Collective::broadcast, "ring"},
+                                                      {Collective::reduce, "ring"},         {Collective::gather, "direct"}};
   for (const auto& [collective, algorithm] : asked) {
     MeasuredWay way{collective, 2, "shm", algorithm, Protocol::staged, {}, cores};
     for (std::uint64_t bytes = 32; bytes <= 8u << 20; bytes *= 2) {  // as tables go

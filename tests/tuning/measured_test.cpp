@@ -48,8 +48,8 @@ TEST(Measured, ATextIsReadAsItWasWritten) {
   EXPECT_EQ(*read, table);
   MeasuredTable fitted = table;
   fitted.ways[0].cores = CoreDistance::far;
-  MeasuredConstants set{"shm", 4, CoreDistance::far, Protocol::staged, 60, 250, 240, 10, 75, 90, 0.5, 0.75};
-  set.rates = {{64, 2, 1, 1.5, 0.5}, {256, 4, 3, 2, 1}};
+  MeasuredConstants set{"shm", 4, CoreDistance::far, Protocol::staged, 60, 250, 240, 10, 5, 20, 75, 90, 0.5, 0.75};
+  set.rates = {{64, 2, 1, 1.5, 0.5, 1.75}, {256, 4, 3, 2, 1, 3.5}};
   set.cells = 12;
   set.median_error = 0.05;
   set.worst_error = 0.25;

@@ -184,10 +184,12 @@ TEST(Processor, ReadersAndHelpersOfAPlan) {
   EXPECT_EQ(gather.readers, 1);
   EXPECT_EQ(gather.helped, 1);
   EXPECT_EQ(gather.help_share, 1);
-  EXPECT_EQ(plan_of(environment, Collective::scatter, "direct", 1 << 20).readers, 4) << "all blocks lie under one lock";
-  EXPECT_EQ(plan_of(environment, Collective::scatter, "direct", 4 << 20).readers, 2);
-  EXPECT_EQ(plan_of(environment, Collective::scatter, "direct", 8 << 20).readers, 1);
-  EXPECT_EQ(plan_of(environment, Collective::all_to_all, "all_pairs", 1 << 20).readers, 1) << "they come in turns";
+  const Plan scatter = plan_of(environment, Collective::scatter, "direct", 1 << 20);
+  EXPECT_EQ(scatter.readers, 1);
+  EXPECT_EQ(scatter.waiting, 7) << "all blocks lie under one lock";
+  EXPECT_EQ(plan_of(environment, Collective::scatter, "direct", 4 << 20).waiting, 1) << "in huge pages";
+  EXPECT_EQ(plan_of(environment, Collective::broadcast, "direct", 1 << 20).waiting, 1) << "they fall in step, or not";
+  EXPECT_EQ(plan_of(environment, Collective::all_to_all, "all_pairs", 1 << 20).waiting, 1) << "they come in turns";
   const Plan all_gather = plan_of(environment, Collective::all_gather, "direct", 8 << 20);
   EXPECT_EQ(all_gather.readers, 1) << "they come in turns";
   EXPECT_EQ(all_gather.helped, 0) << "every rank reads, too";
@@ -196,6 +198,7 @@ TEST(Processor, ReadersAndHelpersOfAPlan) {
   const auto copy = [&](const Plan& plan) { return message_cost(environment, plan, 0, {}, {}).copy; };
   EXPECT_DOUBLE_EQ(copy(gather), 2 * copy(all_gather));
   EXPECT_LT(copy(broadcast), 0.5 * copy(all_gather));
+  EXPECT_DOUBLE_EQ(copy(scatter), 4096 / (200.0 * 7)) << "each page is looked up alone";
 }
 
 // Of an all-reduce in two steps the second copies sums that their ranks have just written; in one step all that is read is input.

@@ -24,6 +24,8 @@ class BenchBuffers {
 
   /// Sizes as nccl-tests has them: of block collectives the size is all ranks' blocks together, at least one element each.
   Status shape(Bytes size);
+  /// Before any shape: calls of up to this size will be made, of all sizes in turn (Pages::reserve).
+  Status reserve(Bytes largest);
   std::uint64_t bytes() const { return bytes_; }
   std::uint64_t count() const { return count_; }  ///< elements that a rank gives or gets
 

@@ -3,7 +3,9 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <base/result.hpp>
+#include <comm/huge_pages.hpp>
 #include <comm/shared_buffer.hpp>
 #include <cstddef>
 #include <memory>
@@ -16,35 +18,71 @@ class Pages {
   /// From now on the memory is what peal::allocate gives, and growing is collective.
   void share(comm::Core& core) { core_ = &core; }
   Status grow(std::size_t bytes) {
-    if (bytes <= bytes_) return {};
-    release();
-    if (core_ != nullptr) {
-      PEAL_ASSIGN(shared_, comm::SharedBuffer::create(*core_, bytes));
-      data_ = shared_->data();
-      bytes_ = bytes;
+    if (is_reserved_) {
+      data_ = bytes < comm::HugePages::kPage ? short_.data : long_.data;
       return {};
     }
-    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (memory == MAP_FAILED) return fail(ErrorCode::system, "no memory for a buffer of {} bytes: give a smaller -e", bytes);
-    data_ = static_cast<std::byte*>(memory);
-    bytes_ = bytes;
+    if (bytes <= long_.bytes) return {};
+    if (core_ != nullptr) {
+      shared_.reset();
+      PEAL_ASSIGN(shared_, comm::SharedBuffer::create(*core_, bytes));
+      data_ = shared_->data();
+      long_.bytes = bytes;
+      return {};
+    }
+    PEAL_TRY(map(long_, bytes, MAP_POPULATE));
+    data_ = long_.data;
+    return {};
+  }
+  /// For calls of up to so many bytes, of all sizes in turn: short ones lie in small pages whatever became of the memory of long ones,
+  /// which lie in huge pages where the system has them. So a size takes as long beside others as by itself. Private memory only.
+  Status reserve(std::size_t bytes) {
+    constexpr std::size_t kHuge = comm::HugePages::kPage;
+    PEAL_TRY(map(short_, std::min(bytes, kHuge), 0));
+    ::madvise(short_.data, short_.bytes, MADV_NOHUGEPAGE);
+    std::fill_n(short_.data, short_.bytes, std::byte{});
+    if (bytes >= kHuge) {
+      bytes = (bytes + kHuge - 1) / kHuge * kHuge;
+      PEAL_TRY(map(long_, bytes + kHuge, 0));
+      const auto address = reinterpret_cast<std::uintptr_t>(long_.data);
+      long_.data += (kHuge - address % kHuge) % kHuge;
+      ::madvise(long_.data, bytes, MADV_HUGEPAGE);
+      std::fill_n(long_.data, bytes, std::byte{});
+    }
+    is_reserved_ = true;
+    data_ = short_.data;
     return {};
   }
   std::byte* data() const { return data_; }
   Pages() = default;
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
-  ~Pages() { release(); }
+  ~Pages() {
+    release(short_);
+    release(long_);
+  }
 
  private:
-  void release() {
-    if (data_ != nullptr && shared_ == nullptr) ::munmap(data_, bytes_);
-    shared_.reset();
-    data_ = nullptr;
-    bytes_ = 0;
+  struct Area {
+    std::byte* data = nullptr;
+    std::byte* mapped = nullptr;
+    std::size_t bytes = 0;
+  };
+  Status map(Area& area, std::size_t bytes, int flags) {
+    release(area);
+    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    if (memory == MAP_FAILED) return fail(ErrorCode::system, "no memory for a buffer of {} bytes: give a smaller -e", bytes);
+    area.data = area.mapped = static_cast<std::byte*>(memory);
+    area.bytes = bytes;
+    return {};
   }
+  static void release(Area& area) {
+    if (area.mapped != nullptr) ::munmap(area.mapped, area.bytes);
+    area = {};
+  }
+  Area short_, long_;
   std::byte* data_ = nullptr;
-  std::size_t bytes_ = 0;
+  bool is_reserved_ = false;
   comm::Core* core_ = nullptr;
   std::unique_ptr<comm::SharedBuffer> shared_;
 };

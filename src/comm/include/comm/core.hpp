@@ -8,6 +8,7 @@
 #include <base/result.hpp>
 #include <comm/area.hpp>
 #include <comm/call.hpp>
+#include <comm/huge_pages.hpp>
 #include <comm/plans.hpp>
 #include <comm/routes.hpp>
 #include <comm/world.hpp>
@@ -34,6 +35,7 @@ struct CoreOptions {
   TransportChoice transport = TransportChoice::automatic;
   bool progress_thread = true;
   bool direct_read = true;  ///< messages may stay in their sender's memory until their receiver reads them there
+  bool huge_pages = true;   ///< and such memory, where it is long and read again and again, may be moved to huge pages
 };
 
 /// Reads what is empty or zero in `options` from the settings.
@@ -272,6 +274,7 @@ class Core final : public FaultListener {
   /// Nanoseconds a byte beyond which references are slower than slots (executor::Operands::slow_read_ns).
   double slow_read_ns() const;
   bool is_taken_out_in_lanes(const CachedPlan& plan) const;
+  void prepare_pages(const Pending& pending);
   std::uint64_t most_referenced_in_groups() const;
   bool may_learn_to_refer() const;
   void have_learnt_by(Pending& pending) const;
@@ -337,6 +340,7 @@ class Core final : public FaultListener {
   /// Both know it alike when that call has ended, and so take the same plan for the next one.
   std::uint64_t by_halves_ = 0;
   Scratch scratch_;
+  std::unique_ptr<HugePages> pages_;  // once there was something long to be read
 
   std::mutex mutex_;  // guards the queue and everything that drives it, once is_queued_
   std::condition_variable changed_;

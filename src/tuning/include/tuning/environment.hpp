@@ -40,6 +40,8 @@ struct Offer {
   schedule::Protocol protocol = schedule::Protocol::staged;
   topology::ProtocolConstants constants[kLevels];
   bool is_measured = false;  ///< by `peal tune` on this host: what `memory` says of the constants of data/ is not of these
+  double receive_ns = 0;     ///< of those: issuing an op that only receives
+  double local_ns = 0;       ///< of those: issuing one that is no message
   double written_share = 1;  ///< direct_read: of the rate of copying, where what is copied was written by its sender in the same call
 };
 

@@ -1,7 +1,7 @@
 // Cost terms fitted to measured times of whole calls. The model is the walk that predicts (cost.hpp): what is fitted is what is read later,
 // and nothing else knows how terms make a time.
 //
-// Fitted are four collectives at the sizes of the table; every other collective, and every size between, is predicted without having been
+// Fitted are five collectives at the sizes of the table; every other collective, and every size between, is predicted without having been
 // seen, which is what `peal validate --host` holds against new measurements.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace peal::tuning {
 
-/// All that others are made of: among all and from or to one, each with and without a sum.
+/// All that others are made of: among all, from one and to one, with and without a sum.
 inline constexpr Collective kFittedCollectives[] = {Collective::all_reduce, Collective::all_gather, Collective::broadcast,
-                                                    Collective::reduce};
+                                                    Collective::reduce, Collective::gather};
 bool is_fitted(Collective collective) noexcept;
 
 /// Within a distance the hypervisor has nearer and farther places, and clocks go up and down: the exchange of flags tells both, and calls

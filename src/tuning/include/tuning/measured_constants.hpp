@@ -19,13 +19,15 @@ struct Environment;
 struct Offer;
 
 /// Rates of calls of which a rank reads and writes so many bytes (Plan::worked), bytes a nanosecond. Calls in which every rank waits for
-/// every other have their own: there the lines of both directions cross at the same time.
+/// every other have their own: there the lines of both directions cross at the same time. So have those in which a root takes what others
+/// send and do nothing else: what an idle sender has stored lies in its nearest cache, from where it comes more slowly.
 struct MeasuredRate {
   double bytes = 0;
   double copy = 0;
   double reduce = 0;
   double copy_among_all = 0;
   double reduce_among_all = 0;
+  double copy_to_root = 0;
   bool operator==(const MeasuredRate&) const = default;
 };
 
@@ -37,7 +39,9 @@ struct MeasuredConstants {
   double launch_ns = 0;       ///< once a call
   double meeting_ns = 0;      ///< added to it where every rank waits for every other: ranks that start aligned enter that much apart
   double hop_ns = 0;          ///< of a message: from the sender's side done to the receiver's side seen
-  double op_ns = 0;           ///< issuing one op
+  double op_ns = 0;           ///< issuing one op that sends, or that is no message
+  double receive_ns = 0;      ///< the same of one that only receives
+  double touch_ns = 0;        ///< added to that where the message lies in a slot of memory: its first lines come from another core
   double slot_ns = 0;         ///< added to the hop of a message that lies in a slot of memory: other lines than its flag's
   double second_ns = 0;       ///< the same of one beside its flag that reaches into a second line (more than schedule::kFlagLineBytes)
   double written_share = 1;   ///< as of Offer
