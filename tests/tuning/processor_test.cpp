@@ -197,7 +197,12 @@ TEST(Processor, ReadersAndHelpersOfAPlan) {
   EXPECT_EQ(plan_of(host(kMeshed, 2, 16), Collective::reduce, "ring", 8 << 20).helped, 0) << "who reduces what it reads reads all itself";
   const auto copy = [&](const Plan& plan) { return message_cost(environment, plan, 0, {}, {}).copy; };
   EXPECT_DOUBLE_EQ(copy(gather), 2 * copy(all_gather));
-  EXPECT_LT(copy(broadcast), 0.5 * copy(all_gather));
+  Environment held = environment;
+  const auto broadcast_by = [&](double share) {
+    held.memory.shared_read = share;
+    return message_cost(held, broadcast, 0, {}, {}).copy;
+  };
+  EXPECT_DOUBLE_EQ(broadcast_by(0), 2.5 * broadcast_by(0.25)) << "six others, each by a quarter";
   EXPECT_DOUBLE_EQ(copy(scatter), 4096 / (200.0 * 7)) << "each page is looked up alone";
 }
 
