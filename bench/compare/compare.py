@@ -167,6 +167,15 @@ class Runner:
         return rows
 
 
+def remove(folder):
+    """Also where ranks of a peer whose launcher was killed still write into it."""
+    for _ in range(20):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.exists(folder):
+            return
+        time.sleep(0.1)
+
+
 def run_together(commands, environment):
     """True when all ended well in time."""
     parts = [subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for command in commands]
@@ -329,8 +338,16 @@ def read(path):
         sys.exit(f"{path} is no file that --json has written ({error}); name one that is, or measure with --json FILE.")
 
 
+def check_alike(raw, inputs=None):
+    """Ratios of inputs that were just written and of others do not belong in one table. `inputs`: of the run that goes on."""
+    known = {row["inputs"] for row in raw if "inputs" in row} | ({inputs} if inputs else set())
+    if len(known) > 1:
+        sys.exit("Some of these figures are of inputs that were written before each call (--rewrite), others of inputs that stayed as they were; give files of one kind.")
+
+
 def show(arguments):
     raw = [row for path in arguments.show.split(",") for row in read(path)]
+    check_alike(raw)
     print_matrix(raw)
     print_summary(raw)
     if arguments.svg:
@@ -370,7 +387,9 @@ def main():
     install()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped by SIGTERM"))  # so that the folder goes too
     folder = tempfile.mkdtemp(prefix="peal-compare-")
+    inputs = "written" if arguments.rewrite else "kept"
     raw, earlier = [], read(arguments.add_to) if arguments.add_to else []
+    check_alike(earlier, inputs)
     try:
         build(folder, {FLAVOURS[known[name].split()[0]] for name in arguments.peers.split(",")})
         runner = Runner(arguments, folder)
@@ -388,7 +407,7 @@ def main():
                     break
                 ours = runner.peal(collective)
                 theirs = {name: runner.peer(known[name], collective) for name in arguments.peers.split(",")}
-                done.append({"collective": collective, "repeat": repeat, "peal": ours, "peers": theirs})
+                done.append({"collective": collective, "repeat": repeat, "inputs": inputs, "peal": ours, "peers": theirs})
                 print(f"# {collective}: repeat {repeat + 1} done", file=sys.stderr, flush=True)
             print_table(collective, done)
             raw += done
@@ -396,7 +415,7 @@ def main():
         if arguments.svg:
             plot(raw, arguments.svg)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
     if arguments.json:
         with open(arguments.json, "w") as file:
             json.dump(raw, file)
