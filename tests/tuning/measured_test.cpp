@@ -59,6 +59,19 @@ TEST(Measured, ATextIsReadAsItWasWritten) {
   EXPECT_EQ(*again, fitted);
 }
 
+TEST(Measured, ATableOfBeforeReceivesHadAPriceIsRead) {
+  const auto read = measured_table_from_text(
+      R"({"schema": "peal.tuning/3", "host": "h", "date": "d", "ways": [], "constants": [{"scope": "shm", "ranks": 4, "cores": "far", "protocol": "staged",
+          "cells": 1, "median_error": 0, "worst_error": 0, "launch_ns": 60, "meeting_ns": 250, "hop_ns": 240, "op_ns": 10,
+          "bytes_copy_reduce_and_among_all_GBps": [[64, 2, 1, 1.5, 0.5]]}]})",
+      "t.json");
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->constants.size(), 1U);
+  EXPECT_EQ(read->constants[0].receive_ns, 10) << "as what sends";
+  EXPECT_EQ(read->constants[0].touch_ns, 0);
+  EXPECT_EQ(read->constants[0].rates[0].copy_to_root, 2) << "as from a root";
+}
+
 TEST(Measured, ATableGrowsInParts) {
   MeasuredTable table{"h", "d", {way("ring", Protocol::staged, {{8, 1, 0, 60}, {32, 2, 0, 60}})}};
   MeasuredWay far = way("ring", Protocol::staged, {{8, 4, 0, 260}});
