@@ -94,10 +94,11 @@ TEST(HugePages, WhatTheKernelRefusesIsLeftAlone) {
 }
 
 TEST(HugePages, ManyBuffersAreForgottenOneAfterTheOther) {
-  const Mapping memory(20 * kPage);
+  constexpr std::size_t kMany = HugePages::kKnown + 1;
+  const Mapping memory(kMany * kPage);
   HugePages pages;
-  for (int round = 0; round < 2; ++round)
-    for (std::size_t i = 0; i < 20; ++i) pages.will_be_read(memory.data() + i * kPage, kPage);
+  for (int round = 0; round < 2 * HugePages::kUsesBefore; ++round)
+    for (std::size_t i = 0; i < kMany; ++i) pages.will_be_read(memory.data() + i * kPage, kPage);
   EXPECT_EQ(pages.made(), 0U) << "none was used four times while it was known";
 }
 
