@@ -179,8 +179,7 @@ std::string host_check_text(const std::vector<HostCell>& cells, double median, d
     if (e.cells > 0)
       text += fmt::format(
           "{}: {} cells, error {:.1f} % in the median, {:.0f} % at worst; the same call over three communicators differs by {:.1f} % in "
-          "the median, "
-          "{:.0f} % at worst\n",
+          "the median, {:.0f} % at worst\n",
           of, e.cells, 100 * e.median, 100 * e.worst, 100 * e.median_noise, 100 * e.worst_noise);
     if (e.cells > 0 && e.full_speed < 1)
       text += fmt::format(

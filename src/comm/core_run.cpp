@@ -169,8 +169,8 @@ double Core::slow_read_ns() const {
   if (!options_.huge_pages) return;
   const auto note = [&](const void* data, std::uint64_t bytes) {
     if (bytes < HugePages::kPage || routes_->can_show(static_cast<const std::byte*>(data), bytes)) return;
-    if (pages_ == nullptr) pages_ = std::make_unique<HugePages>();
-    pages_->will_be_read(data, bytes);
+    if (huge_pages_ == nullptr) huge_pages_ = std::make_unique<HugePages>();
+    huge_pages_->will_be_read(data, bytes);
   };
   if (pending.group.made != nullptr) {
     for (std::size_t i = 0; i < pending.group.sends.size(); ++i) note(operands.user[i].data, operands.user[i].bytes);

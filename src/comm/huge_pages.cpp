@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <comm/huge_pages.hpp>
+#include <discovery/discover.hpp>
 #include <fstream>
 #include <string>
 
@@ -20,15 +21,6 @@ constexpr std::uint64_t kMostAtOnce = std::uint64_t{256} << 20;  // bytes a call
 constexpr std::uint32_t kUsesUntilLook = 256;                    // a look at pages that are huge already takes a microsecond for each
 constexpr std::uint32_t kMostRefusals = 4;                       // in a row
 
-/// What /sys says between brackets in "always [madvise] never".
-std::string chosen_word(const char* file) {
-  std::ifstream in(file);
-  std::string text;
-  std::getline(in, text);
-  const std::size_t from = text.find('['), to = text.find(']');
-  return from == std::string::npos || to == std::string::npos ? std::string() : text.substr(from + 1, to - from - 1);
-}
-
 bool has_pages_of_two_mebibytes() {
   std::uint64_t bytes = 0;
   std::ifstream("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size") >> bytes;
@@ -39,7 +31,7 @@ bool has_pages_of_two_mebibytes() {
 
 bool HugePages::are_wanted() {
   static const bool wanted = [] {
-    const std::string word = chosen_word("/sys/kernel/mm/transparent_hugepage/enabled");
+    const std::string word = discovery::use_of_huge_pages();
     return (word == "always" || word == "madvise") && has_pages_of_two_mebibytes();
   }();
   return wanted;

@@ -134,7 +134,7 @@ void examine_memory(const Roots& roots, const ExamineOptions& options, const std
   look_at_memory_policy(domains, options.probes, report);
   look_at_places(domains, gpus, nics, report);
   const std::string pages = roots.sys + "/kernel/mm/transparent_hugepage/enabled";
-  if (chosen_word(pages) == "never")
+  if (use_of_huge_pages(roots) == "never")
     report.add("small-pages", "this host", "transparent huge pages: never", fmt::format("read from {}", pages));
   report.seen(fmt::format("memory: {}", count_text(domains.size(), "NUMA domain")));
 }

@@ -195,4 +195,6 @@ std::string chosen_word(const std::string& path) {
   return open == std::string::npos || close == std::string::npos || close < open ? std::string() : text.substr(open + 1, close - open - 1);
 }
 
+std::string use_of_huge_pages(const Roots& roots) { return chosen_word(roots.sys + "/kernel/mm/transparent_hugepage/enabled"); }
+
 }  // namespace peal::discovery

@@ -65,10 +65,10 @@ Result<MeasuredConstants> constants_of(const json& tree) {
        {std::pair{"launch_ns", &c.launch_ns}, {"meeting_ns", &c.meeting_ns}, {"hop_ns", &c.hop_ns}, {"op_ns", &c.op_ns}})
     *into = number_in(tree.at(key), 0, kMostNanoseconds, key);
   // Older tables have none of these.
-  if (tree.contains("slot_ns")) c.slot_ns = number_in(tree.at("slot_ns"), 0, kMostNanoseconds, "slot_ns");
-  c.receive_ns = tree.contains("receive_ns") ? number_in(tree.at("receive_ns"), 0, kMostNanoseconds, "receive_ns") : c.op_ns;
-  if (tree.contains("touch_ns")) c.touch_ns = number_in(tree.at("touch_ns"), 0, kMostNanoseconds, "touch_ns");
-  if (tree.contains("second_ns")) c.second_ns = number_in(tree.at("second_ns"), 0, kMostNanoseconds, "second_ns");
+  c.receive_ns = c.op_ns;
+  for (const auto& [key, into] :
+       {std::pair{"receive_ns", &c.receive_ns}, {"touch_ns", &c.touch_ns}, {"slot_ns", &c.slot_ns}, {"second_ns", &c.second_ns}})
+    if (tree.contains(key)) *into = number_in(tree.at(key), 0, kMostNanoseconds, key);
   if (tree.contains("written_share")) c.written_share = number_in(tree.at("written_share"), 1e-6, 1e6, "written_share");
   if (tree.contains("exchange_power")) c.exchange_power = number_in(tree.at("exchange_power"), 0, kMostPower, "exchange_power");
   for (const json& t : tree.at("bytes_copy_reduce_and_among_all_GBps")) {

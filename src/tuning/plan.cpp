@@ -344,7 +344,7 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   plan.has_sums = shape.is_reduced;
   const std::uint64_t size = shape.is_fp32 ? std::max<std::uint64_t>(4, plan.element_bytes) : plan.element_bytes;
   plan.side_by_side = side_by_side(shape);
-  plan.readers = side_by_side(shape) > 1 ? shape.readers : 1;
+  plan.readers = plan.side_by_side > 1 ? shape.readers : 1;
   plan.waiting = waiting_for_pages(shape, plan.extents.largest_chunk() * size, elements.input * size);
   if (environment.shares_cores()) plan.readers = std::min(plan.readers, environment.core_count());  // the others wait for a core
   plan.whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));

@@ -22,16 +22,16 @@ class Pages {
       data_ = bytes < comm::HugePages::kPage ? short_.data : long_.data;
       return {};
     }
-    if (bytes <= long_.bytes) return {};
+    if (bytes <= bytes_) return {};
     if (core_ != nullptr) {
       shared_.reset();
       PEAL_ASSIGN(shared_, comm::SharedBuffer::create(*core_, bytes));
       data_ = shared_->data();
-      long_.bytes = bytes;
-      return {};
+    } else {
+      PEAL_TRY(map(long_, bytes, MAP_POPULATE));
+      data_ = long_.data;
     }
-    PEAL_TRY(map(long_, bytes, MAP_POPULATE));
-    data_ = long_.data;
+    bytes_ = bytes;
     return {};
   }
   /// For calls of up to so many bytes, of all sizes in turn: short ones lie in small pages whatever became of the memory of long ones,
@@ -82,6 +82,7 @@ class Pages {
   }
   Area short_, long_;
   std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;  // that grow() has made
   bool is_reserved_ = false;
   comm::Core* core_ = nullptr;
   std::unique_ptr<comm::SharedBuffer> shared_;

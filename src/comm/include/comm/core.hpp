@@ -340,7 +340,7 @@ class Core final : public FaultListener {
   /// Both know it alike when that call has ended, and so take the same plan for the next one.
   std::uint64_t by_halves_ = 0;
   Scratch scratch_;
-  std::unique_ptr<HugePages> pages_;  // once there was something long to be read
+  std::unique_ptr<HugePages> huge_pages_;  // once there was something long to be read
 
   std::mutex mutex_;  // guards the queue and everything that drives it, once is_queued_
   std::condition_variable changed_;

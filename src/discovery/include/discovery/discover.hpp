@@ -55,4 +55,8 @@ Result<topology::Graph> discover_host(const Roots& roots = {}, const HostMeasure
 /// kvm".
 Result<std::string> host_fingerprint(const Roots& roots = {});
 
+/// When the kernel gives memory transparent huge pages, as its administrator has chosen: "always", "madvise", "never"; empty where it has
+/// none.
+std::string use_of_huge_pages(const Roots& roots = {});
+
 }  // namespace peal::discovery
