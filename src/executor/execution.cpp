@@ -14,8 +14,9 @@ constexpr std::int64_t kLongestStayNs = 200'000;  // of a point-to-point message
 struct Execution::Readiness {
   Execution& execution;
   bool can_send(int peer, int channel) {
-    transport::Sender* to = execution.sender(edge_index(peer, channel, execution.ranks_));
-    return to != nullptr && to->is_ready();
+    const std::uint32_t edge = edge_index(peer, channel, execution.ranks_);
+    transport::Sender* to = execution.sender(edge);
+    return to != nullptr && (execution.edges_[edge].sent_ahead > 0 || to->is_ready());
   }
   bool can_receive(int peer, int channel) {
     transport::Receiver* from = execution.receiver(edge_index(peer, channel, execution.ranks_));
@@ -185,6 +186,7 @@ void Execution::give_up() {
   for (Edge& e : edges_) {
     if (e.sender != nullptr) e.sender->withdraw_references();
     if (e.receiver != nullptr) e.receiver->give_up();
+    e.sent_ahead = 0;
   }
 }
 

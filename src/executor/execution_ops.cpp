@@ -247,6 +247,10 @@ bool Execution::do_send(const BoundOp& bound, Strand& strand) {
   const schedule::Op& op = *bound.op;
   Edge& e = edge(bound.peer, op.channel);
   transport::Sender& to = *e.sender;
+  if (e.sent_ahead > 0) {
+    --e.sent_ahead;
+    return true;
+  }
   const bool raw = is_raw(op.src);
   if (op.src.count <= 1 || binding_->is_contiguous(op.src.buffer)) {
     std::byte* data = nullptr;
@@ -262,6 +266,7 @@ bool Execution::do_send(const BoundOp& bound, Strand& strand) {
       const bool went = send_run(bound, strand, data, bytes, tag_to_send(e, bound, strand)) && note_sent(e, strand);
       strand.is_copied |= kept_.place != beside;
       kept_ = {};
+      if (went && refers_ && plan_->pieced) offer_ahead(bound, strand, e);
       return went;
     }
     std::byte* room = to.acquire(bytes);
@@ -282,15 +287,6 @@ bool Execution::do_send(const BoundOp& bound, Strand& strand) {
   });
   to.publish(bytes, tag_to_send(e, bound, strand));
   return note_sent(e, strand);
-}
-
-// Of a streamed transfer: what comes after this message.
-std::uint64_t Execution::bytes_behind(const BoundOp& bound, const Strand& strand) const {
-  const Ref& dst = bound.op->dst;
-  if (dst.count != 1) return 0;
-  const schedule::Extent whole = binding_->chunk(dst.buffer, bound.chunk(dst));
-  const schedule::Extent here = part(dst, bound.chunk(dst), bound, strand);
-  return (whole.offset + whole.count - here.offset - here.count) * element_;
 }
 
 // A long message in a slot, past the caches or in lanes; other messages the receiver stores where they belong.
@@ -324,7 +320,7 @@ bool Execution::do_recv(const BoundOp& bound, const Strand& strand) {
     std::size_t got = 0;
     transport::Tag tag;
     bool has_tag = false;
-    if (!plan_->pieced && (plan_->least_referenced > 0 || operands_->least_referenced > 0)) from->expect(bytes_behind(bound, strand));
+    if ((plan_->least_referenced > 0 || operands_->least_referenced > 0) && from->has_message()) from->expect(bytes_behind(bound, strand));
     if (!from->receive(data, bytes, &got, &tag, &has_tag)) return false;
     return accept(bound, strand, got, bytes, has_tag ? &tag : nullptr);
   }

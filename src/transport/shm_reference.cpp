@@ -286,13 +286,17 @@ void ShmReceiver::read_with_those_behind(Reference& first, std::size_t room) {
   if (owner_->reach(peer_) != ShmTransport::Reach::by_kernel || first.is_shared.load(std::memory_order_relaxed) != 0) return;
   std::array<Reference*, kMostAtOnce> read{};
   std::array<iovec, kMostAtOnce> there{};
-  std::size_t count = 0, total = 0;
+  std::size_t count = 0, ranges = 0, total = 0;
   Part part{};
   const auto add = [&](Reference& reference) {
     if (!claim(reference, part)) return false;
-    read[count] = &reference;
-    there[count++] = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(reference.address)), reference.bytes};
+    auto* const from = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(reference.address));
+    read[count++] = &reference;
     total += reference.bytes;
+    if (ranges > 0 && static_cast<std::byte*>(there[ranges - 1].iov_base) + there[ranges - 1].iov_len == from)
+      there[ranges - 1].iov_len += reference.bytes;  // the kernel looks for the process's memory anew in each
+    else
+      there[ranges++] = {from, reference.bytes};
     return true;
   };
   const auto take = [&](std::uint64_t number) {
@@ -317,7 +321,7 @@ void ShmReceiver::read_with_those_behind(Reference& first, std::size_t room) {
   const iovec here{fetched_to_, total};
   const std::int64_t since_ns = now_ns();
   const auto process = static_cast<pid_t>(owner_->card(peer_).identity.pid);
-  const bool is_read = ::process_vm_readv(process, &here, 1, there.data(), count, 0) == static_cast<ssize_t>(total);
+  const bool is_read = ::process_vm_readv(process, &here, 1, there.data(), ranges, 0) == static_cast<ssize_t>(total);
   if (is_read) note_fetched(since_ns, total);
   for (Reference* const each : std::span(read).first(count)) {
     std::uint64_t claimed = each->bytes;

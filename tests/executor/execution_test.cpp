@@ -82,8 +82,36 @@ TEST(Execution, EveryScheduleByLines) { EXPECT_GT(run_all({"by lines", 4, 3, 96,
 TEST(Execution, EveryScheduleByReference) {
   EXPECT_GT(run_all({"by reference", 4, 3, 1 << 18, 900}, Protocol::direct_read, {1, 2, 3, 4, 8}), 50);
 }
+TEST(Execution, EveryScheduleByReferenceInPieces) {
+  EXPECT_GT(run_all({"by reference in pieces", 4, 5, 512, 2100}, Protocol::direct_read, {1, 2, 3, 4, 8}), 50);
+}
 
-// A way offers references from some message on, so the sends of one row may go in two ways.
+// Messages under way after the first turn of rank 0 alone, by reference, in six pieces.
+std::size_t offered_at_once(Collective collective, const char* algorithm, bool in_place) {
+  CollectiveCase c{collective, 2, 0, 0, 6 * 1024, in_place};
+  schedule::Request request;
+  request.collective = collective;
+  request.ranks = c.ranks;
+  FakeRun::Options options;
+  options.protocol = Protocol::direct_read;
+  options.fabric.slots = 8;
+  options.fabric.message_bytes = options.message_bytes = 4096;
+  FakeRun run(**schedule::find_algorithm(collective, algorithm), request, c, options);
+  EXPECT_EQ(run.refused(), "");
+  run.start();
+  run.execution(0).progress();
+  const std::size_t offered = run.fabric().in_flight();
+  EXPECT_EQ(run.finish(), "");
+  return offered;
+}
+
+TEST(Execution, PiecesOfTheInputAreOfferedAheadWhereNothingElseGoesThatWay) {
+  EXPECT_EQ(offered_at_once(Collective::all_gather, "recursive_doubling", false), 4U) << "as many as one system call reads";
+  EXPECT_EQ(offered_at_once(Collective::all_gather, "recursive_doubling", true), 4U) << "nobody writes where it lies";
+  EXPECT_EQ(offered_at_once(Collective::all_reduce, "ring", false), 1U) << "two messages a piece go the same way";
+  EXPECT_EQ(offered_at_once(Collective::broadcast, "tree", false), 1U) << "the root helps its receiver, piece by piece";
+}
+
 // A message that its receiver may read costs system calls, not a slot: it is not cut in halves.
 TEST(Execution, TransfersThatMayBeReadInPlaceAreCutLess) {
   executor::Plan plan;
@@ -97,6 +125,7 @@ TEST(Execution, TransfersThatMayBeReadInPlaceAreCutLess) {
   EXPECT_EQ(plan.message_bytes_of(16 << 20), 256u << 10) << "as long as a slot, for who cannot read it";
 }
 
+// A way offers references from some message on, so the sends of one row may go in two ways.
 TEST(Execution, ARowOfSendsEndsWithItsLastOneWhicheverWayThatGoes) {
   for (const int after : {1, 2, 3}) {
     CollectiveCase c{Collective::broadcast, 4, 0, 0, 12 * 4096, false};

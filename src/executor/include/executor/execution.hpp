@@ -116,6 +116,7 @@ class Execution {
     std::uint32_t received_in = 0;  // the call that last received on it
     std::uint32_t sent_pairs = 0;   // point-to-point messages so far
     std::uint32_t received_pairs = 0;
+    std::uint32_t sent_ahead = 0;  // pieces that have gone before their turn
     LateReceiver late;
     std::uint64_t released = 0;  // Sender::released() while its receiver was awaited at the end
   };
@@ -288,6 +289,14 @@ class Execution {
   /// Whether this call's messages to its one peer are to be references. Of the two ranks the first decides, and the other goes by how that
   /// one sent in the last call of the kind: where they went different ways, both would be slower than with either.
   bool has_learnt_to_refer();
+  // execution_ahead.cpp
+  bool is_apart(const Ref& ref, const Ref& other) const;
+  /// Whether messages of an op may go before their pieces have their turn: no other op has to do with its way, none writes what it sends,
+  /// and none reads or writes where it receives.
+  bool is_ahead_of_nobody(const schedule::Op& op, const Ref& ref) const;
+  /// After a reference to a piece of the input: those to the next pieces, as far as that is right, there is room and it saves anything.
+  void offer_ahead(const BoundOp& bound, const Strand& strand, Edge& e);
+  /// Of a transfer that nothing else comes between, in messages of one op or in pieces: what comes after this message.
   std::uint64_t bytes_behind(const BoundOp& bound, const Strand& strand) const;
   bool send_run(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
   bool send_some_way(const BoundOp& bound, const Strand& strand, const std::byte* data, std::size_t bytes, const transport::Tag* tag);
