@@ -24,6 +24,10 @@ constexpr std::uint64_t kLeastSwitchedBytes = 64 * 1024;  // of a piece; shorter
 // What all channels of ranks that share cores may hold in their first slots: more does not stay in a cache from the copy into a slot to the
 // copy out of it, because ranks take turns in between (bench/RESULTS.md).
 constexpr std::uint64_t kMostInSlots = 4 * 1024 * 1024;
+// Two ranks with a core each on a mesh that pass all of a long call both ways: half a slot a message, which then goes round in its slot's
+// area (docs/decisions/messages-go-round-in-their-slots.md).
+constexpr std::uint64_t kLeastBothWays = 64 * 1024 * 1024;
+constexpr std::uint64_t kBothWaysMessageBytes = schedule::kSlotMessageBytes / 2;
 // The pages of so many bytes of a process are looked up under one lock (Linux: one page of its page table). Of 16 ranks that scatter by
 // direct_read on an Emerald Rapids each has its block after 0.2 us for every page of all blocks in these bytes (512 KiB to 4 MiB in all).
 constexpr std::uint64_t kLockedBytes = 2 * 1024 * 1024;
@@ -141,15 +145,22 @@ std::uint64_t most_in_a_slot(std::uint64_t channels) {
   return std::clamp(share, schedule::kWholeMessageBytes, schedule::kSlotMessageBytes);
 }
 
+/// The most that a message carries through a slot, by what call it is of.
+std::uint64_t most_of_call(const Environment& environment, const Call& call) {
+  const bool is_both_ways = call.collective == Collective::all_reduce || call.collective == Collective::all_to_all;
+  const bool goes_round = environment.ranks == 2 && environment.memory.is_read_in_lanes && !environment.shares_cores();
+  return is_both_ways && goes_round && call.bytes.value >= kLeastBothWays ? kBothWaysMessageBytes : schedule::kSlotMessageBytes;
+}
+
 /// A host's slots are the transport's; GPUs stream a message whatever its size, and a pipelined program moves in slices of the protocol.
 /// `whole`: bytes of the longest message of the call.
-std::uint64_t message_limit(const Environment& environment, const Offer& offer, const MessageShape& shape, bool is_pipelined,
-                            std::uint64_t whole) {
+std::uint64_t message_limit(const Environment& environment, const Offer& offer, const Call& call, const MessageShape& shape,
+                            bool is_pipelined, std::uint64_t whole) {
   if (environment.is_host && offer.protocol == Protocol::direct_read) return schedule::kMostReferencedBytes;
   if (environment.is_host && offer.protocol != Protocol::staged) return schedule::traits_of(offer.protocol).message_bytes;
   if (environment.is_host) {
     if (!environment.is_by_sockets(0) && !environment.is_by_sockets(1))
-      return std::min(schedule::staged_message_bytes(whole), most_in_a_slot(shape.channels));
+      return std::min({schedule::staged_message_bytes(whole), most_in_a_slot(shape.channels), most_of_call(environment, call)});
     const bool is_long = environment.is_by_sockets_alone() && (!is_pipelined || environment.ranks == 2);
     return schedule::socket_message_bytes(whole, is_long ? schedule::kSocketMessageBytes : schedule::kRelayedSocketMessageBytes);
   }
@@ -348,7 +359,7 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   plan.waiting = waiting_for_pages(shape, plan.extents.largest_chunk() * size, elements.input * size);
   if (environment.shares_cores()) plan.readers = std::min(plan.readers, environment.core_count());  // the others wait for a core
   plan.whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));
-  plan.message_bytes = message_limit(environment, *offer, shape, terms.pipelined, plan.whole);
+  plan.message_bytes = message_limit(environment, *offer, plan.call, shape, terms.pipelined, plan.whole);
   plan.longest = std::min(plan.message_bytes, plan.whole);
   if (shape.is_copied) plan.help_share = plan.whole > plan.message_bytes ? kHelpBesideCopy : 0;
   plan.worked = worked_bytes(environment, plan, elements);

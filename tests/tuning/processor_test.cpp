@@ -105,6 +105,21 @@ TEST(Processor, VeryLongMessagesAreReadOnlyByName) {
   EXPECT_EQ(meshed->chosen().protocol, Protocol::direct_read);
 }
 
+TEST(Processor, LongCallsThatTwoRanksPassBothWaysGoRoundInTheirSlots) {
+  const auto message_bytes = [](const Environment& of, Collective collective, std::uint64_t mebibytes) {
+    Question question = ask(collective, mebibytes << 20);
+    question.protocol = "staged";
+    return select(of, question)->chosen().message_bytes;
+  };
+  const Environment meshed = host(kMeshed, 2, 16);
+  for (const Collective collective : {Collective::all_reduce, Collective::all_to_all}) {
+    EXPECT_EQ(message_bytes(meshed, collective, 256), schedule::kSlotMessageBytes / 2) << "four lie side by side in a slot's area";
+    EXPECT_EQ(message_bytes(meshed, collective, 16), schedule::kSlotMessageBytes) << "no faster";
+    EXPECT_EQ(message_bytes(host(kMeshed, 3, 16), collective, 256), schedule::kSlotMessageBytes) << "no areas";
+  }
+  EXPECT_EQ(message_bytes(meshed, Collective::gather, 256), schedule::kSlotMessageBytes) << "one way a tenth slower";
+}
+
 TEST(Processor, TwoRanksAndRanksThatShareCoresMayHaveConstantsOfTheirOwn) {
   const Environment pair = host(kMeshed, 2, 16), more = host(kMeshed, 3, 16), crowd = host(kMeshed, 4, 2);
   EXPECT_EQ(crowd.offer(Protocol::staged)->constants[0].scope, "shm-emerald-rapids-shared");
