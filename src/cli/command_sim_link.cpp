@@ -87,17 +87,16 @@ Result<std::vector<sim::LinkQuestion>> questions_about(LinkWords words) {
 
 Result<int> show_sharing(const LinkWords& words, const sim::LinkModel& link) {
   PEAL_ASSIGN(const sim::LinkModel other, sim::link_model(words.against));
-  PEAL_ASSIGN(const topology::LayerCatalogue* catalogue, topology::layer_catalogue());
-  if (!catalogue->sharing) return fail(ErrorCode::corrupt, "data/links/layers has no `sharing:`");
+  PEAL_ASSIGN(const topology::SharingFigures figures, topology::sharing_over(other.layers));
   Trace trace;
-  PEAL_ASSIGN(const sim::LineSequence line, sim::share_line(link, *catalogue->sharing, &trace));
+  PEAL_ASSIGN(const sim::LineSequence line, sim::share_line(link, figures, &trace));
   std::vector<sim::SharingRow> rows;
   for (std::uint64_t bytes = 128; bytes <= 32U << 20; bytes *= 8) {
-    PEAL_ASSIGN(const sim::SharingRow row, sim::share_bytes(link, other, *catalogue->sharing, bytes, words.outstanding));
+    PEAL_ASSIGN(const sim::SharingRow row, sim::share_bytes(link, other, figures, bytes, words.outstanding));
     rows.push_back(row);
   }
-  if (words.json != "-") PEAL_TRY(write_output("-", sim::sharing_table(link, other, line, rows)));
-  if (!words.json.empty()) PEAL_TRY(write_output(words.json, sim::sharing_json(link, other, *catalogue->sharing, line, rows) + "\n"));
+  if (words.json != "-") PEAL_TRY(write_output("-", sim::sharing_table(link, other, figures, line, rows)));
+  if (!words.json.empty()) PEAL_TRY(write_output(words.json, sim::sharing_json(link, other, figures, line, rows) + "\n"));
   if (!words.trace.empty()) PEAL_TRY(trace.write(words.trace));
   return 0;
 }

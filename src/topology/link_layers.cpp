@@ -120,6 +120,10 @@ Result<LinkLayers> read_record(const YamlNode& node, const std::string& file, co
     PEAL_ASSIGN(YamlFields inner, YamlFields::of(*figures, file, layer));
     PEAL_TRY(read_layer(inner, kLayerKeys, layer, file, record));
   }
+  if (const YamlNode* sharing = fields.find("sharing"); sharing != nullptr) {
+    PEAL_ASSIGN(YamlFields inner, YamlFields::of(*sharing, file, "sharing"));
+    PEAL_TRY(read_layer(inner, kSharingKeys, "sharing", file, record.sharing));
+  }
   PEAL_TRY(fields.finish());
   PEAL_TRY(check(record, fields.where()));
   return record;
@@ -181,6 +185,19 @@ Result<const LinkLayers*> layers_of(const LinkGeneration& link) {
     }
   }
   return fail(ErrorCode::unsupported, "how packets travel over {} is not described; there are {}", link.name, fmt::join(known, ", "));
+}
+
+Result<SharingFigures> sharing_over(const LinkLayers& link) {
+  PEAL_ASSIGN(const LayerCatalogue* catalogue, layer_catalogue());
+  if (!catalogue->sharing) return fail(ErrorCode::corrupt, "data/links/layers has no `sharing:`");
+  SharingFigures sharing = *catalogue->sharing;
+  for (const LayerFigure& own : link.sharing.figures) {
+    for (const Key<S>& key : kSharingKeys)
+      if (own.key == key.name) sharing.*key.into = own.value;
+    std::replace_if(
+        sharing.figures.begin(), sharing.figures.end(), [&](const LayerFigure& f) { return f.key == own.key; }, own);
+  }
+  return sharing;
 }
 
 }  // namespace peal::topology

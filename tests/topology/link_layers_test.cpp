@@ -63,6 +63,27 @@ TEST(LinkLayers, ARecordLikeAnotherTakesItsFiguresAndReplacesSome) {
   EXPECT_EQ(std::count_if(b.figures.begin(), b.figures.end(), [](const LayerFigure& f) { return f.source == "t"; }), 1);
 }
 
+TEST(LinkLayers, WhatSharingCostsMayDifferFromLinkToLink) {
+  const auto read = read_layers_text(
+      fmt::format("{}  - {{name: b, like: a, links: [nvlink-4], sharing: {{fault_us: {{is: 12, source: t}}}}}}\n", kWhole), "l.yaml");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_TRUE(read->layers.at(0).sharing.figures.empty());
+  EXPECT_EQ(read->layers.at(1).sharing.fault_us, 12);
+  EXPECT_THAT(error_of_layers(fmt::format("{}    sharing: {{faults_us: {{is: 12, source: t}}}}\n", kWhole)), HasSubstr("faults_us"));
+
+  const auto over = [](const char* name) {
+    LinkLayers named;
+    for (const LinkLayers& record : (*layer_catalogue())->layers)
+      if (record.name == name) named = record;
+    return *sharing_over(named);
+  };
+  const SharingFigures usual = over("pcie"), hopper = over("pcie-5");
+  EXPECT_EQ(usual.fault_us, (*layer_catalogue())->sharing->fault_us);
+  EXPECT_GT(hopper.fault_us, usual.fault_us) << "measured";
+  EXPECT_EQ(hopper.page_bytes, usual.page_bytes) << "not given again";
+  EXPECT_EQ(hopper.figures.size(), usual.figures.size());
+}
+
 TEST(LinkLayers, WhatIsWrongInAFileIsSaidWithItsLine) {
   const std::string whole(kWhole);
   const auto with = [&](const std::string& from, const std::string& to) {

@@ -126,14 +126,24 @@ std::string layers_table(const LinkModel& model) {
   return text;
 }
 
-std::string sharing_table(const LinkModel& coherent, const LinkModel& other, const LineSequence& line, std::span<const SharingRow> rows) {
+std::string sharing_table(const LinkModel& coherent, const LinkModel& other, const topology::SharingFigures& figures,
+                          const LineSequence& line, std::span<const SharingRow> rows) {
+  const auto source = [&](std::string_view key) -> const std::string& {
+    const auto found =
+        std::find_if(figures.figures.begin(), figures.figures.end(), [&](const topology::LayerFigure& f) { return f.key == key; });
+    static const std::string kNone;
+    return found == figures.figures.end() ? kNone : found->source;
+  };
   std::string text = fmt::format(
       "# one line over {}: the writer's invalidation is answered after {:.0f} ns, the reader has the line after {:.0f} ns\n"
-      "# lines: over {}, coherent; copy, pages: over {}; fixed costs of copies and faults: data/links/layers/pcie.yaml\n"
+      "# lines: over {}, coherent; copy, pages: over {}\n"
+      "# a copy: {:g} us and its bytes ({})\n"
+      "# a page of {:g} bytes: {:g} us and its bytes ({})\n"
       "# {:>11}  {:>12} {:>12} {:>12}  {}\n"
       "# {:>11}  {:>12} {:>12} {:>12}\n",
-      coherent.link.name, line.invalidated_ns, line.read_ns, coherent.link.name, other.link.name, "bytes", "lines", "copy", "pages",
-      "fastest", "(B)", "(us)", "(us)", "(us)");
+      coherent.link.name, line.invalidated_ns, line.read_ns, coherent.link.name, other.link.name, figures.copy_us, source("copy_us"),
+      figures.page_bytes, figures.fault_us, source("fault_us"), "bytes", "lines", "copy", "pages", "fastest", "(B)", "(us)", "(us)",
+      "(us)");
   for (const SharingRow& row : rows) {
     const double best = std::min({row.lines_ns, row.copy_ns, row.pages_ns});
     text += fmt::format("  {:>11}  {:>12.2f} {:>12.2f} {:>12.2f}  {}\n", row.bytes, row.lines_ns * 1e-3, row.copy_ns * 1e-3,

@@ -17,7 +17,8 @@ std::string link_table(const LinkModel& model, std::span<const LinkRow> rows);
 std::string link_json(const LinkModel& model, std::span<const LinkRow> rows);
 /// The figures of a link, layer by layer, with their sources.
 std::string layers_table(const LinkModel& model);
-std::string sharing_table(const LinkModel& coherent, const LinkModel& other, const LineSequence& line, std::span<const SharingRow> rows);
+std::string sharing_table(const LinkModel& coherent, const LinkModel& other, const topology::SharingFigures& figures,
+                          const LineSequence& line, std::span<const SharingRow> rows);
 std::string sharing_json(const LinkModel& coherent, const LinkModel& other, const topology::SharingFigures& figures,
                          const LineSequence& line, std::span<const SharingRow> rows);
 

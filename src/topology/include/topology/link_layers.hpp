@@ -11,6 +11,7 @@
 //     - name: nvlink-fec
 //       like: nvlink                          # the figures of a record above; those given here replace them
 //       links: [nvlink-4]
+//       sharing: {fault_us: {is: 11.5, source: "..."}}   # of processors on these links; what is not given is as below
 //   sharing: {line_bytes: {is: 128, source: "..."}, ...}
 #pragma once
 
@@ -28,6 +29,16 @@ struct LayerFigure {
   std::string key;    ///< "end_ns"
   double value = 0;
   std::string source;
+};
+
+/// Of two processors that share data, beside the links themselves.
+struct SharingFigures {
+  double line_bytes = 0;
+  double copy_us = 0;  ///< an explicit copy of next to nothing
+  double page_bytes = 0;
+  double first_fault_us = 0;  ///< from a fault to the page's mapping, without the transfer
+  double fault_us = 0;        ///< each further page of many, likewise
+  std::vector<LayerFigure> figures;
 };
 
 /// Bytes, nanoseconds, bits or counts, as the names say. A figure that a record lacks is the one given here: the thing is absent.
@@ -76,16 +87,7 @@ struct LinkLayers {
   double outstanding = 0;       ///< operations that wait for an answer at once
 
   std::vector<LayerFigure> figures;  ///< all that were given, in the order of the file
-};
-
-/// Of two processors that share data, beside the links themselves.
-struct SharingFigures {
-  double line_bytes = 0;
-  double copy_us = 0;  ///< an explicit copy of next to nothing
-  double page_bytes = 0;
-  double first_fault_us = 0;  ///< from a fault to the page's mapping, without the transfer
-  double fault_us = 0;        ///< each further page of many, likewise
-  std::vector<LayerFigure> figures;
+  SharingFigures sharing;            ///< over these links, as far as its `figures` say
 };
 
 struct LayerCatalogue {
@@ -97,6 +99,8 @@ struct LayerCatalogue {
 Result<const LayerCatalogue*> layer_catalogue();
 /// The layers of a link; unsupported, with what there is, for a family whose packets nobody describes.
 Result<const LinkLayers*> layers_of(const LinkGeneration& link);
+/// What two processors that share data over such a link pay: the catalogue's figures, replaced by those of the link.
+Result<SharingFigures> sharing_over(const LinkLayers& link);
 /// Parses one file's text; `name` stands for the file in messages. Takes any bytes: limits of our YAML form, at most 1,000 records.
 Result<LayerCatalogue> read_layers_text(std::string_view text, const std::string& name);
 
