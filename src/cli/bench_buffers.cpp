@@ -33,7 +33,7 @@ Status BenchBuffers::shape(Bytes size) {
   back_counts_.assign(n_, counts_[static_cast<std::size_t>(rank_)]);
   back_displs_.assign(n_, 0);
   for (std::uint64_t r = 1; r < n_; ++r) back_displs_[r] = back_displs_[r - 1] + back_counts_[r - 1];
-  room_ = std::max(input_, back_counts_[0] * n_);
+  room_ = varies(options_.collective) ? std::max(input_, back_counts_[0] * n_) : input_;
   PEAL_TRY(send_.grow((room_ + 16) * element));
   return receive_.grow((room_ + 16) * element);
 }

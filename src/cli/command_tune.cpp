@@ -26,8 +26,8 @@ namespace fs = std::filesystem;
 namespace {
 
 struct TuneWords {
-  double budget_s = 60;
-  std::string ranks, collectives, transport = "auto", largest = "8M", out, json;
+  double budget_s = 90;
+  std::string ranks, collectives, transport = "auto", largest = "64M", out, json;
   std::string part;  // where a rank writes what it found; empty: this is no rank
   bool check = false;
 };
@@ -35,6 +35,8 @@ struct TuneWords {
 constexpr double kLongestBudget = 24 * 3600;
 constexpr std::uint64_t kSmallestSize = 8;
 constexpr std::uint64_t kDoubledFrom = 32;  // what is shorter takes as long
+constexpr double kBuffersOfSize = 2.5;     // that a rank has, of the largest size
+constexpr double kMostOfMemory = 1.0 / 4;  // for these, of all ranks
 
 std::vector<std::string> parts_of(const std::string& list) {
   std::vector<std::string> parts;
@@ -65,6 +67,22 @@ Result<std::vector<int>> ranks_of(const TuneWords& words) {
   return ranks;
 }
 
+/// The largest size for so many ranks. Where they share cores each size takes as many times longer, and their buffers must fit.
+std::uint64_t largest_for(std::uint64_t asked, int ranks) {
+  const int cores = std::max(1, bootstrap::local_contact(0).cores);
+  const double turns = std::max(1.0, static_cast<double>(ranks) / cores);
+  const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE)) * kMostOfMemory;
+  const double most = std::min(static_cast<double>(asked) / turns, memory / kBuffersOfSize / ranks);
+  return std::max(std::min(asked, kTunedFinely), static_cast<std::uint64_t>(most));
+}
+
+Result<std::uint64_t> largest_of(const TuneWords& words) {
+  PEAL_ASSIGN(const Bytes largest, parse_bytes(words.largest));
+  if (largest.value < 64 || largest.value > (1ull << 32))
+    return fail(ErrorCode::invalid_argument, "--largest {} is no size to tune up to; give 64 to 4G", words.largest);
+  return largest.value;
+}
+
 Result<TuneOptions> options_of(const TuneWords& words) {
   TuneOptions options;
   if (words.collectives.empty()) {
@@ -79,13 +97,11 @@ Result<TuneOptions> options_of(const TuneWords& words) {
       return fail(ErrorCode::invalid_argument, "{} goes one way only, there is nothing to tune; leave it out", part);
     options.collectives.push_back(collective);
   }
-  PEAL_ASSIGN(const Bytes largest, parse_bytes(words.largest));
-  if (largest.value < 64 || largest.value > (1ull << 32))
-    return fail(ErrorCode::invalid_argument, "--largest {} is no size to tune up to; give 64 to 4G", words.largest);
+  PEAL_ASSIGN(const std::uint64_t largest, largest_of(words));
   options.sizes.push_back(kSmallestSize);
-  for (std::uint64_t size = kDoubledFrom; size <= largest.value; size *= 2) {
+  for (std::uint64_t size = kDoubledFrom; size <= largest; size *= 2) {
     options.sizes.push_back(size);
-    if (words.check && size * 3 / 2 < largest.value) options.kept_out.push_back(size * 3 / 2);
+    if (words.check && size * 3 / 2 < largest) options.kept_out.push_back(size * 3 / 2);
   }
   if (!(words.budget_s > 0) || words.budget_s > kLongestBudget)
     return fail(ErrorCode::invalid_argument, "--budget {} is no time to spend; give seconds above 0, at most {:.0f}", words.budget_s,
@@ -164,8 +180,16 @@ Status write_table(const std::string& path, const tuning::MeasuredTable& table) 
 /// What one number of ranks takes. Adds to `table` and `judged`.
 Result<int> tune_ranks(const TuneWords& words, int ranks, double budget_s, const std::string& part, tuning::MeasuredTable& table,
                        std::vector<Judgement>& judged) {
-  std::vector<std::string> arguments = {"tune",        "--part",        part,        "--budget",   fmt::format("{}", budget_s),
-                                        "--transport", words.transport, "--largest", words.largest};
+  PEAL_ASSIGN(const std::uint64_t largest, largest_of(words));
+  std::vector<std::string> arguments = {"tune",
+                                        "--part",
+                                        part,
+                                        "--budget",
+                                        fmt::format("{}", budget_s),
+                                        "--transport",
+                                        words.transport,
+                                        "--largest",
+                                        fmt::format("{}", largest_for(largest, ranks))};
   if (!words.collectives.empty()) arguments.insert(arguments.end(), {"--collectives", words.collectives});
   if (words.check) arguments.emplace_back("--check");
   PEAL_TRY(write_output(part, tuning::to_text(table)));
@@ -186,8 +210,8 @@ Result<int> tune_ranks(const TuneWords& words, int ranks, double budget_s, const
 
 Result<int> run(const TuneWords& words) {
   if (!words.part.empty()) return measure(words);
-  PEAL_TRY(options_of(words));
   PEAL_ASSIGN(const std::vector<int> ranks, ranks_of(words));
+  PEAL_TRY(options_of(words));
   const std::string path = words.out.empty() ? tuning::measured_table_path() : words.out;
   if (path.empty())
     return fail(ErrorCode::invalid_argument,
@@ -237,7 +261,9 @@ void add_tune(CLI::App& app, Action& action) {
   command->add_option("--ranks", words->ranks, "Numbers of ranks, as 2,4,8 (default: powers of two up to twice the cores, at least 8)");
   command->add_option("--collectives", words->collectives, "Only these, as all_reduce,broadcast (default: all that have a choice)");
   command->add_option("--transport", words->transport, "auto, shm or tcp")->capture_default_str();
-  command->add_option("--largest", words->largest, "Largest size that is measured; above it times grow with the bytes")
+  command
+      ->add_option("--largest", words->largest,
+                   "Largest size that is measured (ranks that share cores: as many times less); above it times grow with the bytes")
       ->capture_default_str();
   command->add_option("--out", words->out, "The table (default: PEAL_TUNING, or peal/tuning.json in $XDG_CONFIG_HOME or ~/.config)");
   command->add_flag("--check", words->check, "Half of the budget judges the choice at sizes that the table does not have");

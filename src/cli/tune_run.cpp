@@ -24,6 +24,11 @@ namespace {
 constexpr double kHopelessAfter[] = {4, 2, 1.5, 1.5, 1.3};
 constexpr int kRoundsThatDrop = static_cast<int>(std::size(kHopelessAfter));
 constexpr int kMostRounds = 25;
+constexpr int kRoundsOfLong = 2;  // of which the second counts (TunedPoint::typical); then one in
+constexpr int kLongOneIn = 6;
+constexpr double kHopelessLong = 1.5;              // long calls vary little
+constexpr std::uint64_t kMostInCaches = 32 << 20;  // a mesh's third caches keep what was used a few times in a row
+constexpr int kCallsIntoCaches = 4;
 constexpr double kSameSpeed = 1.1;       // of a core that no neighbour slows, from round to round
 constexpr double kPointSeconds = 0.001;  // of timed calls a point and round
 constexpr double kWarmUpSeconds = 0.02;  // of calls before the first round
@@ -155,6 +160,7 @@ class Tuner {
       BenchPoint point = aligned_calls(core, points[i].collective, points[i].bytes, kPointSeconds);
       point.options.only_full_speed = !world_.shares_cores();
       point.options.fewest = 2;
+      if (points[i].bytes > kTunedFinely && points[i].bytes <= kMostInCaches) point.options.warmup = kCallsIntoCaches;
       asked.push_back(point);
     }
     Status read;
@@ -233,18 +239,20 @@ void drop_hopeless(std::vector<TunedPoint>& points, double hopeless) {
     for (const TunedSample& sample : p.samples) keep_least(least, sample.cores, sample.us);
     // A way that was not yet met at one of the distances may be the best there.
     const Times& there = best[{p.collective, p.bytes}];
+    const double most = p.bytes > kTunedFinely ? std::min(hopeless, kHopelessLong) : hopeless;
     p.is_dropped = !there.empty() && std::all_of(there.begin(), there.end(), [&](const auto& at) {
       const auto own = least.find(at.first);
-      return own != least.end() && own->second > hopeless * at.second;
+      return own != least.end() && own->second > most * at.second;
     });
   }
 }
 
 std::vector<std::size_t> order_of_round(const std::vector<TunedPoint>& points, int round) {
   const auto case_of = [&](std::size_t i) { return std::tie(points[i].collective, points[i].bytes); };
+  const bool is_for_long = round <= kRoundsOfLong || round % kLongOneIn == 0;
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < points.size(); ++i)
-    if (!points[i].is_dropped) order.push_back(i);
+    if (!points[i].is_dropped && (is_for_long || points[i].bytes <= kTunedFinely)) order.push_back(i);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return case_of(a) < case_of(b); });
   for (auto begin = order.begin(); begin != order.end();) {
     const auto end = std::find_if(begin, order.end(), [&](std::size_t i) { return case_of(i) != case_of(*begin); });

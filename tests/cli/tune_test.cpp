@@ -85,6 +85,23 @@ TEST(Tune, EveryWayOfACaseIsTheFirstOfItInSomeRound) {
   EXPECT_EQ(first[1], (std::set<std::string>{"ring", "tree", "direct"}));
 }
 
+TEST(Tune, LongCallsAreMeasuredInTheFirstRoundsAndThenRarely) {
+  std::vector<TunedPoint> points;
+  for (const std::uint64_t bytes : {std::uint64_t{8}, kTunedFinely, 8 * kTunedFinely})
+    points.push_back({Collective::all_gather, bytes, "ring", Protocol::staged, {}, false});
+  EXPECT_EQ(order_of_round(points, 1).size(), 3U);
+  EXPECT_EQ(order_of_round(points, 2).size(), 3U) << "one that counts: the first waits for pages";
+  EXPECT_EQ(order_of_round(points, 3), (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(order_of_round(points, 6).size(), 3U) << "and then one in six";
+
+  points.push_back({Collective::all_gather, 8, "tree", Protocol::staged, near({20}), false});
+  points.push_back({Collective::all_gather, 8 * kTunedFinely, "tree", Protocol::staged, near({20}), false});
+  for (std::size_t i = 0; i < 3; ++i) points[i].samples = near({10});
+  drop_hopeless(points, 4);
+  EXPECT_FALSE(points[3].is_dropped);
+  EXPECT_TRUE(points[4].is_dropped) << "long calls vary little";
+}
+
 TEST(Tune, AWayIsDroppedThatIsTooSlowAtEveryDistance) {
   const auto both = [](std::vector<double> near_us, double far_us) {
     std::vector<TunedSample> samples = near(std::move(near_us));

@@ -19,6 +19,7 @@ class Pages {
   void share(comm::Core& core) { core_ = &core; }
   Status grow(std::size_t bytes) {
     if (is_reserved_) {
+      if (bytes > reserved_) return fail(ErrorCode::internal, "a buffer of {} bytes where {} were reserved", bytes, reserved_);
       data_ = bytes < comm::HugePages::kPage ? short_.data : long_.data;
       return {};
     }
@@ -38,6 +39,7 @@ class Pages {
   /// which lie in huge pages where the system has them. So a size takes as long beside others as by itself. Private memory only.
   Status reserve(std::size_t bytes) {
     constexpr std::size_t kHuge = comm::HugePages::kPage;
+    reserved_ = bytes;
     PEAL_TRY(map(short_, std::min(bytes, kHuge), 0));
     ::madvise(short_.data, short_.bytes, MADV_NOHUGEPAGE);
     std::fill_n(short_.data, short_.bytes, std::byte{});
@@ -82,7 +84,8 @@ class Pages {
   }
   Area short_, long_;
   std::byte* data_ = nullptr;
-  std::size_t bytes_ = 0;  // that grow() has made
+  std::size_t bytes_ = 0;     // that grow() has made
+  std::size_t reserved_ = 0;  // that reserve() has
   bool is_reserved_ = false;
   comm::Core* core_ = nullptr;
   std::unique_ptr<comm::SharedBuffer> shared_;

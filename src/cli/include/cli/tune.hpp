@@ -11,6 +11,9 @@
 
 namespace peal::cli {
 
+/// Sizes beyond it take long and vary little: they are measured in the first rounds only.
+inline constexpr std::uint64_t kTunedFinely = 8 << 20;
+
 struct TuneOptions {
   std::vector<Collective> collectives;
   std::vector<std::uint64_t> sizes;     ///< measured for the table
