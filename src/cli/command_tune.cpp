@@ -35,8 +35,8 @@ struct TuneWords {
 constexpr double kLongestBudget = 24 * 3600;
 constexpr std::uint64_t kSmallestSize = 8;
 constexpr std::uint64_t kDoubledFrom = 32;  // what is shorter takes as long
-constexpr double kBuffersOfSize = 2.5;     // that a rank has, of the largest size
-constexpr double kMostOfMemory = 1.0 / 4;  // for these, of all ranks
+constexpr double kBuffersOfSize = 2.5;      // that a rank has, of the largest size
+constexpr double kMostOfMemory = 1.0 / 4;   // for these, of all ranks
 
 std::vector<std::string> parts_of(const std::string& list) {
   std::vector<std::string> parts;
