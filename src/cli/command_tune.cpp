@@ -263,7 +263,7 @@ void add_tune(CLI::App& app, Action& action) {
   command->add_option("--transport", words->transport, "auto, shm or tcp")->capture_default_str();
   command
       ->add_option("--largest", words->largest,
-                   "Largest size that is measured (ranks that share cores: as many times less); above it times grow with the bytes")
+                   "Largest size that is measured (less where ranks share cores or memory is short); above it times grow with the bytes")
       ->capture_default_str();
   command->add_option("--out", words->out, "The table (default: PEAL_TUNING, or peal/tuning.json in $XDG_CONFIG_HOME or ~/.config)");
   command->add_flag("--check", words->check, "Half of the budget judges the choice at sizes that the table does not have");

@@ -24,8 +24,8 @@ namespace {
 constexpr double kHopelessAfter[] = {4, 2, 1.5, 1.5, 1.3};
 constexpr int kRoundsThatDrop = static_cast<int>(std::size(kHopelessAfter));
 constexpr int kMostRounds = 25;
-constexpr int kRoundsOfLong = 2;  // of which the second counts (TunedPoint::typical); then one in
-constexpr int kLongOneIn = 6;
+constexpr int kRoundsOfLong = 2;                   // the second counts (TunedPoint::typical)
+constexpr int kLongOneIn = 6;                      // of the rounds from then on
 constexpr double kHopelessLong = 1.5;              // long calls vary little
 constexpr std::uint64_t kMostInCaches = 32 << 20;  // a mesh's third caches keep what was used a few times in a row
 constexpr int kCallsIntoCaches = 4;

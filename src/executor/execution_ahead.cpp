@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::uint32_t kMostAhead = 3;  // with the one at hand as many as one system call reads
 
-bool is_fixed(const schedule::Ref& ref) { return ref.step[0] == 0 && ref.step[1] == 0; }
+/// Always the same chunks, of memory that is not laid out in elements of another size.
+bool is_plain(const schedule::Ref& ref) { return ref.step[0] == 0 && ref.step[1] == 0 && !schedule::is_wide(ref.buffer); }
 
 }  // namespace
 
@@ -32,7 +33,7 @@ bool Execution::is_ahead_of_nobody(const Op& op, const Ref& ref) const {
   const bool is_send = op.kind == OpKind::send;
   if (ref.count != 1) return false;
   for (const Op& other : program.ops) {
-    if (other.kind == OpKind::loop || other.more_count > 0 || !is_fixed(other.src) || !is_fixed(other.dst)) return false;
+    if (other.kind == OpKind::loop || other.more_count > 0 || !is_plain(other.src) || !is_plain(other.dst)) return false;
     if (&other == &op) continue;
     const bool is_same_way = other.channel == op.channel && (is_send ? schedule::sends(other.kind) && schedule::target(other) == op.peer
                                                                      : schedule::receives(other.kind) && other.peer == op.peer);

@@ -11,7 +11,7 @@
 
 namespace peal::cli {
 
-/// Sizes beyond it take long and vary little: they are measured in the first rounds only.
+/// Sizes beyond it take long and vary little: they are measured in the first rounds, and then rarely.
 inline constexpr std::uint64_t kTunedFinely = 8 << 20;
 
 struct TuneOptions {
