@@ -23,7 +23,7 @@ Status BenchBuffers::shape(Bytes size) {
   input_ = count_ * blocks;
   // The v-collectives are measured with uneven counts around the mean, as far as there are elements.
   counts_.assign(n_, count_);
-  for (std::uint64_t r = 0; r + 1 < n_; r += 2) {
+  for (std::uint64_t r = 0; varies(options_.collective) && r + 1 < n_; r += 2) {
     const std::uint64_t shift = count_ / 4;
     counts_[r] += shift;
     counts_[r + 1] -= shift;

@@ -40,9 +40,10 @@ class Pages {
   Status reserve(std::size_t bytes) {
     constexpr std::size_t kHuge = comm::HugePages::kPage;
     reserved_ = bytes;
-    PEAL_TRY(map(short_, std::min(bytes, kHuge), 0));
-    ::madvise(short_.data, short_.bytes, MADV_NOHUGEPAGE);
-    std::fill_n(short_.data, short_.bytes, std::byte{});
+    const std::size_t few = std::min(bytes, kHuge);
+    PEAL_TRY(map(short_, few, 0));
+    ::madvise(short_.data, few, MADV_NOHUGEPAGE);
+    std::fill_n(short_.data, few, std::byte{});
     if (bytes >= kHuge) {
       bytes = (bytes + kHuge - 1) / kHuge * kHuge;
       PEAL_TRY(map(long_, bytes + kHuge, 0));
@@ -70,12 +71,16 @@ class Pages {
     std::byte* mapped = nullptr;
     std::size_t bytes = 0;
   };
+  /// Behind it lies a page that nobody may touch: what writes past a buffer must not end in the next one.
   Status map(Area& area, std::size_t bytes, int flags) {
+    constexpr std::size_t kPage = 4096;
     release(area);
-    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    const std::size_t whole = (bytes + kPage - 1) / kPage * kPage;
+    void* memory = ::mmap(nullptr, whole + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
     if (memory == MAP_FAILED) return fail(ErrorCode::system, "no memory for a buffer of {} bytes: give a smaller -e", bytes);
     area.data = area.mapped = static_cast<std::byte*>(memory);
-    area.bytes = bytes;
+    area.bytes = whole + kPage;
+    ::mprotect(area.mapped + whole, kPage, PROT_NONE);
     return {};
   }
   static void release(Area& area) {
