@@ -9,6 +9,7 @@
 #include <cli/bench.hpp>
 #include <CLI/CLI.hpp>
 #include <cli/commands.hpp>
+#include <cli/host_memory.hpp>
 #include <cli/launcher.hpp>
 #include <cli/scratch.hpp>
 #include <cli/tune.hpp>
@@ -71,7 +72,7 @@ Result<std::vector<int>> ranks_of(const TuneWords& words) {
 std::uint64_t largest_for(std::uint64_t asked, int ranks) {
   const int cores = std::max(1, bootstrap::local_contact(0).cores);
   const double turns = std::max(1.0, static_cast<double>(ranks) / cores);
-  const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE)) * kMostOfMemory;
+  const double memory = host_memory_bytes() * kMostOfMemory;
   const double most = std::min(static_cast<double>(asked) / turns, memory / kBuffersOfSize / ranks);
   return std::max(std::min(asked, kTunedFinely), static_cast<std::uint64_t>(most));
 }
@@ -210,8 +211,8 @@ Result<int> tune_ranks(const TuneWords& words, int ranks, double budget_s, const
 
 Result<int> run(const TuneWords& words) {
   if (!words.part.empty()) return measure(words);
-  PEAL_ASSIGN(const std::vector<int> ranks, ranks_of(words));
   PEAL_TRY(options_of(words));
+  PEAL_ASSIGN(const std::vector<int> ranks, ranks_of(words));
   const std::string path = words.out.empty() ? tuning::measured_table_path() : words.out;
   if (path.empty())
     return fail(ErrorCode::invalid_argument,

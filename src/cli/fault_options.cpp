@@ -1,7 +1,6 @@
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <cli/fault_options.hpp>
+#include <cli/host_memory.hpp>
 #include <sim/fault_words.hpp>
 #include <topology/degrade.hpp>
 
@@ -33,7 +32,7 @@ void add_fault_options(CLI::App& command, FaultWords& words) {
 
 Result<sim::InterpretOptions> interpret_options(const FaultWords& words, const sim::Scene& scene) {
   sim::InterpretOptions options;
-  options.most_bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  options.most_bytes = host_memory_bytes();
   for (const std::string& text : words.slow_links) {
     PEAL_ASSIGN(const sim::SlowLink link, sim::parse_slow_link(text));
     PEAL_ASSIGN(const topology::ResourceId id, topology::find_resource(*scene.resources, link.name));

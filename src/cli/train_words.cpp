@@ -1,8 +1,7 @@
-#include <unistd.h>
-
 #include <base/names.hpp>
 #include <base/units.hpp>
 #include <CLI/CLI.hpp>
+#include <cli/host_memory.hpp>
 #include <cli/layout_words.hpp>
 #include <cli/train_words.hpp>
 #include <parallel/text_source.hpp>
@@ -57,7 +56,7 @@ Status check_sizes(const TrainWords& words) {
 // All ranks are this host's where `ranks` is 0: it starts them.
 Status check_memory(const parallel::GptJob& job, int ranks) {
   const double needed = parallel::least_bytes(job) * (ranks == 0 ? job.layout.gpus() : 1);
-  const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  const double there = host_memory_bytes();
   if (needed <= there) return {};
   return fail(ErrorCode::invalid_argument,
               "this model takes {:.3g} GB at least, and this host has {:.3g}; give fewer --layers, a smaller --hidden, --ffn or --seq, "

@@ -9,7 +9,7 @@ using schedule::OpKind;
 
 namespace {
 
-constexpr std::uint32_t kMostAhead = 3;  // with the one at hand as many as one system call reads
+constexpr std::uint32_t kMostAhead = transport::kMostReadAtOnce - 1;  // beside the one at hand
 
 /// Always the same chunks, of memory that is not laid out in elements of another size.
 bool is_plain(const schedule::Ref& ref) { return ref.step[0] == 0 && ref.step[1] == 0 && !schedule::is_wide(ref.buffer); }
@@ -28,7 +28,7 @@ bool Execution::is_apart(const Ref& ref, const Ref& other) const {
   return end <= other_begin || other_end <= begin;
 }
 
-bool Execution::is_ahead_of_nobody(const Op& op, const Ref& ref) const {
+bool Execution::may_go_ahead(const Op& op, const Ref& ref) const {
   const schedule::Program& program = plan_->program;
   const bool is_send = op.kind == OpKind::send;
   if (ref.count != 1) return false;
@@ -44,7 +44,7 @@ bool Execution::is_ahead_of_nobody(const Op& op, const Ref& ref) const {
 
 void Execution::offer_ahead(const BoundOp& bound, const Strand& strand, Edge& e) {
   if (!has_offered_ || e.late.is_spared() || bound.op->src.buffer != schedule::kInput || !receives() ||
-      !is_ahead_of_nobody(*bound.op, bound.op->src))
+      !may_go_ahead(*bound.op, bound.op->src))
     return;
   BoundOp later = bound;
   while (e.sent_ahead < kMostAhead && ++later.piece < binding_->pieces().count) {
@@ -57,7 +57,7 @@ void Execution::offer_ahead(const BoundOp& bound, const Strand& strand, Edge& e)
 
 std::uint64_t Execution::bytes_behind(const BoundOp& bound, const Strand& strand) const {
   const Ref& dst = bound.op->dst;
-  if (dst.count != 1 || (plan_->pieced && (bound.op->kind != OpKind::recv || !is_ahead_of_nobody(*bound.op, dst)))) return 0;
+  if (dst.count != 1 || (plan_->pieced && (bound.op->kind != OpKind::recv || !may_go_ahead(*bound.op, dst)))) return 0;
   const schedule::Extent whole = binding_->chunk(dst.buffer, bound.chunk(dst));
   const schedule::Extent here = part(dst, bound.chunk(dst), bound, strand);
   return (whole.offset + whole.count - here.offset - here.count) * element_;

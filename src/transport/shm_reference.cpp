@@ -24,7 +24,6 @@ namespace {
 constexpr std::uint8_t kProven = 1;
 constexpr std::uint8_t kRefused = 2;
 constexpr std::uint64_t kLeastPart = 16 * 1024;  // a system call costs as much as a copy of as many bytes
-constexpr std::size_t kMostAtOnce = 4;           // of which a system call is less than a twentieth
 constexpr std::int64_t kLineBehindNs = 400;  // in which a sender that offers several has offered the next; a system call takes 2 to 4 us
 constexpr std::uint64_t kPage = 4096;
 constexpr std::int64_t kLongestWaitNs = 200'000'000;
@@ -284,8 +283,8 @@ bool ShmReceiver::rest() {
 // for itself when it is asked for.
 void ShmReceiver::read_with_those_behind(Reference& first, std::size_t room) {
   if (owner_->reach(peer_) != ShmTransport::Reach::by_kernel || first.is_shared.load(std::memory_order_relaxed) != 0) return;
-  std::array<Reference*, kMostAtOnce> read{};
-  std::array<iovec, kMostAtOnce> there{};
+  std::array<Reference*, kMostReadAtOnce> read{};
+  std::array<iovec, kMostReadAtOnce> there{};
   std::size_t count = 0, ranges = 0, total = 0;
   Part part{};
   const auto add = [&](Reference& reference) {
@@ -311,7 +310,7 @@ void ShmReceiver::read_with_those_behind(Reference& first, std::size_t room) {
     return add(reference);
   };
   if (!add(first)) return;
-  for (std::uint64_t number = taken_ + 1; count < kMostAtOnce && total - first.bytes < room; ++number) {
+  for (std::uint64_t number = taken_ + 1; count < kMostReadAtOnce && total - first.bytes < room; ++number) {
     const ShmLine& line = lines_[number & line_mask_];
     const auto is_there = [&] { return line.sequence.load(std::memory_order_acquire) == number + 1; };
     for (const std::int64_t until = is_there() ? 0 : now_ns() + kLineBehindNs; !is_there() && now_ns() < until;) {

@@ -128,11 +128,9 @@ std::string layers_table(const LinkModel& model) {
 
 std::string sharing_table(const LinkModel& coherent, const LinkModel& other, const topology::SharingFigures& figures,
                           const LineSequence& line, std::span<const SharingRow> rows) {
-  const auto source = [&](std::string_view key) -> const std::string& {
-    const auto found =
-        std::find_if(figures.figures.begin(), figures.figures.end(), [&](const topology::LayerFigure& f) { return f.key == key; });
-    static const std::string kNone;
-    return found == figures.figures.end() ? kNone : found->source;
+  const auto source = [&](std::string_view key) {
+    return std::find_if(figures.figures.begin(), figures.figures.end(), [&](const topology::LayerFigure& f) { return f.key == key; })
+        ->source;
   };
   std::string text = fmt::format(
       "# one line over {}: the writer's invalidation is answered after {:.0f} ns, the reader has the line after {:.0f} ns\n"

@@ -18,7 +18,7 @@ class Pages {
   /// From now on the memory is what peal::allocate gives, and growing is collective.
   void share(comm::Core& core) { core_ = &core; }
   Status grow(std::size_t bytes) {
-    if (is_reserved_) {
+    if (reserved_ > 0) {
       if (bytes > reserved_) return fail(ErrorCode::internal, "a buffer of {} bytes where {} were reserved", bytes, reserved_);
       data_ = bytes < comm::HugePages::kPage ? short_.data : long_.data;
       return {};
@@ -52,7 +52,6 @@ class Pages {
       ::madvise(long_.data, bytes, MADV_HUGEPAGE);
       std::fill_n(long_.data, bytes, std::byte{});
     }
-    is_reserved_ = true;
     data_ = short_.data;
     return {};
   }
@@ -90,8 +89,7 @@ class Pages {
   Area short_, long_;
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;     // that grow() has made
-  std::size_t reserved_ = 0;  // that reserve() has
-  bool is_reserved_ = false;
+  std::size_t reserved_ = 0;  // by reserve(); 0: it was not called
   comm::Core* core_ = nullptr;
   std::unique_ptr<comm::SharedBuffer> shared_;
 };

@@ -51,12 +51,13 @@ struct TunedPoint {
 };
 
 /// Drops the ways that take more than `hopeless` times the best of their case wherever the cores were, each by the best of its rounds
-/// there, since the first call of all waits for pages. One that was not met at a distance may be the best there, and stays.
+/// there, since the first call of all waits for pages; of sizes beyond kTunedFinely those that take more than 1.5 times. One that was not
+/// met at a distance may be the best there, and stays.
 void drop_hopeless(std::vector<TunedPoint>& points, double hopeless);
 
 /// The places in `points` of what is measured in a round (counted from 1), in turn. The ways of one case come one behind the other: what
 /// the machine does to one of them, it mostly does to all. Each round begins a case with another way, since what was measured just before
-/// has a part in what comes after it.
+/// has a part in what comes after it. Sizes beyond kTunedFinely come in rounds 1, 2 and every sixth.
 std::vector<std::size_t> order_of_round(const std::vector<TunedPoint>& points, int round);
 
 /// What was chosen for a size that was kept out, against the best way there. Times are means over where the cores were, as those that

@@ -290,10 +290,11 @@ class Execution {
   /// one sent in the last call of the kind: where they went different ways, both would be slower than with either.
   bool has_learnt_to_refer();
   // execution_ahead.cpp
+  /// Whether two operands share no memory, whichever buffers they name.
   bool is_apart(const Ref& ref, const Ref& other) const;
   /// Whether messages of an op may go before their pieces have their turn: no other op has to do with its way, none writes what it sends,
   /// and none reads or writes where it receives.
-  bool is_ahead_of_nobody(const schedule::Op& op, const Ref& ref) const;
+  bool may_go_ahead(const schedule::Op& op, const Ref& ref) const;
   /// After a reference to a piece of the input: those to the next pieces, as far as that is right, there is room and it saves anything.
   void offer_ahead(const BoundOp& bound, const Strand& strand, Edge& e);
   /// Of a transfer that nothing else comes between, in messages of one op or in pieces: what comes after this message.

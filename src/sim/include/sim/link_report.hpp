@@ -17,6 +17,7 @@ std::string link_table(const LinkModel& model, std::span<const LinkRow> rows);
 std::string link_json(const LinkModel& model, std::span<const LinkRow> rows);
 /// The figures of a link, layer by layer, with their sources.
 std::string layers_table(const LinkModel& model);
+/// A row a size, under lines that say what fixed costs are and where they come from. `figures`: topology::sharing_over(), which has all.
 std::string sharing_table(const LinkModel& coherent, const LinkModel& other, const topology::SharingFigures& figures,
                           const LineSequence& line, std::span<const SharingRow> rows);
 std::string sharing_json(const LinkModel& coherent, const LinkModel& other, const topology::SharingFigures& figures,

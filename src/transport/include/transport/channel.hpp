@@ -110,6 +110,9 @@ struct Message {
   std::byte* answer = nullptr;  ///< as many bytes as the message has, where its receiver may write until release(); or null
 };
 
+/// References that one system call reads, which then is less than a twentieth of their copies: to offer more at once saves nothing.
+inline constexpr std::size_t kMostReadAtOnce = 4;
+
 /// The receiving end.
 class Receiver {
  public:
