@@ -1,6 +1,8 @@
 // The interpreter over the fake transport: right bytes for every schedule of the registry, whatever the order in which messages come.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "fake_run.hpp"
 
 namespace peal::test {
@@ -14,6 +16,7 @@ struct Circumstances {
   int delay;
   std::uint64_t message_bytes;
   std::uint64_t count;  // elements
+  int descriptor = -1;  // of all channels
 };
 
 /// Both ways round; with shares that do not divide what there is to move, or with equal ones.
@@ -54,6 +57,7 @@ int run_all(const Circumstances& at, Protocol protocol, std::initializer_list<in
             options.fabric.channels = 4;
             options.fabric.longest_delay_ticks = at.delay;
             options.fabric.message_bytes = at.message_bytes;
+            options.fabric.descriptor = at.descriptor;
             FakeRun run(algorithm, request, c, options);
             EXPECT_EQ(run.refused(), "");
             run.start();
@@ -74,6 +78,9 @@ TEST(Execution, EveryScheduleInOneMessage) {
 }
 TEST(Execution, EveryScheduleWithTheFewestSlotsAndLateMessages) {
   EXPECT_GT(run_all({"in pieces", 2, 5, 512, 700}, Protocol::staged, {2, 3, 4, 5, 8}), 200);
+}
+TEST(Execution, EveryScheduleInPiecesAsBySockets) {
+  EXPECT_GT(run_all({"as by sockets", 2, 5, 512, 700, 0}, Protocol::staged, {2, 3, 4, 5, 8}), 200);
 }
 TEST(Execution, EveryScheduleWithNothingToMove) {
   EXPECT_GT(run_all({"of nothing", 2, 3, 512, 0}, Protocol::staged, {1, 2, 3, 5, 8}), 200);
@@ -110,6 +117,43 @@ TEST(Execution, PiecesOfTheInputAreOfferedAheadWhereNothingElseGoesThatWay) {
   EXPECT_EQ(offered_at_once(Collective::all_gather, "recursive_doubling", true), 4U) << "nobody writes where it lies";
   EXPECT_EQ(offered_at_once(Collective::all_reduce, "ring", false), 1U) << "two messages a piece go the same way";
   EXPECT_EQ(offered_at_once(Collective::broadcast, "tree", false), 1U) << "the root helps its receiver, piece by piece";
+}
+
+// What a signal sets free goes out before the next message is taken in, by sockets: two ranks that send a sum each do not send by turns.
+TEST(Execution, BySocketsTheSumIsSentBeforeThePeersIsReceived) {
+  CollectiveCase c{Collective::all_reduce, 2, 0, 0, 4 * 1024, false};
+  schedule::Request request;
+  request.ranks = c.ranks;
+  FakeRun::Options options;
+  options.keeps_log = true;
+  options.fabric.descriptor = 0;
+  options.fabric.slots = 8;
+  options.fabric.message_bytes = options.message_bytes = 2048;
+  FakeRun run(**schedule::find_algorithm(Collective::all_reduce, "two_shot"), request, c, options);
+  ASSERT_EQ(run.refused(), "");
+  run.start();
+  while (!run.done()) {
+    bool moved = false;
+    for (const int r : {0, 1})  // each as far as it gets, so that all that it sends is there when the other one goes on
+      while (run.execution(r).progress()) moved = true;
+    ASSERT_TRUE(moved);
+  }
+  for (const int r : {0, 1}) {
+    const std::vector<executor::Completion>& log = run.log(r);
+    const std::vector<schedule::Op>& ops = run.program(r).ops;
+    const auto place = [&](schedule::OpKind kind, std::int32_t piece) {
+      const auto found = std::find_if(log.begin(), log.end(), [&](const executor::Completion& done) {
+        const schedule::Op& op = ops[done.op];
+        return done.piece == piece && op.kind == kind && (kind == schedule::OpKind::recv || op.src.buffer == schedule::kOutput);
+      });
+      EXPECT_NE(found, log.end());
+      return found - log.begin();
+    };
+    const std::int32_t pieces = run.binding(r).pieces().count;
+    ASSERT_GT(pieces, 1);
+    for (std::int32_t piece = 0; piece < pieces; ++piece)
+      EXPECT_LT(place(schedule::OpKind::send, piece), place(schedule::OpKind::recv, piece)) << "rank " << r;
+  }
 }
 
 // A message that its receiver may read costs system calls, not a slot: it is not cut in halves.

@@ -149,14 +149,18 @@ class Execution {
   /// The ends of an edge, asked for once; null while the way to the peer is not there yet.
   transport::Sender* sender(std::uint32_t edge) {
     transport::Sender*& end = edges_[edge].sender;
-    if (end == nullptr) [[unlikely]]
+    if (end == nullptr) [[unlikely]] {
       end = transport_->sender(peer_of(edge), channel_of(edge));
+      has_sockets_ |= end != nullptr && end->poll_descriptor() >= 0;
+    }
     return end;
   }
   transport::Receiver* receiver(std::uint32_t edge) {
     transport::Receiver*& end = edges_[edge].receiver;
-    if (end == nullptr) [[unlikely]]
+    if (end == nullptr) [[unlikely]] {
       end = transport_->receiver(peer_of(edge), channel_of(edge));
+      has_sockets_ |= end != nullptr && end->poll_descriptor() >= 0;
+    }
     return end;
   }
   int peer_of(std::uint32_t edge) const { return static_cast<int>(edge % static_cast<std::uint32_t>(ranks_)); }
@@ -199,7 +203,8 @@ class Execution {
   bool is_flat_raw(const FlatOp& op) const { return operands_->scaled && op.src_buffer == schedule::kInput; }
   void reject(int peer, bool is_marked, std::size_t got, std::size_t expected, const transport::Tag* tag, const CallSignature& mine);
   bool step(std::size_t strand);
-  bool is_light(const Strand& strand) const;
+  bool take_turn(std::size_t index);
+  bool takes_long(schedule::OpKind kind) const;
   bool perform(const BoundOp& bound, Strand& strand);
   /// Ops that carry fp32 partial sums.
   bool perform_wide(const BoundOp& bound, const Strand& strand);
@@ -346,6 +351,7 @@ class Execution {
   std::size_t element_ = 1;
   bool shows_ = false;
   bool refers_ = false;
+  bool has_sockets_ = false;  // some edge that has been used
   std::optional<bool> receives_;    // the rank, in this call; nothing: nobody has asked
   bool has_offered_ = false;        // a reference, in this call
   bool marks_differ_ = false;       // the peer's of this call, and this rank's

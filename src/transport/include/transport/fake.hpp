@@ -25,6 +25,7 @@ struct FakeOptions {
   bool has_references = true;
   int references_after = 0;           ///< times r: messages that a way to rank r has carried before it offers them
   bool has_shared_copies = false;     ///< one copy for several receivers
+  int descriptor = -1;                ///< of every channel's ends, as if messages went by sockets; nobody polls it
   std::int64_t longest_sleep_us = 0;  ///< 0: sleep() only ticks; else threads really wait for news up to this long
 };
 
@@ -44,6 +45,7 @@ class FakeSender final : public Sender {
   std::byte* acquire_shared() override;
   bool send_shared(const std::byte* room, std::size_t bytes, const Tag* tag) override;
   void end_shared(const std::byte* room) override;
+  int poll_descriptor() const override;
 
  private:
   friend class FakeFabric;
@@ -57,6 +59,7 @@ class FakeReceiver final : public Receiver {
  public:
   const Message* peek() override;
   void release() override;
+  int poll_descriptor() const override;
 
  private:
   friend class FakeFabric;
