@@ -33,10 +33,10 @@ TEST(Constants, GpuSetsAreNccls) {
   EXPECT_DOUBLE_EQ(staged->per_hop.microseconds(), 14);
 }
 
-TEST(Constants, EveryScopeOfThisSliceHasStagedAndHostScopesHaveInline) {
+TEST(Constants, EveryScopeOfThisSliceHasStagedAndSharedMemoryHasAllProtocols) {
   for (const char* scope : {"shm", "tcp-loopback", "tcp", "nvlink-a100", "nvlink-h100", "pcie", "infiniband", "nvlink", "xgmi", "c2c"})
     EXPECT_TRUE(constants_for(scope, "staged")) << scope;
-  for (const char* protocol : {"line", "staged", "direct_read", "direct_write", "inline", "fused"})
+  for (const char* protocol : {"line", "staged", "direct_read", "direct_write", "fused"})
     EXPECT_TRUE(constants_for("shm", protocol)) << protocol;
 }
 
@@ -114,7 +114,7 @@ TEST(Constants, SomeProcessorsHaveTheirOwn) {
     const auto own = constants_for("shm-" + processor.name, "staged");
     ASSERT_TRUE(own) << own.error().message;
     EXPECT_EQ(own->scope, "shm-" + processor.name);
-    const auto of_all = constants_for("shm-" + processor.name, "inline");
+    const auto of_all = constants_for("shm-" + processor.name, "fused");
     ASSERT_TRUE(of_all) << of_all.error().message;
     EXPECT_EQ(of_all->scope, "shm");
   }
