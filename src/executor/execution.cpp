@@ -144,9 +144,8 @@ bool Execution::progress() {
   return moved;
 }
 
-// A strand's turn is one op through slots. By reference and by sockets it goes on, until an op that takes long would be its second: what a
-// signal sets free is sent before the next message is received. Else two ranks work by turns, one sending while the other receives, and an
-// all-reduce by sockets takes 1.15 to 1.25 times as long; by slots that is 2 to 4 % faster (bench/RESULTS.md, "Loopback").
+// A strand's turn is one op through slots. By reference and by sockets it goes on until an op that takes long would be its second, so that
+// what a signal sets free is sent before the next message is received (docs/decisions/strands-take-turns.md).
 bool Execution::take_turn(std::size_t index) {
   const Strand& strand = strands_[index];
   const bool is_one_op = !shows_ && !refers_ && !has_sockets_;

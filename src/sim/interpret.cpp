@@ -64,7 +64,9 @@ void World::on_flow_left(Tag tag) {
   const auto index = static_cast<Index>(tag & kIndexMask);
   if (static_cast<Kind>(tag >> 56) == Kind::pass) worked(index);
   // A GPU is done with a message when its last byte has left; the flow names the strand.
-  if (static_cast<Kind>(tag >> 56) == Kind::wire && !is_host_) slice_done(index);
+  if (static_cast<Kind>(tag >> 56) != Kind::wire) return;
+  if (is_host_) return next_in_line(static_cast<Index>((tag >> kIndexBits) & kIndexMask));
+  slice_done(index);
 }
 
 void World::on_flow_arrived(Tag tag) {
@@ -369,16 +371,38 @@ void World::worked(Index index) {
     step->is_on_wire = true;
     step->wire_alone = noise * std::max(copying, tuning::wire_time(cost, framed(out, bytes)));
   }
-  engine_.start({.bytes = on_wire(out, bytes),
-                 .resources = wire_of(out),
-                 .latency = hop,
-                 .rate_cap = cap,
-                 .tag = tag(Kind::wire, s.out, index),
-                 .counts = counts_of(out),
-                 .holds_up_for = holds_up_for(s.out)});
-  if (!is_host_) return;  // until the last byte has left
+  const Leaving message{index, on_wire(out, bytes), hop, cap};
+  if (!is_host_) return put_on_wire(s.out, message);  // until the last byte has left
+  const auto [line, is_first] = in_line_.try_emplace(s.out);
+  if (is_first)
+    put_on_wire(s.out, message);
+  else
+    line->second.push_back(message);
   if (copying > 0) return engine_.after(copying, tag(Kind::sent, index));
   slice_done(index);
+}
+
+void World::put_on_wire(Index channel, const Leaving& message) {
+  const Channel& c = channels_[channel];
+  engine_.start({.bytes = message.bytes,
+                 .resources = wire_of(c),
+                 .latency = message.hop,
+                 .rate_cap = message.rate_cap,
+                 .tag = tag(Kind::wire, channel, message.strand),
+                 .counts = counts_of(c),
+                 .holds_up_for = holds_up_for(channel)});
+}
+
+/// A socket's stream keeps the order: what its sender has copied into it meanwhile begins to leave.
+void World::next_in_line(Index channel) {
+  const auto line = in_line_.find(channel);
+  if (line->second.empty()) {
+    in_line_.erase(line);
+    return;
+  }
+  const Leaving next = line->second.front();
+  line->second.pop_front();
+  put_on_wire(channel, next);
 }
 
 void World::slice_done(Index index) {

@@ -174,6 +174,14 @@ struct RankState {
   double done = 0;
 };
 
+/// A message that its sender has begun to copy into a socket.
+struct Leaving {
+  Index strand = kNobody;
+  double bytes = 0;  // on the wire
+  double hop = 0;
+  double rate_cap = 0;
+};
+
 struct Core {
   bool is_busy = false;
   std::int32_t last = -1;  // the rank that did the last op
@@ -264,6 +272,8 @@ class World final : Engine::Listener {
   double receive_work(const Strand& strand, ChannelKind& kind);
   void work_locally(Index strand);
   void worked(Index strand);
+  void put_on_wire(Index channel, const Leaving& message);
+  void next_in_line(Index channel);
   void slice_done(Index strand);
   void op_done(Index strand);
   void release_core(Index strand);
@@ -390,6 +400,7 @@ class World final : Engine::Listener {
   std::vector<Core> cores_;
   LargeVector<Channel> channels_;
   FlatMap channel_of_;
+  std::unordered_map<Index, std::deque<Leaving>> in_line_;  // of hosts, behind a message that is on its channel's wire
   std::vector<ChannelKind> kinds_;
   FlatMap kind_of_;                  // the last of a hash of its terms
   LargeVector<std::uint32_t> ways_;  // engine resources of the whole way of each channel
