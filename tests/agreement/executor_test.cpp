@@ -68,8 +68,7 @@ void check_case(const schedule::Algorithm& algorithm, const schedule::Request& r
   EXPECT_EQ(judgement.outcome, Outcome::right) << name << ": the reference says " << judgement.why;
 }
 
-int check_registry(std::initializer_list<int> ranks, int slots, std::uint64_t message_bytes, std::uint64_t count,
-                   int descriptor = -1) {
+int check_registry(std::initializer_list<int> ranks, int slots, std::uint64_t message_bytes, std::uint64_t count, int descriptor = -1) {
   int cases = 0;
   for (const schedule::Algorithm& algorithm : schedule::registry()) {
     for (const int n : ranks) {

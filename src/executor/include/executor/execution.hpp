@@ -351,7 +351,7 @@ class Execution {
   std::size_t element_ = 1;
   bool shows_ = false;
   bool refers_ = false;
-  bool has_sockets_ = false;  // some edge that has been used
+  bool has_sockets_ = false;        // some edge that has been used
   std::optional<bool> receives_;    // the rank, in this call; nothing: nobody has asked
   bool has_offered_ = false;        // a reference, in this call
   bool marks_differ_ = false;       // the peer's of this call, and this rank's
