@@ -181,7 +181,11 @@ Status write_table(const std::string& path, const tuning::MeasuredTable& table) 
 /// What one number of ranks takes. Adds to `table` and `judged`.
 Result<int> tune_ranks(const TuneWords& words, int ranks, double budget_s, const std::string& part, tuning::MeasuredTable& table,
                        std::vector<Judgement>& judged) {
-  PEAL_ASSIGN(const std::uint64_t largest, largest_of(words));
+  PEAL_ASSIGN(const std::uint64_t asked, largest_of(words));
+  const std::uint64_t largest = largest_for(asked, ranks);
+  if (largest < asked)
+    std::fprintf(stderr, "peal tune: %d ranks: sizes up to %s of %s, because ranks share cores or memory is short\n", ranks,
+                 to_text(Bytes{largest}).c_str(), to_text(Bytes{asked}).c_str());
   std::vector<std::string> arguments = {"tune",
                                         "--part",
                                         part,
@@ -190,7 +194,7 @@ Result<int> tune_ranks(const TuneWords& words, int ranks, double budget_s, const
                                         "--transport",
                                         words.transport,
                                         "--largest",
-                                        fmt::format("{}", largest_for(largest, ranks))};
+                                        fmt::format("{}", largest)};
   if (!words.collectives.empty()) arguments.insert(arguments.end(), {"--collectives", words.collectives});
   if (words.check) arguments.emplace_back("--check");
   PEAL_TRY(write_output(part, tuning::to_text(table)));

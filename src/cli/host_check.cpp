@@ -56,8 +56,8 @@ Result<std::vector<HostCell>> cells_of(comm::Core& core, const std::vector<Tuned
     if (cell.rounds < kFewestRounds) continue;
     cell.full_speed = full_speed / cell.rounds;
     cell.all_us = value_at(std::move(of_all), 0.5);
-    cell.repeats_us[0] = *std::min_element(us.begin(), us.end());
-    cell.repeats_us[1] = *std::max_element(us.begin(), us.end());
+    cell.least_us = *std::min_element(us.begin(), us.end());
+    cell.most_us = *std::max_element(us.begin(), us.end());
     cell.us = value_at(std::move(us), 0.5);
     cell.exchange_ns = value_at(std::move(exchanges), 0.5);
     tuning::Environment environment = *core.plans().environment();
@@ -74,10 +74,7 @@ Result<std::vector<HostCell>> cells_of(comm::Core& core, const std::vector<Tuned
 
 }  // namespace
 
-double HostCell::noise() const {
-  const double low = std::min(repeats_us[0], repeats_us[1]);
-  return low > 0 ? std::max(repeats_us[0], repeats_us[1]) / low - 1 : 0;
-}
+double HostCell::noise() const { return least_us > 0 ? most_us / least_us - 1 : 0; }
 
 std::vector<TunedPoint> points_to_check(const HostCheckOptions& options) {
   std::vector<TunedPoint> points;
@@ -221,7 +218,8 @@ std::string host_check_json(const std::vector<HostCell>& cells) {
                    {"rounds", c.rounds},
                    {"exchange_ns", c.exchange_ns},
                    {"us", c.us},
-                   {"repeats_us", {c.repeats_us[0], c.repeats_us[1]}},
+                   {"least_us", c.least_us},
+                   {"most_us", c.most_us},
                    {"predicted_us", c.predicted_us},
                    {"full_speed", c.full_speed},
                    {"all_us", c.all_us}});
@@ -242,7 +240,8 @@ Result<std::vector<HostCell>> host_cells_from_json(const std::string& text) {
       c.rounds = t.at("rounds").get<int>();
       c.exchange_ns = t.at("exchange_ns").get<double>();
       c.us = t.at("us").get<double>();
-      for (std::size_t i = 0; i < 2; ++i) c.repeats_us[i] = t.at("repeats_us").at(i).get<double>();
+      c.least_us = t.at("least_us").get<double>();
+      c.most_us = t.at("most_us").get<double>();
       c.predicted_us = t.at("predicted_us").get<double>();
       c.full_speed = t.at("full_speed").get<double>();
       c.all_us = t.at("all_us").get<double>();

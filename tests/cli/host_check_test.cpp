@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cli/host_check.hpp>
 
 namespace peal::cli {
@@ -13,8 +14,9 @@ using tuning::CoreDistance;
 HostCell cell(double us, double predicted_us, double again_us) {
   HostCell c{"shm", Collective::reduce, 64, "ring", "line", CoreDistance::near};
   c.rounds = 8;
-  c.us = c.all_us = c.repeats_us[0] = us;
-  c.repeats_us[1] = again_us;
+  c.us = c.all_us = us;
+  c.least_us = std::min(us, again_us);
+  c.most_us = std::max(us, again_us);
   c.predicted_us = predicted_us;
   return c;
 }

@@ -34,13 +34,14 @@ struct HostCell {
   int rounds = 0;
   double exchange_ns = 0;   ///< median over the rounds
   double us = 0;            ///< as TunedPoint::typical over one communicator, the median of three
-  double repeats_us[2]{};   ///< the least and the most of the three: how far the machine agrees with itself
+  double least_us = 0;      ///< of the three
+  double most_us = 0;       ///< ... how far the machine agrees with itself
   double predicted_us = 0;  ///< 0: the table has no constants for this distance and protocol
   double full_speed = 1;    ///< share of the calls that `us` is of (core_speed.hpp)
   double all_us = 0;        ///< the median over all rounds of the median of all calls
 
   double error() const { return predicted_us / us - 1; }
-  double noise() const;  ///< of these two: the larger over the smaller, less 1
+  double noise() const;  ///< most over least, less 1
 };
 
 /// What is asked: every collective of one way to choose or several, at sizes that no table has (48 B, and on in fours).
