@@ -43,6 +43,7 @@ Result<ProtocolConstants> read_set(const YamlNode& node, const std::string& file
   PEAL_ASSIGN(set.per_hop, read_time(fields, "per_hop_ns", 0));
   PEAL_ASSIGN(set.per_hop_tree, read_time(fields, "per_hop_tree_ns", set.per_hop.value));
   PEAL_ASSIGN(set.per_op, read_time(fields, "per_op_ns", 0));
+  PEAL_ASSIGN(set.receive_share, fields.number("receive_share", 0, 1, 1));
   PEAL_ASSIGN(set.efficiency, fields.number("efficiency", 1e-3, 1, 1));
   PEAL_ASSIGN(set.copy, read_rate(fields, "copy_GBps"));
   PEAL_ASSIGN(set.reduce, read_rate(fields, "reduce_GBps"));

@@ -14,6 +14,7 @@ json to_tree(const topology::ProtocolConstants& c) {
   return {{"scope", c.scope},
           {"protocol", c.protocol},
           {"ns", {c.launch.value, c.per_hop.value, c.per_hop_tree.value, c.per_op.value}},
+          {"receive_share", c.receive_share},
           {"efficiency", c.efficiency},
           {"rates", {c.copy.value, c.reduce.value, c.cap_one_node.value, c.cap_two_nodes.value, c.cap_more_nodes.value}},
           {"slice", c.slice.value},
@@ -30,6 +31,7 @@ topology::ProtocolConstants constants_from(const json& tree) {
   c.per_hop.value = ns.at(1).get<double>();
   c.per_hop_tree.value = ns.at(2).get<double>();
   c.per_op.value = ns.at(3).get<double>();
+  c.receive_share = tree.at("receive_share").get<double>();
   c.efficiency = tree.at("efficiency").get<double>();
   const auto& rates = tree.at("rates");
   c.copy.value = rates.at(0).get<double>();

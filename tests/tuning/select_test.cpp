@@ -175,6 +175,22 @@ TEST(Environment, MessagesBetweenRanksOfOneCoreAreCopiedFaster) {
   EXPECT_DOUBLE_EQ(cost(2, 3).reduce, environment.same_core_gain * cost(0, 2).reduce);
 }
 
+// Who sends over lo does the protocol's work of the receiver, too.
+TEST(Environment, OverLoopbackSendingIsIssuedForBothSides) {
+  EnvironmentOptions options;
+  options.wires = Wires::socket;
+  const Environment environment = host(1, 2, options).environment;
+  const topology::ProtocolConstants& constants = environment.offer(schedule::Protocol::staged)->constants[0];
+  ASSERT_EQ(constants.scope, "tcp-loopback");
+  EXPECT_LT(constants.receive_share, 1);
+  const MessageCost cost = message_cost(environment, constants, schedule::Protocol::staged, 0, {}, environment.level[0].bottleneck);
+  EXPECT_DOUBLE_EQ(cost.per_receive, constants.receive_share * cost.per_op);
+  EXPECT_DOUBLE_EQ(cost.per_send + cost.per_receive, 2 * cost.per_op);
+  const auto read = environment_from_json(to_json(environment));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->offer(schedule::Protocol::staged)->constants[0].receive_share, constants.receive_share);
+}
+
 TEST(Environment, WhatIsReducedOutOfASocketIsCopiedOutFirst) {
   const Environment environment = host(2, 2).environment;
   const Offer& offer = *environment.offer(schedule::Protocol::staged);

@@ -22,6 +22,7 @@ struct ProtocolConstants {
   Nanoseconds per_hop;       ///< software and protocol latency of one hop in a chain or ring, beyond the wires' latency
   Nanoseconds per_hop_tree;  ///< the same in a tree (NCCL measures it apart); equals per_hop where not given
   Nanoseconds per_op;        ///< issuing one op
+  double receive_share = 1;  ///< of per_op: issuing what only receives; what sends takes so much longer as this is shorter
   double efficiency = 1;     ///< share of the usable link rate that payload gets
   Bandwidth copy;            ///< one rank moving bytes (one core, or one GPU's share); zero: never a limit
   Bandwidth reduce;          ///< one rank combining two streams into one, bytes of result a second; zero: never a limit
