@@ -144,26 +144,24 @@ bool Execution::progress() {
   return moved;
 }
 
-// A strand's turn is one op through slots. By reference and by sockets it goes on until an op that takes long would be its second, so that
-// what a signal sets free is sent before the next message is received (docs/decisions/strands-take-turns.md).
+// A strand's turn is one op through slots. By reference and by sockets it goes on through what only signals and waits, and through what is
+// sent; what takes long otherwise is the first op of a turn, so that what a signal sets free is sent before anything is received
+// (docs/decisions/strands-take-turns.md).
 bool Execution::take_turn(std::size_t index) {
   const Strand& strand = strands_[index];
-  const bool is_one_op = !shows_ && !refers_ && !has_sockets_;
+  const bool is_offered = shows_ || refers_;  // at once; a socket's buffer is filled by a copy
+  const bool is_one_op = !is_offered && !has_sockets_;
   bool has_moved = false, has_acted = false;
   while (!strand.cursor.done() && !failed_) {
     const OpKind kind = strand.cursor.current(plan_->program).op->kind;
-    if ((has_acted && takes_long(kind)) || !step(index)) break;
+    const bool is_light = kind == OpKind::wait || kind == OpKind::signal;
+    const bool may_follow = is_light || (kind == OpKind::send && (is_offered || !has_acted));
+    if ((has_moved && !may_follow) || !step(index)) break;
     has_moved = true;
-    has_acted |= kind != OpKind::wait && kind != OpKind::signal;
+    has_acted |= !is_light;
     if (is_one_op) break;
   }
   return has_moved;
-}
-
-// A reference to a message is offered at once; a socket's buffer is filled by a copy.
-bool Execution::takes_long(OpKind kind) const {
-  if (kind == OpKind::wait || kind == OpKind::signal) return false;
-  return kind != OpKind::send || (!shows_ && !refers_);
 }
 
 // The end of the program: nothing may be held back in a socket, and nobody may still read our memory.

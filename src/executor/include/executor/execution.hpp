@@ -204,7 +204,6 @@ class Execution {
   void reject(int peer, bool is_marked, std::size_t got, std::size_t expected, const transport::Tag* tag, const CallSignature& mine);
   bool step(std::size_t strand);
   bool take_turn(std::size_t index);
-  bool takes_long(schedule::OpKind kind) const;
   bool perform(const BoundOp& bound, Strand& strand);
   /// Ops that carry fp32 partial sums.
   bool perform_wide(const BoundOp& bound, const Strand& strand);
