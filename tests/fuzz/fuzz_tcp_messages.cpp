@@ -75,7 +75,7 @@ bool take(Receiver& from, const Expected& expected, bool in_place, std::size_t r
     bool has_tag = false;
     if (!from.receive(room, room_bytes, &got, &tag, &has_tag)) return false;
     require(got == expected.payload.size() && has_tag == expected.has_tag && (!has_tag || tag == expected.tag));
-    require(got > room_bytes || std::memcmp(room, expected.payload.data(), got) == 0);
+    require(got > room_bytes || std::equal(expected.payload.begin(), expected.payload.end(), reinterpret_cast<const std::uint8_t*>(room)));
     return true;
   }
   const Message* message = from.peek();
