@@ -373,11 +373,9 @@ void World::worked(Index index) {
   }
   const Leaving message{index, on_wire(out, bytes), hop, cap};
   if (!is_host_) return put_on_wire(s.out, message);  // until the last byte has left
-  const auto [line, is_first] = in_line_.try_emplace(s.out);
-  if (is_first)
-    put_on_wire(s.out, message);
-  else
-    line->second.push_back(message);
+  std::deque<Leaving>& line = in_line_[s.out];
+  line.push_back(message);
+  if (line.size() == 1) put_on_wire(s.out, message);
   if (copying > 0) return engine_.after(copying, tag(Kind::sent, index));
   slice_done(index);
 }
@@ -395,14 +393,9 @@ void World::put_on_wire(Index channel, const Leaving& message) {
 
 /// A socket's stream keeps the order: what its sender has copied into it meanwhile begins to leave.
 void World::next_in_line(Index channel) {
-  const auto line = in_line_.find(channel);
-  if (line->second.empty()) {
-    in_line_.erase(line);
-    return;
-  }
-  const Leaving next = line->second.front();
-  line->second.pop_front();
-  put_on_wire(channel, next);
+  std::deque<Leaving>& line = in_line_[channel];
+  line.pop_front();
+  if (!line.empty()) put_on_wire(channel, line.front());
 }
 
 void World::slice_done(Index index) {

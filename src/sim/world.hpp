@@ -400,7 +400,7 @@ class World final : Engine::Listener {
   std::vector<Core> cores_;
   LargeVector<Channel> channels_;
   FlatMap channel_of_;
-  std::unordered_map<Index, std::deque<Leaving>> in_line_;  // of hosts, behind a message that is on its channel's wire
+  std::unordered_map<Index, std::deque<Leaving>> in_line_;  // of hosts' sockets; the first is on its channel's wire
   std::vector<ChannelKind> kinds_;
   FlatMap kind_of_;                  // the last of a hash of its terms
   LargeVector<std::uint32_t> ways_;  // engine resources of the whole way of each channel

@@ -66,7 +66,6 @@ Result<MemoryTerms> read_memory(YamlFields& fields) {
   PEAL_ASSIGN(memory.fetch_share, fields.number("fetch_share", 0, 1));
   PEAL_ASSIGN(memory.shared_read, fields.number("shared_read", 0, 1));
   PEAL_ASSIGN(memory.page_lock, read_time(fields, "page_lock_ns", 0));
-  PEAL_ASSIGN(memory.receive_share, fields.number("receive_share", 0, 1));
   PEAL_ASSIGN(memory.least_read, read_size(fields, "least_read_bytes"));
   PEAL_ASSIGN(memory.most_read, read_size(fields, "most_read_bytes"));
   PEAL_ASSIGN(memory.slots_rate, read_rate(fields, "slots_GBps"));

@@ -167,9 +167,9 @@ bool FakeSender::send_reference(const std::byte* data, std::size_t bytes, const 
   return true;
 }
 
-int FakeSender::poll_descriptor() const { return fabric_->options_.descriptor; }
+int FakeSender::poll_descriptor() const { return fabric_->options_.is_by_sockets ? 0 : -1; }
 
-int FakeReceiver::poll_descriptor() const { return fabric_->options_.descriptor; }
+int FakeReceiver::poll_descriptor() const { return fabric_->options_.is_by_sockets ? 0 : -1; }
 
 const void* FakeSender::shared_area() {
   return fabric_->options_.has_shared_copies ? &fabric_->transport(fabric_->ways_[way_].from) : nullptr;

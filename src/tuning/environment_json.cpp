@@ -115,7 +115,6 @@ Result<Environment> read_environment_tree(const json& tree) {
   e.memory.fetch_share = tree.at("fetch_share").get<double>();
   e.memory.shared_read = tree.at("shared_read").get<double>();
   e.memory.page_lock = {tree.at("page_lock_ns").get<double>()};
-  e.memory.receive_share = tree.at("receive_share").get<double>();
   e.memory.least_read = {tree.at("least_read").get<std::uint64_t>()};
   e.memory.most_read = {tree.at("most_read").get<std::uint64_t>()};
   e.memory.slots_rate.value = tree.at("slots_rate").get<double>();
@@ -200,7 +199,6 @@ std::string to_json(const Environment& e) {
                {"fetch_share", e.memory.fetch_share},
                {"shared_read", e.memory.shared_read},
                {"page_lock_ns", e.memory.page_lock.value},
-               {"receive_share", e.memory.receive_share},
                {"least_read", e.memory.least_read.value},
                {"most_read", e.memory.most_read.value},
                {"slots_rate", e.memory.slots_rate.value},

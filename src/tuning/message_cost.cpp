@@ -22,10 +22,8 @@ MessageCost message_cost(const Environment& environment, const topology::Protoco
   cost.is_read_in_place = cost.is_memory && protocol == Protocol::direct_read;
   cost.is_written_in_place = cost.is_memory && protocol == Protocol::direct_write;
   cost.per_op = constants.per_op.value;
-  const bool is_by_slots = cost.is_memory && !cost.is_read_in_place && !cost.is_written_in_place;
-  const double receive_share = is_by_slots ? environment.memory.receive_share : constants.receive_share;
-  cost.per_receive = receive_share * cost.per_op;
-  cost.per_send = (2 - receive_share) * cost.per_op;
+  cost.per_receive = constants.receive_share * cost.per_op;
+  cost.per_send = (2 - constants.receive_share) * cost.per_op;
   cost.hop = constants.per_hop.value + way_latency.value;
   cost.efficiency = constants.efficiency > 0 ? constants.efficiency : 1;
   const double gain = is_one_core && cost.is_memory ? environment.same_core_gain : 1;

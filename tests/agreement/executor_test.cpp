@@ -21,12 +21,12 @@ std::vector<Done> done_of(const FakeRun& run, int rank) {
 
 /// Runs one case; turns of all ranks are put behind one another, so their logs make one list over all ranks.
 void check_case(const schedule::Algorithm& algorithm, const schedule::Request& request, const CollectiveCase& c, int slots,
-                std::uint64_t message_bytes, int descriptor = -1) {
+                std::uint64_t message_bytes, bool is_by_sockets = false) {
   FakeRun::Options options;
   options.keeps_log = true;
   options.message_bytes = options.fabric.message_bytes = message_bytes;
   options.fabric.slots = slots;
-  options.fabric.descriptor = descriptor;
+  options.fabric.is_by_sockets = is_by_sockets;
   options.fabric.channels = 4;
   options.fabric.longest_delay_ticks = 3;
   const std::string name = std::string(name_of(c.collective)) + " by " + std::string(algorithm.name) + ", ranks " +
@@ -68,7 +68,8 @@ void check_case(const schedule::Algorithm& algorithm, const schedule::Request& r
   EXPECT_EQ(judgement.outcome, Outcome::right) << name << ": the reference says " << judgement.why;
 }
 
-int check_registry(std::initializer_list<int> ranks, int slots, std::uint64_t message_bytes, std::uint64_t count, int descriptor = -1) {
+int check_registry(std::initializer_list<int> ranks, int slots, std::uint64_t message_bytes, std::uint64_t count,
+                   bool is_by_sockets = false) {
   int cases = 0;
   for (const schedule::Algorithm& algorithm : schedule::registry()) {
     for (const int n : ranks) {
@@ -92,7 +93,7 @@ int check_registry(std::initializer_list<int> ranks, int slots, std::uint64_t me
         if ((in_place && !c.has_in_place()) || !algorithm.supports(request) ||
             !schedule::suits(algorithm, request, schedule::Protocol::staged))
           continue;
-        check_case(algorithm, request, c, slots, message_bytes, descriptor);
+        check_case(algorithm, request, c, slots, message_bytes, is_by_sockets);
         ++cases;
       }
     }
@@ -102,7 +103,7 @@ int check_registry(std::initializer_list<int> ranks, int slots, std::uint64_t me
 
 TEST(Executor, CompletesWhatTheProgramsSayInAnOrderTheyAllow) { EXPECT_GT(check_registry({1, 2, 3, 4, 5, 8}, 4, 1 << 18, 210), 100); }
 TEST(Executor, InPiecesThroughTheFewestSlots) { EXPECT_GT(check_registry({2, 3, 4, 8}, 2, 512, 840), 60); }
-TEST(Executor, InPiecesAsBySockets) { EXPECT_GT(check_registry({2, 3, 4, 8}, 3, 512, 840, 0), 60); }
+TEST(Executor, InPiecesAsBySockets) { EXPECT_GT(check_registry({2, 3, 4, 8}, 3, 512, 840, true), 60); }
 
 }  // namespace
 }  // namespace peal::agreement

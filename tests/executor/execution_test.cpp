@@ -16,7 +16,7 @@ struct Circumstances {
   int delay;
   std::uint64_t message_bytes;
   std::uint64_t count;  // elements
-  int descriptor = -1;  // of all channels
+  bool is_by_sockets = false;
 };
 
 /// Both ways round; with shares that do not divide what there is to move, or with equal ones.
@@ -57,7 +57,7 @@ int run_all(const Circumstances& at, Protocol protocol, std::initializer_list<in
             options.fabric.channels = 4;
             options.fabric.longest_delay_ticks = at.delay;
             options.fabric.message_bytes = at.message_bytes;
-            options.fabric.descriptor = at.descriptor;
+            options.fabric.is_by_sockets = at.is_by_sockets;
             FakeRun run(algorithm, request, c, options);
             EXPECT_EQ(run.refused(), "");
             run.start();
@@ -80,7 +80,7 @@ TEST(Execution, EveryScheduleWithTheFewestSlotsAndLateMessages) {
   EXPECT_GT(run_all({"in pieces", 2, 5, 512, 700}, Protocol::staged, {2, 3, 4, 5, 8}), 200);
 }
 TEST(Execution, EveryScheduleInPiecesAsBySockets) {
-  EXPECT_GT(run_all({"as by sockets", 2, 5, 512, 700, 0}, Protocol::staged, {2, 3, 4, 5, 8}), 200);
+  EXPECT_GT(run_all({"as by sockets", 2, 5, 512, 700, true}, Protocol::staged, {2, 3, 4, 5, 8}), 200);
 }
 TEST(Execution, EveryScheduleWithNothingToMove) {
   EXPECT_GT(run_all({"of nothing", 2, 3, 512, 0}, Protocol::staged, {1, 2, 3, 5, 8}), 200);
@@ -126,7 +126,7 @@ TEST(Execution, BySocketsTheSumIsSentBeforeThePeersIsReceived) {
   request.ranks = c.ranks;
   FakeRun::Options options;
   options.keeps_log = true;
-  options.fabric.descriptor = 0;
+  options.fabric.is_by_sockets = true;
   options.fabric.slots = 8;
   options.fabric.message_bytes = options.message_bytes = 2048;
   FakeRun run(**schedule::find_algorithm(Collective::all_reduce, "two_shot"), request, c, options);

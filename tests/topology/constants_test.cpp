@@ -65,18 +65,17 @@ TEST(Constants, BrokenFilesNameTheLine) {
   EXPECT_THAT(error("constants:\n  - {scope: shm, protocol: line, source: x, cap_GBps: [1, 2]}\n"), HasSubstr("three"));
   EXPECT_THAT(error("constants:\n  - {scope: shm, protocol: line, source: x}\n  - {scope: shm, protocol: line, source: x}\n"),
               HasSubstr("c.yaml:3:"));
-  EXPECT_THAT(error("processors:\n  - {name: odd, cpus: [x], fetch_share: 2, shared_read: 0, receive_share: 1, least_read_bytes: 1, "
+  EXPECT_THAT(error("processors:\n  - {name: odd, cpus: [x], fetch_share: 2, shared_read: 0, least_read_bytes: 1, "
                     "most_read_bytes: 2, source: x}\n"),
               HasSubstr("c.yaml:2:"));
-  EXPECT_THAT(error("processors:\n  - {name: odd, cpus: [x], fetch_share: 1, shared_read: 0, receive_share: 1, source: x}\n"),
-              HasSubstr("least_read_bytes"));
-  EXPECT_THAT(error("processors:\n  - {name: odd, cpus: [x], fetch_share: 1, shared_read: 0, receive_share: 1, least_read_bytes: 9, "
+  EXPECT_THAT(error("processors:\n  - {name: odd, cpus: [x], fetch_share: 1, shared_read: 0, source: x}\n"), HasSubstr("least_read_bytes"));
+  EXPECT_THAT(error("processors:\n  - {name: odd, cpus: [x], fetch_share: 1, shared_read: 0, least_read_bytes: 9, "
                     "most_read_bytes: 8, source: x}\n"),
               HasSubstr("c.yaml:2: most_read_bytes is less than least_read_bytes"));
-  EXPECT_EQ(error("processors:\n  - {name: odd, cpus: [x], fetch_share: 1, shared_read: 0, receive_share: 1, least_read_bytes: 1, "
+  EXPECT_EQ(error("processors:\n  - {name: odd, cpus: [x], fetch_share: 1, shared_read: 0, least_read_bytes: 1, "
                   "most_read_bytes: 2, source: x}\n"),
             "accepted");
-  EXPECT_THAT(error("processors:\n  - {name: odd, cpus: [x], most_ranks: 0, fetch_share: 1, shared_read: 0, receive_share: 1, "
+  EXPECT_THAT(error("processors:\n  - {name: odd, cpus: [x], most_ranks: 0, fetch_share: 1, shared_read: 0, "
                     "least_read_bytes: 1, most_read_bytes: 2, source: x}\n"),
               HasSubstr("most_ranks"));
 }

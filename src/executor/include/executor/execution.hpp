@@ -151,7 +151,7 @@ class Execution {
     transport::Sender*& end = edges_[edge].sender;
     if (end == nullptr) [[unlikely]] {
       end = transport_->sender(peer_of(edge), channel_of(edge));
-      has_sockets_ |= end != nullptr && end->poll_descriptor() >= 0;
+      note_socket(end);
     }
     return end;
   }
@@ -159,9 +159,13 @@ class Execution {
     transport::Receiver*& end = edges_[edge].receiver;
     if (end == nullptr) [[unlikely]] {
       end = transport_->receiver(peer_of(edge), channel_of(edge));
-      has_sockets_ |= end != nullptr && end->poll_descriptor() >= 0;
+      note_socket(end);
     }
     return end;
+  }
+  template <class End>
+  void note_socket(const End* end) {
+    has_sockets_ |= end != nullptr && end->poll_descriptor() >= 0;
   }
   int peer_of(std::uint32_t edge) const { return static_cast<int>(edge % static_cast<std::uint32_t>(ranks_)); }
   int channel_of(std::uint32_t edge) const { return static_cast<int>(edge / static_cast<std::uint32_t>(ranks_)); }

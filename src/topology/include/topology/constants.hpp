@@ -49,7 +49,6 @@ struct MemoryTerms {
   double fetch_share = 1;    ///< time to fetch what is reduced where another core wrote it, of the time of a copy
   double shared_read = 0;    ///< share by which each further rank that reads the same bytes in a rank's memory slows the others
   Nanoseconds page_lock;     ///< in which a small page of another process is looked up while others wait for the same lock; 0: not known
-  double receive_share = 1;  ///< of per_op: issuing what only receives from a slot; what sends takes so much longer as this is shorter
   Bytes least_read;          ///< messages from here on may be read in the sender's memory: shorter ones are copied twice in less time
   Bytes most_read;           ///< messages of collectives up to here: of longer ones both copies together have the higher rate
   Bandwidth slots_rate;      ///< of both copies through slots: calls of two ranks that are read more slowly go that way; 0: not known

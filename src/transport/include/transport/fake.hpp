@@ -25,7 +25,7 @@ struct FakeOptions {
   bool has_references = true;
   int references_after = 0;           ///< times r: messages that a way to rank r has carried before it offers them
   bool has_shared_copies = false;     ///< one copy for several receivers
-  int descriptor = -1;                ///< of every channel's ends, as if messages went by sockets; nobody polls it
+  bool is_by_sockets = false;         ///< as far as poll_descriptor() says; nobody polls it
   std::int64_t longest_sleep_us = 0;  ///< 0: sleep() only ticks; else threads really wait for news up to this long
 };
 
