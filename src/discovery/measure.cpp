@@ -216,17 +216,15 @@ std::optional<std::pair<FileDescriptor, FileDescriptor>> connect_loopback() {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof address;
   auto* const name = reinterpret_cast<sockaddr*>(&address);
+  constexpr char kControl[] = "reno";  // Peal's within a host; asked for before there is a connection, or it would be paced all the same
+  for (const int fd : {listener.get(), client.get()}) ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kControl, sizeof kControl - 1);
   if (!listener || !client || ::bind(listener.get(), name, length) != 0 || ::listen(listener.get(), 1) != 0 ||
       ::getsockname(listener.get(), name, &length) != 0 || ::connect(client.get(), name, length) != 0)
     return std::nullopt;
   FileDescriptor server(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!server) return std::nullopt;
   const int on = 1;
-  constexpr char kControl[] = "reno";  // Peal's within a host
-  for (const int fd : {client.get(), server.get()}) {
-    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kControl, sizeof kControl - 1);
-  }
+  for (const int fd : {client.get(), server.get()}) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return std::pair{std::move(client), std::move(server)};
 }
 

@@ -16,10 +16,11 @@ constexpr std::int64_t kLongestPauseNs = 50'000'000;
 
 bool is_dead_peer(int error) { return error == EPIPE || error == ECONNRESET || error == ETIMEDOUT || error == ENOTCONN; }
 
-Result<FileDescriptor> open_stream(const Address& address) {
+Result<FileDescriptor> open_stream(const Address& address, std::string_view congestion_control) {
   if (address.family() == Family::none) return fail(ErrorCode::invalid_argument, "no address was given");
   FileDescriptor fd(::socket(address.data()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fail(ErrorCode::system, "cannot open a socket for {}: {}", address.text(), errno_text(errno));
+  if (address.is_ip() && !congestion_control.empty()) (void)request_congestion_control(fd.get(), congestion_control);
   return fd;
 }
 
@@ -98,8 +99,8 @@ int poll_milliseconds(std::int64_t deadline_ns) {
   return static_cast<int>(std::min<std::int64_t>((left + 999'999) / 1'000'000, 60'000));
 }
 
-Result<FileDescriptor> listen_on(const Address& address, int backlog) {
-  PEAL_ASSIGN(FileDescriptor fd, open_stream(address));
+Result<FileDescriptor> listen_on(const Address& address, int backlog, std::string_view congestion_control) {
+  PEAL_ASSIGN(FileDescriptor fd, open_stream(address, congestion_control));
   if (address.is_ip()) PEAL_TRY(set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR"));
   if (address.family() == Family::ipv6) PEAL_TRY(set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1, "IPV6_V6ONLY"));
   if (::bind(fd.get(), address.data(), address.size()) != 0 || ::listen(fd.get(), backlog) != 0) {
@@ -120,11 +121,11 @@ Result<FileDescriptor> listen_on(const Address& address, int backlog) {
   return fd;
 }
 
-Result<FileDescriptor> connect_to(const Address& address, std::int64_t deadline_ns) {
+Result<FileDescriptor> connect_to(const Address& address, std::int64_t deadline_ns, std::string_view congestion_control) {
   std::int64_t pause_ns = kFirstPauseNs;
   int refused_with = ETIMEDOUT;
   for (;;) {
-    PEAL_ASSIGN(FileDescriptor fd, open_stream(address));
+    PEAL_ASSIGN(FileDescriptor fd, open_stream(address, congestion_control));
     int error = try_connect(fd.get(), address, deadline_ns);
     if (error == 0 && is_connected_to_itself(fd.get())) error = ECONNREFUSED;
     if (error == 0) {

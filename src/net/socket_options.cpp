@@ -8,17 +8,6 @@
 #include "set_option.hpp"
 
 namespace peal::net {
-namespace {
-
-std::string congestion_in_force(int fd) {
-  char name[32] = {};
-  socklen_t size = sizeof(name) - 1;
-  if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size) != 0) return "unknown";
-  return name;
-}
-
-}  // namespace
-
 Status set_option(int fd, int level, int name, int value, const char* what) {
   if (setsockopt(fd, level, name, &value, sizeof(value)) == 0) return {};
   return fail(ErrorCode::system, "the socket refuses {}={}: {}", what, value, errno_text(errno));
@@ -52,11 +41,26 @@ Status set_keepalive(int fd, int idle_s, int interval_s, int count) {
   return set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, count, "TCP_KEEPCNT");
 }
 
+std::string congestion_control_of(int fd) {
+  char name[32] = {};
+  socklen_t size = sizeof(name) - 1;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size) != 0) return {};
+  return name;
+}
+
+std::string system_congestion_control() {
+  for (const int family : {AF_INET, AF_INET6}) {
+    const FileDescriptor fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (fd) return congestion_control_of(fd.get());
+  }
+  return {};
+}
+
 Result<CongestionControl> request_congestion_control(int fd, std::string_view wish) {
   CongestionControl out;
   const std::string name(wish);
   const int error = setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.c_str(), static_cast<socklen_t>(name.size())) == 0 ? 0 : errno;
-  out.in_force = congestion_in_force(fd);
+  out.in_force = congestion_control_of(fd);
   out.is_granted = error == 0 && out.in_force == wish;
   if (out.is_granted) return out;
   if (error == ENOENT) {

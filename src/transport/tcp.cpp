@@ -138,12 +138,11 @@ void TcpTransport::tune(int fd) {
   if (auto done = net::set_no_delay(fd); !done) note(done.error().message);
   size_buffers(fd);
   net::set_quick_ack(fd);  // the first exchanges are questions and answers
-  if (options_.congestion_control.empty()) {
-    // There is no network to be fair to (docs/decisions/reno-within-a-host.md). Where it is refused the system's stays.
-    if (is_within_host(fd)) (void)net::request_congestion_control(fd, "reno");
-    return;
-  }
-  const auto control = net::request_congestion_control(fd, options_.congestion_control);
+  // Within a host it keeps what it has begun with: there is no network to be fair to.
+  std::string wish = options_.congestion_control;
+  if (wish.empty() && !is_within_host(fd)) wish = net::system_congestion_control();
+  if (wish.empty()) return;
+  const auto control = net::request_congestion_control(fd, wish);
   if (!control) note(control.error().message);
   if (control && !control->is_granted) note(control->note);
 }

@@ -22,7 +22,7 @@ std::string encode(const TcpRoute& route) {
 
 Result<FileDescriptor> TcpListener::State::connect_one(const Request& request) {
   for (;;) {
-    auto connected = net::connect_to(request.to, std::min(request.deadline_ns, now_ns() + kAttemptNs));
+    auto connected = net::connect_to(request.to, std::min(request.deadline_ns, now_ns() + kAttemptNs), kFirstCongestionControl);
     const bool may_retry = !is_ending.load() && now_ns() < request.deadline_ns;
     if (!connected && may_retry && connected.error().code == ErrorCode::unreachable) continue;
     PEAL_ASSIGN(FileDescriptor fd, std::move(connected));

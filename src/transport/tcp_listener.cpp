@@ -92,7 +92,7 @@ Result<std::unique_ptr<TcpListener>> TcpListener::start(const TcpListenerOptions
   auto state = std::make_unique<State>(options);
   state->wake = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!state->wake) return fail(ErrorCode::system, "cannot make an eventfd: {}; too many open files? See `ulimit -n`", errno_text(errno));
-  PEAL_ASSIGN(FileDescriptor listener, net::listen_on(options.address));
+  PEAL_ASSIGN(FileDescriptor listener, net::listen_on(options.address, net::kBacklog, kFirstCongestionControl));
   PEAL_ASSIGN(state->address, net::local_address(listener.get()));
   const net::Party mine{net::Role::data_acceptor, options.rank, options.size, options.job};
   state->acceptor = std::make_unique<net::Acceptor>(std::move(listener), options.key, mine);

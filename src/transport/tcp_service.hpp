@@ -11,6 +11,10 @@
 
 namespace peal::transport {
 
+/// Every connection begins with this congestion control, which paces nothing, and keeps it within a host; one that has begun with one that
+/// paces is paced for good (docs/decisions/reno-within-a-host.md).
+inline constexpr std::string_view kFirstCongestionControl = "reno";
+
 struct TcpListener::State {
   explicit State(const TcpListenerOptions& wanted) : options(wanted) {}
 

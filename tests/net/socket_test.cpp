@@ -143,6 +143,22 @@ TEST(Socket, CongestionControlIsGrantedOrExplained) {
   EXPECT_TRUE(kept->note.empty());
 }
 
+TEST(Socket, BothEndsBeginWithTheCongestionControlAskedFor) {
+  const std::string usual = system_congestion_control();
+  ASSERT_FALSE(usual.empty());
+  for (const std::string wish : {std::string("reno"), std::string("nonsense"), std::string()}) {
+    auto listener = listen_on(Address::loopback_v4(0), kBacklog, wish);
+    ASSERT_TRUE(listener);
+    auto here = connect_to(*local_address(listener->get()), deadline_in(5), wish);
+    ASSERT_TRUE(here);
+    auto there = accept_before(listener->get(), deadline_in(5));
+    ASSERT_TRUE(there);
+    const std::string want = wish == "reno" ? wish : usual;
+    EXPECT_EQ(congestion_control_of(here->get()), want);
+    EXPECT_EQ(congestion_control_of(there->get()), want);
+  }
+}
+
 TEST(Socket, CredentialsOfAUnixPeerAreTheKernelsWord) {
   auto listener = listen_on(test::free_address("unix"));
   ASSERT_TRUE(listener);

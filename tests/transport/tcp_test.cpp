@@ -274,6 +274,13 @@ TEST(Tcp, WishesThatAreNotGrantedAreTold) {
   EXPECT_NE(p.zero->notes()[1].find("no_such_thing"), std::string::npos) << p.zero->notes()[1];
 }
 
+TEST(Tcp, ConnectionsWithinAHostAreNotPaced) {
+  TcpPair p;
+  ASSERT_TRUE(p.connect());
+  EXPECT_EQ(net::congestion_control_of(p.zero->sender(1)->poll_descriptor()), "reno");
+  EXPECT_EQ(net::congestion_control_of(p.one->receiver(0)->poll_descriptor()), "reno");
+}
+
 TEST(Tcp, BothMaySendFarMoreThanTheKernelHoldsWhileTheyPoll) {
   TcpPair p;
   ASSERT_TRUE(p.connect());

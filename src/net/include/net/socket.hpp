@@ -18,13 +18,17 @@ inline constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::m
 /// The deadline that is `seconds` from now.
 std::int64_t deadline_in(double seconds);
 
+/// Connections that may wait to be accepted.
+inline constexpr int kBacklog = 4096;
 /// Binds to exactly `address` (port 0: the kernel chooses one, see local_address) and listens.
+/// `congestion_control`: what the connections that it accepts begin with, where the kernel has it and permits it; empty: the system's. A
+/// socket that had one that paces (bbr) is paced for good, also under another: who wants none of that asks before there is a connection.
 /// Errors: a port that is taken, an address that this host does not have.
-Result<FileDescriptor> listen_on(const Address& address, int backlog = 4096);
+Result<FileDescriptor> listen_on(const Address& address, int backlog = kBacklog, std::string_view congestion_control = {});
 
-/// Connects; tries again while nobody listens there, until the deadline. TCP_NODELAY is set.
+/// Connects; tries again while nobody listens there, until the deadline. TCP_NODELAY is set. `congestion_control` as above.
 /// Errors (`unreachable`): nobody listens, host unreachable, no answer; each names the address.
-Result<FileDescriptor> connect_to(const Address& address, std::int64_t deadline_ns);
+Result<FileDescriptor> connect_to(const Address& address, std::int64_t deadline_ns, std::string_view congestion_control = {});
 
 /// The next waiting connection, or nothing when none waits now.
 Result<std::optional<FileDescriptor>> accept_now(int listener);
@@ -65,6 +69,10 @@ struct CongestionControl {
   std::string note;  ///< empty, or why the wish was not granted and what would make it so
 };
 Result<CongestionControl> request_congestion_control(int fd, std::string_view wish);
+/// What a new TCP socket begins with; empty where none can be opened.
+std::string system_congestion_control();
+/// Of a TCP socket; empty where it does not tell.
+std::string congestion_control_of(int fd);
 
 Result<Address> local_address(int fd);
 Result<Address> peer_address(int fd);
