@@ -19,8 +19,9 @@ struct Execution::Readiness {
     return to != nullptr && (execution.edges_[edge].sent_ahead > 0 || to->is_ready());
   }
   bool can_receive(int peer, int channel) {
-    transport::Receiver* from = execution.receiver(edge_index(peer, channel, execution.ranks_));
-    return from != nullptr && from->has_message();
+    const std::uint32_t edge = edge_index(peer, channel, execution.ranks_);
+    transport::Receiver* from = execution.receiver(edge);
+    return from != nullptr && (execution.edges_[edge].is_stored || from->has_begun());
   }
   std::int64_t signals(int event) const { return execution.signals_[static_cast<std::size_t>(event)]; }
   std::int64_t signals_from(int, int) const { return 0; }
@@ -195,6 +196,7 @@ void Execution::give_up() {
     if (e.sender != nullptr) e.sender->withdraw_references();
     if (e.receiver != nullptr) e.receiver->give_up();
     e.sent_ahead = 0;
+    e.is_stored = false;
   }
 }
 
@@ -232,7 +234,8 @@ std::uint32_t Execution::messages_of(const BoundOp& bound) const {
 std::uint32_t Execution::awaited_edge(OpKind kind, std::uint32_t from, std::uint32_t to) const {
   if (!schedule::receives(kind)) return to;
   transport::Receiver* const receiver = edges_[from].receiver;
-  return schedule::sends(kind) && receiver != nullptr && receiver->has_message() ? to : from;
+  const bool has_come = edges_[from].is_stored || (receiver != nullptr && receiver->has_message());
+  return schedule::sends(kind) && has_come ? to : from;
 }
 
 std::vector<int> Execution::awaited_peers() const {

@@ -190,11 +190,21 @@ template <Execution::Flat kKind>
   return true;
 }
 
+bool Execution::flat_send_on(const FlatOp& op, transport::Sender& to) {
+  const auto take = [&](std::size_t got, const transport::Tag* tag) { return accept_flat(op, got, tag); };
+  if (!receive_to_send(edges_[op.from], to, flat_dst(op), op.bytes, take)) return false;
+  to.publish_from(flat_dst(op), op.bytes, flat_tag(op));
+  return true;
+}
+
 template <Execution::Flat kKind>
 [[gnu::always_inline]] inline bool Execution::flat_recv_and_send(const FlatOp& op) {
   transport::Receiver* const from = receiver(op.from);
   transport::Sender* const to = sender(op.to);
-  const transport::Message* message = from == nullptr || to == nullptr ? nullptr : from->peek();
+  if (from == nullptr || to == nullptr) [[unlikely]]
+    return false;
+  if (is_received_in_memory(*from, *to, op.kind, op.flags, op.bytes)) return flat_send_on(op, *to);
+  const transport::Message* message = from->peek();
   if (message == nullptr) return false;
   std::byte* room = to->acquire(op.bytes);
   if (room == nullptr) return false;

@@ -84,6 +84,13 @@ void Execution::each_run(const Ref& ref, const BoundOp& bound, const Strand& str
   }
 }
 
+void Execution::find_runs(const Ref& ref, const BoundOp& bound, const Strand& strand) {
+  runs_.clear();
+  each_run(ref, bound, strand, [&](std::byte* p, std::uint64_t n) {
+    if (n > 0) runs_.push_back({p, n * element_});  // else there need not be any memory
+  });
+}
+
 // Collectives mark the first message of every edge in a call; point to point marks the first message of every send, because the
 // other side may receive several sends of one group in several calls.
 const transport::Tag* Execution::tag_to_send(Edge& e, const BoundOp& bound, const Strand& strand) {
@@ -278,14 +285,16 @@ bool Execution::do_send(const BoundOp& bound, Strand& strand) {
   const std::size_t bytes = elements(op.src, bound, strand) * element_;
   std::byte* room = to.acquire(bytes);
   if (room == nullptr) return false;
-  each_run(op.src, bound, strand, [&](const std::byte* p, std::uint64_t n) {
-    if (raw)
+  if (raw) {
+    each_run(op.src, bound, strand, [&](const std::byte* p, std::uint64_t n) {
       reduce::scale(operands_->type, room, p, n, operands_->premul);
-    else if (n > 0)  // else there need not be any memory
-      copy_bytes(room, p, n * element_);
-    room += n * element_;
-  });
-  to.publish(bytes, tag_to_send(e, bound, strand));
+      room += n * element_;
+    });
+    to.publish(bytes, tag_to_send(e, bound, strand));
+  } else {
+    find_runs(op.src, bound, strand);
+    to.publish_runs(room, runs_, bytes, tag_to_send(e, bound, strand));
+  }
   return note_sent(e, strand);
 }
 
@@ -317,12 +326,14 @@ bool Execution::do_recv(const BoundOp& bound, const Strand& strand) {
       data = p;
       bytes = n * element_;
     });
-    std::size_t got = 0;
-    transport::Tag tag;
-    bool has_tag = false;
     if ((plan_->least_referenced > 0 || operands_->least_referenced > 0) && from->has_message()) from->expect(bytes_behind(bound, strand));
-    if (!from->receive(data, bytes, &got, &tag, &has_tag)) return false;
-    return accept(bound, strand, got, bytes, has_tag ? &tag : nullptr);
+    if (!from->receive(data, bytes, &arrived_.bytes, &arrived_.tag, &arrived_.has_tag)) return false;
+    return accept(bound, strand, arrived_.bytes, bytes, arrived_.has_tag ? &arrived_.tag : nullptr);
+  }
+  if (!from->reads_shared_memory()) {
+    find_runs(op.dst, bound, strand);
+    if (!from->receive_runs(runs_, &arrived_.bytes, &arrived_.tag, &arrived_.has_tag)) return false;
+    return accept(bound, strand, arrived_.bytes, transport::bytes_of(runs_), arrived_.has_tag ? &arrived_.tag : nullptr);
   }
   const transport::Message* message = from->peek();
   if (message == nullptr) return false;
@@ -412,8 +423,15 @@ bool Execution::do_recv_and_send(const BoundOp& bound, const Strand& strand) {
   Edge& in = edge(bound.peer, op.channel);
   const std::uint32_t out_index = edge_index(bound.peer2, op.channel, ranks_);
   Edge& out = edges_[out_index];
-  const transport::Message* message = in.receiver->peek();
   const std::size_t bytes = elements(op.dst, bound, strand) * element_;
+  if (op.dst.count == 1 && is_received_in_memory(*in.receiver, *out.sender, op.kind, op.flags, bytes)) {
+    std::byte* const place = at(op.dst, part(op.dst, bound.chunk(op.dst), bound, strand).offset);
+    const auto take = [&](std::size_t got, const transport::Tag* tag) { return accept(bound, strand, got, bytes, tag); };
+    if (!receive_to_send(in, *out.sender, place, bytes, take)) return false;
+    out.sender->publish_from(place, bytes, tag_to_send(out, bound, strand));
+    return note_sent(out, strand);
+  }
+  const transport::Message* message = in.receiver->peek();
   std::byte* room = message == nullptr ? nullptr : out.sender->acquire(bytes);
   if (room == nullptr) return false;
   if (!accept(bound, strand, message->bytes, bytes, message->tag)) return false;

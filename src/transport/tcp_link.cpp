@@ -47,16 +47,19 @@ void TcpLink::spoil(const char* what) {
                             {}});
 }
 
-std::size_t TcpLink::write(const TcpHeader& header, const std::byte* data, std::size_t bytes, std::size_t skipped) {
+std::size_t TcpLink::write(const TcpHeader& header, std::span<const Run> runs, std::size_t skipped) {
+  constexpr std::size_t kMostParts = 32;
   if (is_broken_) return 0;
-  const std::size_t of_header = std::min(skipped, kTcpHeaderBytes);
-  const std::size_t of_data = skipped - of_header;
-  iovec parts[2] = {{reinterpret_cast<std::byte*>(const_cast<TcpHeader*>(&header)) + of_header, kTcpHeaderBytes - of_header},
-                    {const_cast<std::byte*>(data) + of_data, bytes - of_data}};
-  const bool has_header = of_header < kTcpHeaderBytes;
+  iovec parts[kMostParts];
   msghdr message{};
-  message.msg_iov = has_header ? parts : parts + 1;
-  message.msg_iovlen = (has_header ? 1 : 0) + (bytes > of_data ? 1 : 0);
+  message.msg_iov = parts;
+  const auto add = [&](std::byte* data, std::size_t bytes) {
+    const std::size_t gone = std::min(skipped, bytes);
+    skipped -= gone;
+    if (gone < bytes && message.msg_iovlen < kMostParts) parts[message.msg_iovlen++] = {data + gone, bytes - gone};
+  };
+  add(reinterpret_cast<std::byte*>(const_cast<TcpHeader*>(&header)), kTcpHeaderBytes);
+  for (const Run& run : runs) add(run.data, run.bytes);
   for (;;) {
     const ssize_t sent = ::sendmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) return owner_.moved(static_cast<std::size_t>(sent));
@@ -156,10 +159,15 @@ void TcpSender::publish(std::size_t bytes, const Tag* tag) {
 }
 
 void TcpSender::publish_from(const std::byte* data, std::size_t bytes, const Tag* tag) {
+  const Run run{const_cast<std::byte*>(data), bytes};
+  publish_runs(nullptr, {&run, 1}, bytes, tag);
+}
+
+void TcpSender::publish_runs(std::byte*, std::span<const Run> runs, std::size_t bytes, const Tag* tag) {
   is_acquired_ = false;
   const TcpHeader header = next_header(bytes, tag);
-  const std::size_t written = count_ == 0 ? link_.write(header, data, bytes, 0) : 0;
-  if (written < kTcpHeaderBytes + bytes) hold(header, data, bytes, written);
+  const std::size_t written = count_ == 0 ? link_.write(header, runs, 0) : 0;
+  if (written < kTcpHeaderBytes + bytes) hold(header, runs, written);
 }
 
 bool TcpSender::send(const std::byte* data, std::size_t bytes, const Tag* tag) {
@@ -169,10 +177,11 @@ bool TcpSender::send(const std::byte* data, std::size_t bytes, const Tag* tag) {
   } else if (open_.data != data) {
     return false;  // another one is on its way
   }
-  if (count_ == 0 || (bytes >= kLeastWaiting && link_.push())) open_.written += link_.write(open_.header, data, bytes, open_.written);
+  const Run run{const_cast<std::byte*>(data), bytes};
+  if (count_ == 0 || (bytes >= kLeastWaiting && link_.push())) open_.written += link_.write(open_.header, {&run, 1}, open_.written);
   const bool has_gone = open_.written == kTcpHeaderBytes + bytes;
   if (!has_gone && (link_.is_broken_ || may_wait(bytes))) return false;
-  if (!has_gone) hold(open_.header, data, bytes, open_.written);
+  if (!has_gone) hold(open_.header, {&run, 1}, open_.written);
   open_.data = nullptr;
   return true;
 }
@@ -190,13 +199,16 @@ bool TcpSender::may_wait(std::size_t bytes) {
 }
 
 // What the kernel has not taken goes into a slot.
-void TcpSender::hold(const TcpHeader& header, const std::byte* data, std::size_t bytes, std::size_t written) {
+void TcpSender::hold(const TcpHeader& header, std::span<const Run> runs, std::size_t written) {
   Slot& slot = free_slot();
   std::memcpy(slot.bytes.get(), &header, kTcpHeaderBytes);
-  const std::size_t skipped = written > kTcpHeaderBytes ? written - kTcpHeaderBytes : 0;
-  if (bytes > skipped) std::memcpy(slot.bytes.get() + kTcpHeaderBytes + skipped, data + skipped, bytes - skipped);
   slot.begin = written;
-  slot.end = kTcpHeaderBytes + bytes;
+  slot.end = kTcpHeaderBytes;
+  for (const Run& run : runs) {
+    const std::size_t gone = written > slot.end ? std::min(written - slot.end, run.bytes) : 0;
+    if (run.bytes > gone) std::memcpy(slot.bytes.get() + slot.end + gone, run.data + gone, run.bytes - gone);
+    slot.end += run.bytes;
+  }
   ++count_;
   link_.hold_back();
 }

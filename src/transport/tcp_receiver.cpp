@@ -98,10 +98,22 @@ void TcpReceiver::finish(std::size_t* got, Tag* tag, bool* has_tag) {
   *tag = *has_tag ? header_.tag : Tag{};
 }
 
-bool TcpReceiver::receive_direct(std::byte* data) {
+bool TcpReceiver::receive_direct(std::span<const Run> runs) {
+  constexpr std::size_t kMostRuns = 32;
   while (stored_ < header_.length && !link_.is_broken_) {
-    iovec parts[2] = {{data + stored_, header_.length - stored_}, {buffer_.get(), kEagerBytes}};
-    const ssize_t got = ::readv(link_.fd(), parts, 2);
+    iovec parts[kMostRuns + 1];
+    std::size_t count = 0;
+    std::size_t room = 0;
+    std::size_t skipped = stored_;
+    for (const Run& run : runs) {
+      const std::size_t full = std::min(skipped, run.bytes);
+      skipped -= full;
+      if (full == run.bytes || count == kMostRuns) continue;
+      parts[count++] = {run.data + full, run.bytes - full};
+      room += run.bytes - full;
+    }
+    if (room == header_.length - stored_) parts[count++] = {buffer_.get(), kEagerBytes};
+    const ssize_t got = ::readv(link_.fd(), parts, static_cast<int>(count));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return miss();
     if (got <= 0) {
@@ -115,26 +127,39 @@ bool TcpReceiver::receive_direct(std::byte* data) {
   return stored_ == header_.length;
 }
 
+// As long as it takes until a header has come, as far as it has.
+bool TcpReceiver::read_header() {
+  while (!parse_header())
+    if (!read_more(kEagerBytes)) return miss();
+  return true;
+}
+
+bool TcpReceiver::has_begun() { return has_message_ || is_direct_ || read_header(); }
+
 bool TcpReceiver::receive(std::byte* data, std::size_t bytes, std::size_t* got, Tag* tag, bool* has_tag) {
+  if (!is_direct_ && !read_header()) return false;
+  const Run run{data, std::min<std::size_t>(bytes, header_.length)};
+  return receive_runs({&run, 1}, got, tag, has_tag);
+}
+
+bool TcpReceiver::receive_runs(std::span<const Run> runs, std::size_t* got, Tag* tag, bool* has_tag) {
   if (!is_direct_) {
-    while (!parse_header()) {
-      if (!read_more(kEagerBytes)) return miss();
-    }
-    const bool goes_through_buffer = header_.length > bytes || header_.length <= kEagerBytes;
-    if (goes_through_buffer || has_whole()) {
+    if (!read_header()) return false;
+    const bool fits = header_.length == bytes_of(runs);
+    if (!fits || header_.length <= kEagerBytes || has_whole()) {
       const Message* message = peek();
       if (message == nullptr) return false;
-      if (message->bytes <= bytes && message->bytes > 0) copy_bytes(data, message->data, message->bytes);
+      if (fits) scatter(runs, message->data, 0, message->bytes);
       finish(got, tag, has_tag);
       release();
       return true;
     }
     stored_ = available() - kTcpHeaderBytes;
-    std::memcpy(data, buffer_.get() + begin_ + kTcpHeaderBytes, stored_);
+    scatter(runs, buffer_.get() + begin_ + kTcpHeaderBytes, 0, stored_);
     begin_ = end_ = 0;
     is_direct_ = true;
   }
-  if (!receive_direct(data)) return false;
+  if (!receive_direct(runs)) return false;
   finish(got, tag, has_tag);
   is_direct_ = has_header_ = false;
   return true;

@@ -137,6 +137,57 @@ TEST_P(Channel, ReceiveStoresInPlace) {
   });
 }
 
+/// `bytes` of a buffer in `count` runs, apart from each other by three bytes, some of them empty.
+std::vector<Run> runs_in(std::vector<std::byte>& buffer, std::size_t bytes, std::size_t count) {
+  std::vector<Run> runs;
+  std::size_t at = 0;
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::size_t here = k + 1 == count ? bytes : k % 5 == 1 ? 0 : bytes / (count - k);
+    runs.push_back({buffer.data() + at, here});
+    at += here + 3;
+    bytes -= here;
+  }
+  return runs;
+}
+
+TEST_P(Channel, MessagesInRunsAreLikeOthers) {
+  expect_good({}, [](Rank& me) {
+    std::vector<std::byte> whole(300000), buffer(300000), target(300000);
+    exchange(
+        me,
+        [&](Sender& out, std::size_t bytes, std::uint64_t seed) {
+          fill(whole, seed, bytes);
+          const auto runs = runs_in(buffer, bytes, 1 + seed % 70);
+          scatter(runs, whole.data(), 0, bytes);
+          std::byte* room = nullptr;
+          wait_until(me.board, "room", [&] { return (room = out.acquire(bytes)) != nullptr; });
+          const Tag tag = tag_of(seed);
+          out.publish_runs(room, runs, bytes, seed % 3 == 0 ? nullptr : &tag);
+          std::fill(buffer.begin(), buffer.end(), std::byte{0});  // the source may change at once
+        },
+        [&](Receiver& in, std::size_t bytes, std::uint64_t seed) {
+          // Every fourth is too long or too short for its room, and dropped.
+          const bool fits = seed / 2 % 4 != 0 || bytes == 0;
+          const auto runs = runs_in(target, fits ? bytes : bytes - 1 + 2 * (seed / 8 % 2), 1 + seed / 2 % 67);
+          std::fill(target.begin(), target.end(), std::byte{0x5a});
+          std::size_t got = 0;
+          Tag tag;
+          bool has_tag = false;
+          wait_until(me.board, "a message", [&] { return in.receive_runs(runs, &got, &tag, &has_tag); });
+          require(got == bytes, "wrong length");
+          require(has_tag == (seed % 3 != 0) && (!has_tag || tag == tag_of(seed)), "wrong tag");
+          const bool is_untouched = std::count(target.begin(), target.end(), std::byte{0x5a}) == static_cast<long>(target.size());
+          if (!fits) return require(is_untouched, "a message that does not fit was stored");
+          std::size_t at = 0;
+          for (const auto& run : runs) {
+            for (std::size_t i = 0; i < run.bytes; ++i) require(run.data[i] == pattern(seed, at + i), "wrong byte of a run");
+            require(run.data[run.bytes] == std::byte{0x5a}, "stored behind a run");
+            at += run.bytes;
+          }
+        });
+  });
+}
+
 TEST_P(Channel, MessageThatIsTooLongIsDroppedWithItsLength) {
   expect_good({}, [](Rank& me) {
     std::vector<std::byte> buffer(300000, std::byte{1}), target(300000, std::byte{7});

@@ -117,6 +117,7 @@ class Execution {
     std::uint32_t sent_pairs = 0;   // point-to-point messages so far
     std::uint32_t received_pairs = 0;
     std::uint32_t sent_ahead = 0;  // pieces that have gone before their turn
+    bool is_stored = false;        // what an op receives and sends on has been received, and waits for room
     LateReceiver late;
     std::uint64_t released = 0;  // Sender::released() while its receiver was awaited at the end
   };
@@ -142,6 +143,7 @@ class Execution {
     bool is_read = false;
   };
   struct Readiness;
+  using OpKind = schedule::OpKind;
   using BoundOp = schedule::BoundOp;
   using Ref = schedule::Ref;
 
@@ -195,6 +197,7 @@ class Execution {
   bool flat_recv_reduce(const FlatOp& op);
   template <Flat kKind>
   bool flat_recv_and_send(const FlatOp& op);
+  bool flat_send_on(const FlatOp& op, transport::Sender& to);
   template <Flat kKind>
   void flat_copy(const FlatOp& op);
   void flat_reduce(const FlatOp& op);
@@ -231,6 +234,16 @@ class Execution {
   bool can_show_result(const BoundOp& bound, const Strand& strand);
   bool recv_and_show(const BoundOp& bound, const Strand& strand);
   bool do_recv_and_send(const BoundOp& bound, const Strand& strand);
+  /// Receives what is to be sent on where it is stored; `accept` once it has come. True when it has, and there is room to send it.
+  template <class Accept>
+  bool receive_to_send(Edge& in, transport::Sender& to, std::byte* place, std::size_t bytes, Accept&& accept) {
+    if (!in.is_stored) {
+      if (!in.receiver->receive(place, bytes, &arrived_.bytes, &arrived_.tag, &arrived_.has_tag)) return false;
+      if (!accept(arrived_.bytes, arrived_.has_tag ? &arrived_.tag : nullptr)) return false;
+    }
+    in.is_stored = to.acquire(bytes) == nullptr;
+    return !in.is_stored;
+  }
   void do_copy(const BoundOp& bound);
   void do_reduce(const BoundOp& bound);
   /// Slots hold copies, and an op of a plan in pieces receives one message: it may stay in its slot.
@@ -253,6 +266,9 @@ class Execution {
   /// Calls f(address, elements) for each contiguous run that `ref` covers in this message.
   template <class F>
   void each_run(const Ref& ref, const BoundOp& bound, const Strand& strand, F&& f) const;
+
+  /// Sets runs_ to those that `ref` covers in this message.
+  void find_runs(const Ref& ref, const BoundOp& bound, const Strand& strand);
 
   std::byte* place_of_sum(const BoundOp& bound, const Strand& strand) const;
   bool is_raw(const Ref& ref) const { return operands_->scaled && ref.buffer == schedule::kInput; }
@@ -280,6 +296,11 @@ class Execution {
   static bool is_sent_from_memory(const transport::Sender& to, std::size_t bytes) {
     constexpr std::size_t kLong = 8 * 1024;
     return bytes >= kLong && !to.fills_shared_memory();
+  }
+  /// The same of a message that is stored as it comes, not reduced: then it is received where it is stored.
+  static bool is_received_in_memory(const transport::Receiver& from, const transport::Sender& to, OpKind kind, std::uint8_t flags,
+                                    std::size_t bytes) {
+    return kind == OpKind::recv_send && (flags & schedule::kStore) != 0 && is_sent_from_memory(to, bytes) && !from.reads_shared_memory();
   }
   /// How a message of so many bytes is to be written into the memory that acquire() of this edge gives.
   FillChoice* fill_of(std::uint32_t edge, std::size_t bytes) {
@@ -368,6 +389,7 @@ class Execution {
   std::vector<Answer> answers_;  // of this call
   std::size_t next_answer_ = 0;  // the first that may go back
   std::vector<const void*> sources_;
+  std::vector<transport::Run> runs_;  // of the message at hand
   std::vector<Completion>* log_ = nullptr;
 };
 

@@ -8,6 +8,7 @@
 #include <base/result.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace peal::transport {
 
@@ -23,6 +24,16 @@ struct Drained {
   std::uint64_t ns = 0;
   std::uint64_t bytes = 0;
 };
+
+/// Memory in one piece, one of several that make a message.
+struct Run {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+std::size_t bytes_of(std::span<const Run> runs);
+/// Stores bytes [begin, begin + bytes) of the message that `runs` make, which lie at `data`.
+void scatter(std::span<const Run> runs, const std::byte* data, std::size_t begin, std::size_t bytes);
 
 /// The sending end.
 class Sender {
@@ -45,6 +56,9 @@ class Sender {
 
   /// Publishes a copy of `data` in place of what was acquired, out of the caller's memory where the transport can save the copy.
   virtual void publish_from(const std::byte* data, std::size_t bytes, const Tag* tag);
+
+  /// The same of a message that lies in several runs, of `bytes` in all; `room` is what was acquired.
+  virtual void publish_runs(std::byte* room, std::span<const Run> runs, std::size_t bytes, const Tag* tag);
 
   /// acquire + copy + publish in one, where the transport can save a copy. False: part of a message of 64 KiB and more may have gone, so
   /// call again with the same arguments, the bytes unchanged, before anything else goes this way. The source may be changed after it
@@ -139,6 +153,10 @@ class Receiver {
   /// (else zero words and *has_tag false). A message longer than `bytes` is not stored: true with *got > bytes, and the message is dropped.
   virtual bool receive(std::byte* data, std::size_t bytes, std::size_t* got, Tag* tag, bool* has_tag);
 
+  /// The same into several runs, which the message fills in turn; its length must be theirs, or it is dropped. The runs may lie elsewhere
+  /// at the next try, but must name the same memory.
+  virtual bool receive_runs(std::span<const Run> runs, std::size_t* got, Tag* tag, bool* has_tag);
+
   /// A hint for the next receive() alone: others will follow, whose messages without tags go right behind its own, into `bytes_behind`
   /// bytes. What is there already may be fetched together, so all of them may be written from then on; each is received as before.
   virtual void expect(std::size_t bytes_behind) { static_cast<void>(bytes_behind); }
@@ -146,8 +164,10 @@ class Receiver {
   /// Whether the last message that came in a slot or by reference was a reference that this end read; false before there was one.
   virtual bool has_fetched() const { return false; }
 
-  /// True when peek() or receive() is worth a try; costs less than peek(), which may have to fetch the message.
+  /// True when the next message is wholly there, or peek() has to fetch it; costs less than peek() then.
   virtual bool has_message() { return peek() != nullptr; }
+  /// True when receive() is worth a try: it can put what comes in where it belongs as soon as its length is known.
+  virtual bool has_begun() { return has_message(); }
 
   /// After a call that failed: nobody will write for the sender any more into the memory that receive() was given; waits for who is at
   /// it, up to 0.2 s.

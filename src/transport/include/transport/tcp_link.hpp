@@ -31,6 +31,7 @@ class TcpSender final : public Sender {
   std::byte* acquire(std::size_t bytes) override;
   void publish(std::size_t bytes, const Tag* tag) override;
   void publish_from(const std::byte* data, std::size_t bytes, const Tag* tag) override;
+  void publish_runs(std::byte* room, std::span<const Run> runs, std::size_t bytes, const Tag* tag) override;
   bool send(const std::byte* data, std::size_t bytes, const Tag* tag) override;
   bool flush() override;
   int poll_descriptor() const override;
@@ -54,7 +55,7 @@ class TcpSender final : public Sender {
   Slot& free_slot();
   bool has_slot();
   bool may_wait(std::size_t bytes);
-  void hold(const TcpHeader& header, const std::byte* data, std::size_t bytes, std::size_t written);
+  void hold(const TcpHeader& header, std::span<const Run> runs, std::size_t written);
   TcpHeader next_header(std::size_t bytes, const Tag* tag);
 
   TcpLink& link_;
@@ -72,7 +73,9 @@ class TcpReceiver final : public Receiver {
   explicit TcpReceiver(TcpLink& link) : link_(link) {}
   const Message* peek() override;
   void release() override;
+  bool has_begun() override;
   bool receive(std::byte* data, std::size_t bytes, std::size_t* got, Tag* tag, bool* has_tag) override;
+  bool receive_runs(std::span<const Run> runs, std::size_t* got, Tag* tag, bool* has_tag) override;
   int poll_descriptor() const override;
 
  private:
@@ -80,10 +83,11 @@ class TcpReceiver final : public Receiver {
   std::size_t available() const { return end_ - begin_; }
   bool miss();
   bool read_more(std::size_t at_most);
+  bool read_header();
   bool parse_header();
   bool has_whole() const { return has_header_ && available() >= kTcpHeaderBytes + header_.length; }
   void open_message();
-  bool receive_direct(std::byte* data);
+  bool receive_direct(std::span<const Run> runs);
   void finish(std::size_t* got, Tag* tag, bool* has_tag);
 
   TcpLink& link_;
@@ -123,7 +127,7 @@ class TcpLink {
   friend class TcpSender;
   friend class TcpReceiver;
   /// Bytes written of header and payload behind the first `skipped`; 0 when the kernel takes none, or when the link broke.
-  std::size_t write(const TcpHeader& header, const std::byte* data, std::size_t bytes, std::size_t skipped);
+  std::size_t write(const TcpHeader& header, std::span<const Run> runs, std::size_t skipped);
   void lose(int error);
   void spoil(const char* what);
   std::size_t message_bytes() const;
