@@ -285,7 +285,7 @@ void World::issued(Index index) {
   if (s.in != kNobody) {
     const Channel& in = channels_[s.in];
     const tuning::MessageCost& cost = cost_of(in);
-    work = receive_work(s, kinds_[in.kind]);
+    work = cost.kept > 0 ? receive_work_after(s, in) : receive_work(s, kinds_[in.kind]);
     if (cost.is_memory) side = cost.is_read_in_place ? wire_of(in) : read_side(in);
   }
   if (s.out != kNobody && cost_of(channels_[s.out]).is_memory) {
@@ -311,6 +311,14 @@ double World::receive_work(const Strand& s, ChannelKind& kind) {
     kind.receive_work = tuning::receive_work(kind.cost, op.kind, plan_of(s).flags_of(op), s.bytes);
   }
   return kind.receive_work;
+}
+
+/// The same where the message may have left the caches.
+double World::receive_work_after(const Strand& s, const Channel& in) {
+  std::deque<double>& sent_at = sent_at_[s.in];
+  const double since = sent_within_host_of(in.to, *s.job) - sent_at.front();
+  sent_at.pop_front();
+  return tuning::receive_work(tuning::after(cost_to(s, cost_of(in)), since), s.bound.op->kind, plan_of(s).flags_of(*s.bound.op), s.bytes);
 }
 
 void World::work_locally(Index index) {
@@ -371,6 +379,7 @@ void World::worked(Index index) {
     step->is_on_wire = true;
     step->wire_alone = noise * std::max(copying, tuning::wire_time(cost, framed(out, bytes)));
   }
+  if (cost.kept > 0) sent_at_[s.out].push_back(sent_within_host_of(out.from, *s.job) += bytes);
   const Leaving message{index, on_wire(out, bytes), hop, cap};
   if (!is_host_) return put_on_wire(s.out, message);  // until the last byte has left
   std::deque<Leaving>& line = in_line_[s.out];

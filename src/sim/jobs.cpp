@@ -66,6 +66,7 @@ void World::add_job(const Job& job) {
   state.ranks = environment.ranks;
   state.is_measured = plan.offer.is_measured;
   state.snapshots = schedule::traits_of(plan.protocol).snapshots;
+  sent_within_.emplace_back(static_cast<std::size_t>(environment.nodes));
   state.sizes.emplace(plan, fold_.takes_chunks_as_equal);
   state.local = tuning::local_cost(environment, plan);
   for (int l = 0; l < tuning::kLevels; ++l)

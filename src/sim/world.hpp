@@ -270,6 +270,10 @@ class World final : Engine::Listener {
   void pack_at_once(Strand& s);
   void issued(Index strand);
   double receive_work(const Strand& strand, ChannelKind& kind);
+  double receive_work_after(const Strand& strand, const Channel& in);
+  double& sent_within_host_of(std::int32_t number, const JobState& job) {
+    return sent_within_[static_cast<std::size_t>(job.number)][job.job->environment->group_of(number - job.first)];
+  }
   void work_locally(Index strand);
   void worked(Index strand);
   void put_on_wire(Index channel, const Leaving& message);
@@ -401,6 +405,8 @@ class World final : Engine::Listener {
   LargeVector<Channel> channels_;
   FlatMap channel_of_;
   std::unordered_map<Index, std::deque<Leaving>> in_line_;  // of hosts' sockets; the first is on its channel's wire
+  std::vector<std::vector<double>> sent_within_;            // bytes, by job and group: of channels that count what leaves the caches
+  std::unordered_map<Index, std::deque<double>> sent_at_;   // by such a channel: what that was with its messages
   std::vector<ChannelKind> kinds_;
   FlatMap kind_of_;                  // the last of a hash of its terms
   LargeVector<std::uint32_t> ways_;  // engine resources of the whole way of each channel

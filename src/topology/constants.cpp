@@ -34,6 +34,11 @@ Status read_caps(YamlFields& fields, ProtocolConstants& set) {
   return {};
 }
 
+Result<Bytes> read_size(YamlFields& fields, std::string_view key) {
+  PEAL_ASSIGN(const double bytes, fields.number(key, 1, 1 << 30));
+  return Bytes{static_cast<std::uint64_t>(bytes)};
+}
+
 Result<ProtocolConstants> read_set(const YamlNode& node, const std::string& file) {
   PEAL_ASSIGN(YamlFields fields, YamlFields::of(node, file, "set of constants"));
   ProtocolConstants set;
@@ -47,6 +52,10 @@ Result<ProtocolConstants> read_set(const YamlNode& node, const std::string& file
   PEAL_ASSIGN(set.efficiency, fields.number("efficiency", 1e-3, 1, 1));
   PEAL_ASSIGN(set.copy, read_rate(fields, "copy_GBps"));
   PEAL_ASSIGN(set.reduce, read_rate(fields, "reduce_GBps"));
+  if (fields.has("kept_bytes")) {
+    PEAL_ASSIGN(set.kept, read_size(fields, "kept_bytes"));
+    PEAL_ASSIGN(set.left_share, fields.number("left_share", 0.01, 1));
+  }
   PEAL_TRY(read_caps(fields, set));
   PEAL_ASSIGN(const int slice, fields.integer("slice_bytes", 0, 1 << 30, 0));
   set.slice = {static_cast<std::uint64_t>(slice)};
@@ -54,11 +63,6 @@ Result<ProtocolConstants> read_set(const YamlNode& node, const std::string& file
   PEAL_ASSIGN(set.source, fields.text("source"));
   PEAL_TRY(fields.finish());
   return set;
-}
-
-Result<Bytes> read_size(YamlFields& fields, std::string_view key) {
-  PEAL_ASSIGN(const double bytes, fields.number(key, 1, 1 << 30));
-  return Bytes{static_cast<std::uint64_t>(bytes)};
 }
 
 Result<MemoryTerms> read_memory(YamlFields& fields) {

@@ -17,6 +17,8 @@ json to_tree(const topology::ProtocolConstants& c) {
           {"receive_share", c.receive_share},
           {"efficiency", c.efficiency},
           {"rates", {c.copy.value, c.reduce.value, c.cap_one_node.value, c.cap_two_nodes.value, c.cap_more_nodes.value}},
+          {"kept", c.kept.value},
+          {"left_share", c.left_share},
           {"slice", c.slice.value},
           {"slots", c.slots},
           {"source", c.source}};
@@ -39,6 +41,8 @@ topology::ProtocolConstants constants_from(const json& tree) {
   c.cap_one_node.value = rates.at(2).get<double>();
   c.cap_two_nodes.value = rates.at(3).get<double>();
   c.cap_more_nodes.value = rates.at(4).get<double>();
+  c.kept.value = tree.at("kept").get<std::uint64_t>();
+  c.left_share = tree.at("left_share").get<double>();
   c.slice.value = tree.at("slice").get<std::uint64_t>();
   c.slots = tree.at("slots").get<int>();
   c.source = tree.at("source").get<std::string>();

@@ -51,6 +51,7 @@ Offer offer_with(const Environment& environment, const Call& call, std::uint64_t
   terms.per_hop = {constants.hop_ns + beyond_flag_ns - level.latency.value};
   terms.per_hop_tree = terms.per_hop;
   terms.per_op = {constants.op_ns};
+  terms.kept = {};  // rates were measured by size
   measured.is_measured = true;
   measured.local_ns = constants.receive_ns;
   measured.receive_ns = constants.receive_ns + (is_in_slot ? constants.touch_ns : 0);

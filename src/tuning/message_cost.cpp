@@ -30,6 +30,8 @@ MessageCost message_cost(const Environment& environment, const topology::Protoco
   cost.copy = gain * constants.copy.gigabytes();
   cost.reduce = gain * constants.reduce.gigabytes();
   cost.fetch_share = environment.memory.fetch_share;
+  cost.kept = static_cast<double>(constants.kept.value);
+  cost.left_share = constants.left_share;
   cost.pattern_cap = constants.cap(environment.nodes).gigabytes();
   cost.link_rate = cost.efficiency * bottleneck.gigabytes();
   cost.wire_rate = cost.link_rate;

@@ -23,6 +23,7 @@ Walk::Walk(const Environment& environment, const Plan& plan, const std::vector<P
   cores_.resize(n);
   outlet_.resize(n);
   wires_.resize(environment.wiring.capacity.size());
+  sent_within_.resize(at(environment.nodes));
   for (int l = 0; l < kLevels; ++l) {
     out_[l].resize(n);
     in_[l].resize(n);
@@ -201,6 +202,7 @@ Stamp Walk::send_out(Channel& c, int from, int to, Stamp start, double bytes, do
   Stamp left = copied;
   if (!c.cost.is_memory) left = later(cross(c, from, to, start, bytes), copied);
   c.seen.push_back(left.plus(kLatency, c.cost.hop));
+  if (c.cost.kept > 0) c.sent_at.push_back(sent_within_[environment_.group_of(from)] += bytes);
   ++c.sent;
   wake(c.parked_receiver, c.seen.back().at);
   return environment_.is_host ? copied : left;
@@ -220,8 +222,11 @@ Stamp Walk::do_messages(int index, const BoundOp& bound, Stamp when, double byte
   const int to = op.kind == OpKind::send ? bound.peer : bound.peer2;
   Channel* out = schedule::sends(op.kind) ? &channel(rank, to, op.channel) : nullptr;
   when = when.plus(kOverhead, issue_time(in != nullptr ? &in->cost : nullptr, out != nullptr ? &out->cost : nullptr));
-  if (in != nullptr)
-    when = when.plus(schedule::reduces(op.kind) ? kReduce : kCopy, receive_work(in->cost, op.kind, plan_.flags_of(op), bytes));
+  if (in != nullptr) {
+    const double since = in->cost.kept > 0 ? sent_within_[environment_.group_of(rank)] - in->sent_at[in->received] : 0;
+    const double work = receive_work(since > 0 ? after(in->cost, since) : in->cost, op.kind, plan_.flags_of(op), bytes);
+    when = when.plus(schedule::reduces(op.kind) ? kReduce : kCopy, work);
+  }
   if (out != nullptr) {
     const double sent = plan_.sent_of(op, bytes);
     Strand& s = strands_[at(index)];

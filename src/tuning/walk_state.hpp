@@ -46,8 +46,9 @@ struct Channel {
   const Wiring::Way* way = nullptr;  // null: the level's ways out and in
   int level = 0;
   int sender = 0;
-  std::vector<Stamp> seen;   // when message i can be received
-  std::vector<Stamp> freed;  // when the sender sees the place of message i free again
+  std::vector<Stamp> seen;      // when message i can be received
+  std::vector<double> sent_at;  // where it matters what has left the caches: what sent_within_ was with message i
+  std::vector<Stamp> freed;     // when the sender sees the place of message i free again
   std::size_t sent = 0;
   std::size_t received = 0;
   std::vector<Stamp> posted;  // rendezvous: when the sender sees that receive i stands ready
@@ -153,8 +154,9 @@ class Walk {
   std::vector<int> outlet_;
   std::vector<Stamp> out_[kLevels];
   std::vector<Stamp> in_[kLevels];
-  std::vector<Stamp> wires_;  // when each is free again
-  double between_cores_ = 0;  // bytes
+  std::vector<Stamp> wires_;         // when each is free again
+  double between_cores_ = 0;         // bytes
+  std::vector<double> sent_within_;  // bytes, by group: those of channels that count what leaves the caches
   std::vector<double> sent_[kLevels];
   std::unordered_map<std::uint64_t, Channel> channels_;
   std::map<std::tuple<int, int, std::size_t, int>, Meeting> meetings_;  // by lowest and highest member, how many, channel

@@ -191,6 +191,37 @@ TEST(Environment, OverLoopbackSendingIsIssuedForBothSides) {
   EXPECT_EQ(read->offer(schedule::Protocol::staged)->constants[0].receive_share, constants.receive_share);
 }
 
+// Eight ranks that send to all before they receive fill more than the caches; in a ring each has one message under way.
+TEST(Environment, WhatHasLeftTheCachesIsReceivedMoreSlowly) {
+  EnvironmentOptions options;
+  options.wires = Wires::socket;
+  Environment environment = host(1, 8, options).environment;
+  topology::ProtocolConstants& constants = environment.offers.front().constants[0];
+  ASSERT_EQ(constants.scope, "tcp-loopback");
+  ASSERT_GT(constants.kept.value, 0u);
+  const MessageCost cost = message_cost(environment, constants, schedule::Protocol::staged, 0, {}, environment.level[0].bottleneck);
+  EXPECT_EQ(after(cost, cost.kept).copy, cost.copy);
+  EXPECT_DOUBLE_EQ(after(cost, 1.5 * cost.kept).copy, cost.copy / (1 + 0.5 * (1 / cost.left_share - 1)));
+  EXPECT_DOUBLE_EQ(after(cost, 9 * cost.kept).copy, cost.left_share * cost.copy);
+  const auto read = environment_from_json(to_json(environment));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->offers.front().constants[0].kept, constants.kept);
+  EXPECT_EQ(read->offers.front().constants[0].left_share, constants.left_share);
+  const auto time = [&](const char* algorithm, std::uint64_t bytes) {
+    Question q;
+    q.call.collective = Collective::all_gather;
+    q.call.bytes = {bytes};
+    q.algorithm = algorithm;
+    const auto selection = select(environment, q);
+    return selection ? selection->chosen().prediction.time.value : 0;
+  };
+  const double direct = time("direct", 2 << 20), ring = time("ring", 2 << 20), short_direct = time("direct", 64 << 10);
+  constants.kept = {};
+  EXPECT_GT(direct, 1.05 * time("direct", 2 << 20));
+  EXPECT_DOUBLE_EQ(ring, time("ring", 2 << 20));
+  EXPECT_DOUBLE_EQ(short_direct, time("direct", 64 << 10));
+}
+
 TEST(Environment, WhatIsReducedOutOfASocketIsCopiedOutFirst) {
   const Environment environment = host(2, 2).environment;
   const Offer& offer = *environment.offer(schedule::Protocol::staged);

@@ -26,7 +26,11 @@ struct ProtocolConstants {
   double efficiency = 1;     ///< share of the usable link rate that payload gets
   Bandwidth copy;            ///< one rank moving bytes (one core, or one GPU's share); zero: never a limit
   Bandwidth reduce;          ///< one rank combining two streams into one, bytes of result a second; zero: never a limit
-  Bandwidth cap_one_node;    ///< limit of the whole pattern inside one node; zero: none
+  /// Sockets within a host: bytes that all ranks there may send between a message's sending and its receiving before it begins to leave the
+  /// caches; with twice as many it has. Zero: any number.
+  Bytes kept;
+  double left_share = 1;   ///< of `copy`: receiving what has left them
+  Bandwidth cap_one_node;  ///< limit of the whole pattern inside one node; zero: none
   Bandwidth cap_two_nodes;
   Bandwidth cap_more_nodes;
   Bytes slice;    ///< bytes that one slot carries (pipelining grain); zero: does not slice

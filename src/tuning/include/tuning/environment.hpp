@@ -91,6 +91,9 @@ struct Environment {
     if (placement.group.empty()) return 0;
     return placement.group[static_cast<std::size_t>(a)] == placement.group[static_cast<std::size_t>(b)] ? 0 : 1;
   }
+  std::size_t group_of(int rank) const {
+    return placement.group.empty() ? 0 : static_cast<std::size_t>(placement.group[static_cast<std::size_t>(rank)]);
+  }
   bool are_on_one_core(int a, int b) const {
     return is_host && core_of[static_cast<std::size_t>(a)] == core_of[static_cast<std::size_t>(b)];
   }

@@ -30,12 +30,21 @@ struct MessageCost {
   double copy = 0;                   ///< 0: never a limit
   double stored_share = 1;           ///< of that rate, what is received and not reduced
   double reduce = 0;
+  double kept = 0;         ///< bytes sent within the host after which a message begins to leave the caches (twice: has left); 0: any number
+  double left_share = 1;   ///< of the rate of copying, then
   double fetch_share = 1;  ///< of the time of a copy: what a reduction waits for where the other core wrote it (Environment)
 };
 
 /// Nanoseconds to issue an op that receives by `in` and sends by `out`; null: it does not. One that does both takes the longer time.
 inline double issue_time(const MessageCost* in, const MessageCost* out) {
   return std::max(in != nullptr ? in->per_receive : 0, out != nullptr ? out->per_send : 0);
+}
+
+/// What a message costs since whose sending so many bytes were sent within its host; `cost` counts that (kept).
+inline MessageCost after(MessageCost cost, double bytes) {
+  const double left = std::clamp(bytes / cost.kept - 1, 0.0, 1.0);
+  cost.copy /= 1 + left * (1 / cost.left_share - 1);
+  return cost;
 }
 
 /// Messages at a level pass the memory of one host, not a wire.
