@@ -50,6 +50,9 @@ Result<std::unique_ptr<TcpTransport>> TcpTransport::open(TcpListener& listener, 
                 "TCP with {} channels, {} slots and messages of {} bytes: 1 to 1024, 1 to 1024 and up to 1 GiB", options.channels,
                 options.slots, options.message_bytes);
   }
+  if (!options.is_on_machine.empty() && options.is_on_machine.size() != peers.size())
+    return fail(ErrorCode::invalid_argument, "TCP among {} ranks is told of {} whether they are on this machine", ranks,
+                options.is_on_machine.size());
   std::unique_ptr<TcpTransport> transport(new TcpTransport(listener, communicator, rank, std::move(peers), options));
   if (transport->mailbox_.descriptor() < 0) {
     return fail(ErrorCode::system, "cannot make an eventfd; too many open files? See `ulimit -n`");
@@ -110,7 +113,7 @@ void TcpTransport::take_mail() {
     auto& place = links_[at];
     if (place == nullptr) place = std::make_unique<TcpLink>(*this, mail.peer, mail.channel);
     if (place->is_open()) continue;
-    tune(mail.connection->get());
+    tune(mail.connection->get(), mail.peer);
     place->attach(std::move(*mail.connection));
     open_links_.push_back(place.get());
   }
@@ -134,13 +137,14 @@ void TcpTransport::size_buffers(int fd) {
   if (auto done = net::set_buffer_sizes(fd, wish, wish); !done) note(done.error().message);
 }
 
-void TcpTransport::tune(int fd) {
+void TcpTransport::tune(int fd, int peer) {
   if (auto done = net::set_no_delay(fd); !done) note(done.error().message);
   size_buffers(fd);
   net::set_quick_ack(fd);  // the first exchanges are questions and answers
-  // Within a host it keeps what it has begun with: there is no network to be fair to.
+  // Within a machine it keeps what it has begun with: there is no network to be fair to.
   std::string wish = options_.congestion_control;
-  if (wish.empty() && !is_within_host(fd)) wish = net::system_congestion_control();
+  const bool is_within = options_.is_on_machine.empty() ? is_within_host(fd) : options_.is_on_machine[static_cast<std::size_t>(peer)];
+  if (wish.empty() && !is_within) wish = net::system_congestion_control();
   if (wish.empty()) return;
   const auto control = net::request_congestion_control(fd, wish);
   if (!control) note(control.error().message);

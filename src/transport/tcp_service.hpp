@@ -11,8 +11,8 @@
 
 namespace peal::transport {
 
-/// Every connection begins with this congestion control, which paces nothing, and keeps it within a host; one that has begun with one that
-/// paces is paced for good (docs/decisions/reno-within-a-host.md).
+/// Every connection begins with this congestion control, which paces nothing, and keeps it within a machine; one that has begun with one
+/// that paces is paced for good (docs/decisions/reno-within-a-host.md).
 inline constexpr std::string_view kFirstCongestionControl = "reno";
 
 struct TcpListener::State {

@@ -281,6 +281,24 @@ TEST(Tcp, ConnectionsWithinAHostAreNotPaced) {
   EXPECT_EQ(net::congestion_control_of(p.one->receiver(0)->poll_descriptor()), "reno");
 }
 
+TEST(Tcp, BetweenMachinesTheCongestionControlIsTheSystems) {
+  TcpPair p;
+  TcpOptions options;
+  for (const bool is_near : {false, true}) {
+    p.zero.reset();
+    p.one.reset();
+    options.is_on_machine = {is_near, is_near};
+    p.zero = p.open(*p.door0, 0, options);
+    p.one = p.open(*p.door1, 1, options);
+    ASSERT_TRUE(p.connect());
+    const std::string want = is_near ? "reno" : net::system_congestion_control();
+    EXPECT_EQ(net::congestion_control_of(p.zero->sender(1)->poll_descriptor()), want);
+    EXPECT_EQ(net::congestion_control_of(p.one->receiver(0)->poll_descriptor()), want);
+  }
+  options.is_on_machine = {true};
+  EXPECT_FALSE(TcpTransport::open(*p.door0, kCommunicator + 1, 0, p.peers, options));
+}
+
 TEST(Tcp, BothMaySendFarMoreThanTheKernelHoldsWhileTheyPoll) {
   TcpPair p;
   ASSERT_TRUE(p.connect());

@@ -26,7 +26,8 @@ struct TcpOptions {
   std::size_t message_bytes = 256 * 1024;
   int slots = 4;                              ///< messages held back per channel while the kernel takes no more
   int socket_buffer_bytes = 4 * 1024 * 1024;  ///< a wish: the kernel's limits (net.core.wmem_max) hold, see notes()
-  std::string congestion_control;             ///< a wish; empty: reno within a host, else the system's
+  std::string congestion_control;             ///< a wish; empty: reno within a machine, else the system's
+  std::vector<bool> is_on_machine;            ///< by peer: it is on this machine, whatever its address; empty: who has this address is
   std::int64_t connect_timeout_ns = 10'000'000'000;
 };
 
@@ -59,7 +60,7 @@ class TcpTransport final : public Transport {
   TcpTransport(TcpListener& listener, std::uint64_t communicator, int rank, std::vector<net::Address> peers, const TcpOptions& options);
   TcpLink* link(int peer, int channel);
   void take_mail();
-  void tune(int fd);
+  void tune(int fd, int peer);
   void size_buffers(int fd);
   void note(std::string text);
   /// Counts bytes that came or went, and returns them.
