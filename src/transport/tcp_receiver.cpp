@@ -134,6 +134,7 @@ bool TcpReceiver::read_header() {
   return true;
 }
 
+// The head of a long message comes first: who takes what there is, again and again, holds the socket up while its sender puts more there.
 bool TcpReceiver::has_begun() { return has_message_ || is_direct_ || read_header(); }
 
 bool TcpReceiver::receive(std::byte* data, std::size_t bytes, std::size_t* got, Tag* tag, bool* has_tag) {
