@@ -234,10 +234,12 @@ class Execution {
   bool can_show_result(const BoundOp& bound, const Strand& strand);
   bool recv_and_show(const BoundOp& bound, const Strand& strand);
   bool do_recv_and_send(const BoundOp& bound, const Strand& strand);
-  /// Receives what is to be sent on where it is stored; `accept` once it has come. True when it has, and there is room to send it.
+  /// Receives what is to be sent on where it is stored; `accept` once it has come. True when it has, and there is room to send it. Nothing
+  /// is stored before there is.
   template <class Accept>
   bool receive_to_send(Edge& in, transport::Sender& to, std::byte* place, std::size_t bytes, Accept&& accept) {
     if (!in.is_stored) {
+      if (!to.is_ready()) return false;
       if (!in.receiver->receive(place, bytes, &arrived_.bytes, &arrived_.tag, &arrived_.has_tag)) return false;
       if (!accept(arrived_.bytes, arrived_.has_tag ? &arrived_.tag : nullptr)) return false;
     }
