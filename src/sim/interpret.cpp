@@ -318,7 +318,8 @@ double World::receive_work_after(const Strand& s, const Channel& in) {
   std::deque<double>& sent_at = sent_at_[s.in];
   const double since = sent_within_host_of(in.to, *s.job) - sent_at.front();
   sent_at.pop_front();
-  return tuning::receive_work(tuning::after(cost_to(s, cost_of(in)), since), s.bound.op->kind, plan_of(s).flags_of(*s.bound.op), s.bytes);
+  return tuning::receive_work(tuning::cost_after(cost_to(s, cost_of(in)), since), s.bound.op->kind, plan_of(s).flags_of(*s.bound.op),
+                              s.bytes);
 }
 
 void World::work_locally(Index index) {

@@ -45,12 +45,8 @@ const Message* Receiver::peek_into(std::byte*, std::size_t) { return peek(); }
 bool Receiver::receive(std::byte* data, std::size_t bytes, std::size_t* got, Tag* tag, bool* has_tag) {
   const Message* message = peek();
   if (message == nullptr) return false;
-  *got = message->bytes;
-  *has_tag = message->tag != nullptr;
-  *tag = message->tag != nullptr ? *message->tag : Tag{};
-  if (message->bytes <= bytes && message->bytes > 0) copy_bytes(data, message->data, message->bytes);
-  release();
-  return true;
+  const Run run{data, std::min(bytes, message->bytes)};
+  return receive_runs({&run, 1}, got, tag, has_tag);
 }
 
 bool Receiver::receive_runs(std::span<const Run> runs, std::size_t* got, Tag* tag, bool* has_tag) {

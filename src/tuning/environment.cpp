@@ -103,8 +103,7 @@ class Survey {
   std::vector<std::vector<std::int32_t>> members() const {
     std::vector<std::vector<std::int32_t>> groups(1);
     for (std::int32_t r = 0; r < environment_.ranks; ++r) {
-      const std::size_t g =
-          environment_.placement.group.empty() ? 0 : static_cast<std::size_t>(environment_.placement.group[static_cast<std::size_t>(r)]);
+      const std::size_t g = environment_.group_of(r);
       if (g >= groups.size()) groups.resize(g + 1);
       groups[g].push_back(r);
     }
@@ -232,8 +231,7 @@ SwitchOffer offer_of_switches(const topology::Resources& resources, std::span<co
 /// Groups are copies of one machine: the first and the last, which may hold fewer ranks, stand for all; as does the first rail.
 void look_at_switches(Environment& environment, const topology::Resources& resources, std::span<const int> devices) {
   std::vector<std::vector<int>> groups(static_cast<std::size_t>(environment.nodes));
-  for (std::size_t r = 0; r < devices.size(); ++r)
-    groups[environment.placement.group.empty() ? 0 : static_cast<std::size_t>(environment.placement.group[r])].push_back(devices[r]);
+  for (std::size_t r = 0; r < devices.size(); ++r) groups[environment.group_of(static_cast<int>(r))].push_back(devices[r]);
   if (environment.level[0].is_used) {
     SwitchOffer& inside = environment.switches[0];
     inside = offer_of_switches(resources, groups.front(), 1);

@@ -31,7 +31,7 @@ Walk::Walk(const Environment& environment, const Plan& plan, const std::vector<P
   }
   std::vector<int> members(n, 0);
   for (std::size_t r = 0; r < n; ++r) {
-    const std::size_t group = environment.placement.group.empty() ? 0 : at(environment.placement.group[r]);
+    const std::size_t group = environment.group_of(static_cast<int>(r));
     // Ranks behind one NIC share the number of the first of them.
     const int index = members[group]++;
     const int shared = environment.level[1].ranks_per_outlet;
@@ -224,7 +224,7 @@ Stamp Walk::do_messages(int index, const BoundOp& bound, Stamp when, double byte
   when = when.plus(kOverhead, issue_time(in != nullptr ? &in->cost : nullptr, out != nullptr ? &out->cost : nullptr));
   if (in != nullptr) {
     const double since = in->cost.kept > 0 ? sent_within_[environment_.group_of(rank)] - in->sent_at[in->received] : 0;
-    const double work = receive_work(since > 0 ? after(in->cost, since) : in->cost, op.kind, plan_.flags_of(op), bytes);
+    const double work = receive_work(since > 0 ? cost_after(in->cost, since) : in->cost, op.kind, plan_.flags_of(op), bytes);
     when = when.plus(schedule::reduces(op.kind) ? kReduce : kCopy, work);
   }
   if (out != nullptr) {

@@ -200,9 +200,9 @@ TEST(Environment, WhatHasLeftTheCachesIsReceivedMoreSlowly) {
   ASSERT_EQ(constants.scope, "tcp-loopback");
   ASSERT_GT(constants.kept.value, 0u);
   const MessageCost cost = message_cost(environment, constants, schedule::Protocol::staged, 0, {}, environment.level[0].bottleneck);
-  EXPECT_EQ(after(cost, cost.kept).copy, cost.copy);
-  EXPECT_DOUBLE_EQ(after(cost, 1.5 * cost.kept).copy, cost.copy / (1 + 0.5 * (1 / cost.left_share - 1)));
-  EXPECT_DOUBLE_EQ(after(cost, 9 * cost.kept).copy, cost.left_share * cost.copy);
+  EXPECT_EQ(cost_after(cost, cost.kept).copy, cost.copy);
+  EXPECT_DOUBLE_EQ(cost_after(cost, 1.5 * cost.kept).copy, cost.copy / (1 + 0.5 * (1 / cost.left_share - 1)));
+  EXPECT_DOUBLE_EQ(cost_after(cost, 9 * cost.kept).copy, cost.left_share * cost.copy);
   const auto read = environment_from_json(to_json(environment));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->offers.front().constants[0].kept, constants.kept);

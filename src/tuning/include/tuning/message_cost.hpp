@@ -41,7 +41,7 @@ inline double issue_time(const MessageCost* in, const MessageCost* out) {
 }
 
 /// What a message costs since whose sending so many bytes were sent within its host; `cost` counts that (kept).
-inline MessageCost after(MessageCost cost, double bytes) {
+inline MessageCost cost_after(MessageCost cost, double bytes) {
   const double left = std::clamp(bytes / cost.kept - 1, 0.0, 1.0);
   cost.copy /= 1 + left * (1 / cost.left_share - 1);
   return cost;
