@@ -72,6 +72,11 @@ int host_count(const World& world) {
   return static_cast<int>(std::unique(names.begin(), names.end()) - names.begin());
 }
 
+bool is_one_machine(const World& world) {
+  const auto& contacts = world.contacts();
+  return std::all_of(contacts.begin(), contacts.end(), [&](const bootstrap::Contact& c) { return c.machine == contacts.front().machine; });
+}
+
 // The virtual interface of a container or a network namespace hangs on no bus, so discovery does not list it; data goes by it all the same.
 Status add_virtual_nic(topology::Graph& host) {
   const auto devices = host.devices();
@@ -104,6 +109,7 @@ Result<tuning::Environment> find(const World& world) {
   tuning::EnvironmentOptions options;
   options.core_of = cores_of(world, std::max(1, cluster.ranks_per_node()));
   if (hosts > 1) options.rack_of = racks_of(world);
+  options.is_one_machine = is_one_machine(world);
   const topology::Resources resources(std::move(cluster));
   options.wires = world.choice() == TransportChoice::tcp   ? tuning::Wires::socket
                   : world.choice() == TransportChoice::shm ? tuning::Wires::shared_memory

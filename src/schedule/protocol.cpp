@@ -27,7 +27,7 @@ std::uint64_t referenced_message_bytes(std::uint64_t whole, std::uint64_t least)
 }
 
 std::uint64_t socket_message_bytes(std::uint64_t whole, std::uint64_t most) noexcept {
-  return std::clamp(half_of(whole), kWholeSocketMessageBytes, most);
+  return std::min(most, std::max(half_of(whole), kWholeSocketMessageBytes));
 }
 
 const ProtocolTraits& traits_of(Protocol protocol) noexcept { return kProtocols[static_cast<int>(protocol)]; }

@@ -314,6 +314,12 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
   if (environment.is_host) {
     number_cores(environment, options.core_of.empty() ? cores_of(cluster, device_of_rank) : options.core_of);
     PEAL_ASSIGN(const topology::HostDefaults defaults, topology::host_defaults());
+    if (options.is_one_machine && environment.is_by_sockets(1)) {
+      Level& between = environment.level[1];  // the wire is the sender's copy, as on loopback
+      between.scope = "tcp-containers";
+      between.bottleneck = defaults.loopback;
+      between.latency = defaults.loopback_latency;
+    }
     const bool polls_sockets = environment.is_by_sockets(0) || environment.is_by_sockets(1);
     environment.core_switch = polls_sockets ? defaults.core_switch_polling : defaults.core_switch;
     environment.same_core_gain = defaults.same_core_gain;

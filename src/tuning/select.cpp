@@ -246,7 +246,8 @@ std::string summary_of(const std::vector<Exclusion>& excluded) {
 }
 
 /// Between hosts what a message costs is known least: many an interface does not say its rate, and others may use it. So among ways whose
-/// predicted times are near the best one's, that is taken which sends the fewest bytes between hosts.
+/// predicted times are near the best one's, that is taken which sends the fewest bytes out of, or into, the busiest host; and of those one
+/// that sends the fewest between all.
 constexpr double kNearInTime = 1.25;
 constexpr double kFewer = 0.97;
 /// On a host every step still waits for another process, and how long that takes is known less than what copying takes. So of ways whose
@@ -276,6 +277,20 @@ auto crosses_less(double share) {
   return [share](const Candidate& a, const Candidate& b) { return a.prediction.crossed < share * b.prediction.crossed; };
 }
 
+bool spares_links(const Candidate& a, const Candidate& b) {
+  if (a.prediction.by_busiest < kFewer * b.prediction.by_busiest) return true;
+  return a.prediction.by_busiest * kFewer <= b.prediction.by_busiest && crosses_less(kFewer)(a, b);
+}
+
+/// Several that send to one host at once meet in its switch, and a shaped or full link then drops: at 10 Gb/s a reduce_scatter of 16 MiB
+/// takes 1.5 times as long straight as round a ring (bench/RESULTS.md). So of ways that send no more, that with fewest senders: of short
+/// calls where it takes as long, of long ones, whose steps cost little, where it is near.
+constexpr std::uint64_t kLeastLong = 2 * 1024 * 1024;
+bool meets_less(const Candidate& a, const Candidate& b) {
+  return a.prediction.senders < b.prediction.senders && a.prediction.by_busiest * kFewer <= b.prediction.by_busiest &&
+         a.prediction.crossed * kFewer <= b.prediction.crossed;
+}
+
 /// Two ranks with a core each that gather two pieces each through memory: by recursive doubling the first is taken out before the second is
 /// sent, by other ways both are sent first. Between far cores the former takes 0.81 to 0.94 times as long, between near ones as long
 /// (bench/RESULTS.md); of more pieces it is the other way round.
@@ -293,7 +308,10 @@ bool is_pair(const Environment& environment) {
 
 void prefer_sparing(const Environment& environment, Selection& selection) {
   if (environment.is_by_sockets(1)) {
-    if (prefer(selection.candidates, kNearInTime, crosses_less(kFewer))) selection.preferred_for = "fewer bytes between hosts";
+    if (prefer(selection.candidates, kNearInTime, spares_links)) selection.preferred_for = "fewer bytes between hosts";
+    const bool is_long = selection.question.call.bytes.value >= kLeastLong;
+    if (prefer(selection.candidates, is_long ? kNearInTime : kAsGood, meets_less))
+      selection.preferred_for = "fewer ranks that send to one host at once";
   } else if (stays_within_cores(environment, selection.question.call)) {
     if (prefer(selection.candidates, kNearInTime, crosses_less(kFewerBetweenCores))) selection.preferred_for = "fewer bytes between cores";
   } else if (environment.is_host) {

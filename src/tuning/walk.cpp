@@ -24,6 +24,7 @@ Walk::Walk(const Environment& environment, const Plan& plan, const std::vector<P
   outlet_.resize(n);
   wires_.resize(environment.wiring.capacity.size());
   sent_within_.resize(at(environment.nodes));
+  links_.resize(at(environment.nodes));
   for (int l = 0; l < kLevels; ++l) {
     out_[l].resize(n);
     in_[l].resize(n);
@@ -198,6 +199,12 @@ Stamp Walk::cross_wires(const Channel& c, int from, const Stamp& start, double b
 Stamp Walk::send_out(Channel& c, int from, int to, Stamp start, double bytes, double work) {
   const Stamp copied = start.plus(kCopy, work);
   sent_[c.level][at(from)] += bytes;
+  if (c.level == 1) {
+    links_[environment_.group_of(from)].out += bytes;
+    Link& into = links_[environment_.group_of(to)];
+    into.in += bytes;
+    into.senders += c.sent == 0 ? 1 : 0;
+  }
   if (environment_.is_host && !environment_.are_on_one_core(from, to)) between_cores_ += bytes;
   Stamp left = copied;
   if (!c.cost.is_memory) left = later(cross(c, from, to, start, bytes), copied);
@@ -278,7 +285,12 @@ Result<Prediction> Walk::run() {
   prediction.breakdown = {last.parts[kLaunch],   last.parts[kLatency], last.parts[kOverhead],
                           last.parts[kTransfer], last.parts[kCopy],    last.parts[kReduce]};
   for (int l = 0; l < kLevels; ++l) prediction.bytes[l] = sent_[l].empty() ? 0 : *std::max_element(sent_[l].begin(), sent_[l].end());
-  prediction.crossed = environment_.nodes > 1 ? std::accumulate(sent_[1].begin(), sent_[1].end(), 0.0) : between_cores_;
+  if (environment_.nodes == 1) prediction.crossed = between_cores_;
+  for (const Link& link : links_) {
+    prediction.crossed += link.out;
+    prediction.by_busiest = std::max({prediction.by_busiest, link.out, link.in});
+    prediction.senders = std::max(prediction.senders, link.senders);
+  }
   return prediction;
 }
 

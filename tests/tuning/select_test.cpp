@@ -57,6 +57,32 @@ Environment several_hosts(int count, int each) {
   return environment;
 }
 
+/// Hosts of one rank, joined by their NICs.
+Environment hosts_with_nics(int count, const EnvironmentOptions& options) {
+  auto machine = topology::read_cluster_text(
+      "devices:\n  - {id: core0, kind: core}\n  - {id: mem0, kind: memory}\n  - {id: cpu0, kind: cpu}\n"
+      "  - {id: nic0, kind: nic, rail: 0, port: {kind: ethernet, GBps: 1.25}}\n"
+      "links:\n  - {a: core0, b: mem0, kind: shm, GBps: 100, latency_ns: 30}\n  - {a: cpu0, b: core0, kind: shm, GBps: 100}\n"
+      "  - {a: nic0, b: cpu0, kind: pcie, GBps: 10}\n",
+      "test host with a NIC");
+  EXPECT_TRUE(machine) << (machine ? "" : machine.error().message);
+  auto cluster = topology::build_cluster(topology::Graph(machine->machine()), count);
+  EXPECT_TRUE(cluster) << (cluster ? "" : cluster.error().message);
+  const std::vector<int> devices = spread(*cluster, count);
+  const topology::Resources resources(std::move(*cluster));
+  auto environment = environment_of(resources, devices, options);
+  EXPECT_TRUE(environment) << (environment ? "" : environment.error().message);
+  return std::move(*environment);
+}
+
+/// The same, which are containers of one machine of two cores.
+Environment containers(int count) {
+  EnvironmentOptions options;
+  options.is_one_machine = true;
+  for (int r = 0; r < count; ++r) options.core_of.push_back(r % 2);
+  return hosts_with_nics(count, options);
+}
+
 Question ask(std::uint64_t bytes) {
   Question q;
   q.call.bytes = {bytes};
@@ -534,6 +560,62 @@ TEST(Select, BetweenSeveralHostsTheFewestBytesOfBroadcastAndReduceCrossByEveryLi
         }
 }
 
+// Three hosts of two: a tree sends as many bytes in all as a ring, but twice the length out of its root's host, where a ring sends 4/3.
+TEST(Select, OfWaysThatCrossEquallyOftenTheBusiestHostDecides) {
+  for (const std::uint64_t bytes : {std::uint64_t{1} << 20, std::uint64_t{16} << 20}) {
+    const auto selection = select(several_hosts(3, 2), ask(bytes));
+    ASSERT_TRUE(selection) << selection.error().message;
+    const Prediction& chosen = selection->chosen().prediction;
+    const auto size = static_cast<double>(bytes);
+    EXPECT_NEAR(chosen.by_busiest, 4 * size / 3, 0.01 * size) << bytes << " by " << selection->chosen().algorithm->name;
+    EXPECT_NEAR(chosen.crossed, 4 * size, 0.01 * size);
+    const auto tree = std::find_if(selection->candidates.begin(), selection->candidates.end(),
+                                   [](const Candidate& c) { return c.algorithm->name == "tree"; });
+    ASSERT_NE(tree, selection->candidates.end());
+    EXPECT_NEAR(tree->prediction.crossed, 4 * size, 0.01 * size);
+    EXPECT_NEAR(tree->prediction.by_busiest, 2 * size, 0.01 * size);
+  }
+}
+
+TEST(Select, LongCallsBetweenHostsGoByFewSendersToEach) {
+  Question q = ask(std::uint64_t{16} << 20);
+  q.call.collective = Collective::reduce_scatter;
+  const auto selection = select(containers(4), q);
+  ASSERT_TRUE(selection) << selection.error().message;
+  EXPECT_EQ(selection->chosen().algorithm->name, "ring");
+  EXPECT_EQ(selection->chosen().prediction.senders, 1);
+  EXPECT_EQ(selection->preferred_for, "fewer ranks that send to one host at once");
+  const auto direct = std::find_if(selection->candidates.begin(), selection->candidates.end(),
+                                   [](const Candidate& c) { return c.algorithm->name == "direct"; });
+  ASSERT_NE(direct, selection->candidates.end());
+  EXPECT_EQ(direct->prediction.senders, 3);
+  EXPECT_LT(direct->prediction.time, selection->chosen().prediction.time);
+}
+
+TEST(Select, BetweenContainersOfOneMachineShortCallsTakeFewMessages) {
+  const Environment environment = containers(4);
+  for (const auto& [collective, name] : {std::pair{Collective::all_reduce, "recursive_doubling"},
+                                         {Collective::all_gather, "recursive_doubling"},
+                                         {Collective::reduce_scatter, "recursive_halving"}}) {
+    Question q = ask(16 * 1024);
+    q.call.collective = collective;
+    const auto selection = select(environment, q);
+    ASSERT_TRUE(selection) << selection.error().message;
+    EXPECT_EQ(selection->chosen().algorithm->name, name) << name_of(collective);
+  }
+}
+
+TEST(Environment, BetweenContainersOfOneMachineTheWireIsNoLimit) {
+  const Environment environment = containers(2);
+  const auto defaults = topology::host_defaults();
+  ASSERT_TRUE(defaults);
+  EXPECT_EQ(environment.level[1].scope, "tcp-containers");
+  EXPECT_EQ(environment.level[1].bottleneck, defaults->loopback);
+  EXPECT_EQ(environment.offer(schedule::Protocol::staged)->constants[1].scope, "tcp-containers");
+  EnvironmentOptions options;
+  EXPECT_EQ(hosts_with_nics(2, options).level[1].scope, "tcp");
+}
+
 TEST(Environment, KnowsWhetherRanksTakeTurnsOnACore) {
   EXPECT_FALSE(host(2, 2).environment.shares_cores());
   EXPECT_FALSE(host(4, 2).environment.shares_cores());
@@ -548,6 +630,16 @@ TEST(Plan, MessagesBySocketsAreLongerWhereNobodyWaitsToSendThemOn) {
   EXPECT_EQ(select(several_hosts(2, 1), q)->chosen().message_bytes, schedule::kSocketMessageBytes);
   EXPECT_FALSE(several_hosts(2, 2).is_by_sockets_alone());
   EXPECT_EQ(select(several_hosts(2, 2), q)->chosen().message_bytes, schedule::kRelayedSocketMessageBytes);
+}
+
+TEST(Plan, MessagesBySocketsStayWholeUpToTheLengthFromWhichAHalfIsWorthAMessage) {
+  constexpr std::uint64_t kWhole = schedule::kWholeSocketMessageBytes;
+  EXPECT_EQ(schedule::socket_message_bytes(kWhole, schedule::kSocketMessageBytes), kWhole);
+  EXPECT_EQ(schedule::socket_message_bytes(2 * kWhole, schedule::kSocketMessageBytes), kWhole);
+  EXPECT_EQ(schedule::socket_message_bytes(4 * kWhole, schedule::kSocketMessageBytes), 2 * kWhole);
+  EXPECT_EQ(schedule::socket_message_bytes(64 * kWhole, schedule::kSocketMessageBytes), schedule::kSocketMessageBytes);
+  static_assert(schedule::kRelayedSocketMessageBytes < kWhole);
+  EXPECT_EQ(schedule::socket_message_bytes(1024, schedule::kRelayedSocketMessageBytes), schedule::kRelayedSocketMessageBytes);
 }
 
 TEST(Explain, SaysWhatWasChosenAndWhy) {

@@ -140,6 +140,8 @@ struct EnvironmentOptions {
   /// Of every rank of a host, in any numbering: ranks of one number share a core, also across nodes that are containers of one machine.
   /// Empty: ranks share a core that are on one device.
   std::vector<std::int32_t> core_of = {};
+  /// All nodes are containers of one machine: their sockets lead from one to another without leaving its kernel, whatever NIC they name.
+  bool is_one_machine = false;
   /// Of every rank, where the cluster has no fabric that says it: ring orders go rack by rack. Empty: unknown.
   std::vector<std::int32_t> rack_of = {};
 };
