@@ -177,7 +177,7 @@ Status Core::prepare_group(std::span<const PairTransfer> transfers, Pending& pen
     plan.pieced = false;
     plan.message_bytes = plans_->message_bytes();
     plan.is_cut_by_transfer = true;
-    plan.is_cut_for_sockets = plans_->environment()->is_by_sockets_alone();
+    if (plans_->environment()->is_by_sockets_alone()) plan.uncut_by_sockets = plans_->environment()->uncut_by_sockets();
     plan.least_referenced = most_referenced_ > 0 ? plans_->environment()->memory.least_read.value : 0;
     plan.program = schedule::group_program(rank_, size(), group.sends, group.receives);
     pending.plan = group.made.get();

@@ -165,10 +165,10 @@ Result<std::shared_ptr<const executor::Plan>> Plans::make(const PlanKey& key) co
   plan.chunks_a_message = plan.pieced ? schedule::widest_message(schedule) : 1;
   plan.wide_partials = schedule::sends_wide_partials(schedule);
   plan.is_cut_by_transfer = has_private_counts(key.collective);
-  plan.is_cut_for_sockets = plan.is_cut_by_transfer && environment_->is_by_sockets_alone();
+  if (plan.is_cut_by_transfer && environment_->is_by_sockets_alone()) plan.uncut_by_sockets = environment_->uncut_by_sockets();
   plan.least_referenced =
       plan.is_cut_by_transfer && plan.protocol == schedule::Protocol::direct_read ? environment_->memory.least_read.value : 0;
-  plan.message_bytes = plan.is_cut_for_sockets   ? message_bytes_
+  plan.message_bytes = plan.uncut_by_sockets > 0 ? message_bytes_
                        : plan.is_cut_by_transfer ? std::min(message_bytes_, schedule::traits_of(chosen.protocol).message_bytes)
                                                  : std::min(message_bytes_, chosen.message_bytes);
   plan.hash = executor::plan_hash(plan.algorithm, plan.protocol, plan.message_bytes, wants_wide_partials(key));

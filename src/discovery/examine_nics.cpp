@@ -54,6 +54,15 @@ void look_at_interface(const NicFact& nic, const std::vector<const NicFact*>& si
              {{}, {}, is_missed ? Weight::wrong : Weight::note});
 }
 
+/// Ranks of one machine ask for another control themselves (docs/decisions/reno-within-a-host.md).
+void look_at_pacing(const Roots& roots, Report& report) {
+  const std::string control = roots.proc + "/sys/net/ipv4/tcp_congestion_control", discipline = roots.proc + "/sys/net/core/default_qdisc";
+  const std::string name = read_line(control).value_or(""), by = read_line(discipline).value_or("");
+  if (name.starts_with("bbr") && !by.empty() && by != "fq")
+    report.add("tcp-paced", "TCP", fmt::format("congestion control {}, and interfaces come up with {}", name, by),
+               fmt::format("read from {} and {}", control, discipline));
+}
+
 void look_at_port(const RdmaPort& port, const std::map<std::string, const RdmaPort*>& fastest, Report& report) {
   const std::string name = fmt::format("{} {}", port.is_infiniband() ? "InfiniBand port" : "RoCE port", port.name());
   const std::string state = fmt::format("read from {}/state and phys_state", port.folder);
@@ -94,6 +103,7 @@ void examine_nics(const Roots& roots, const std::vector<NicFact>& nics, Report& 
     compare_packets(all, report);
     for (const NicFact* nic : all) look_at_interface(*nic, all, any_carrier, report);
   }
+  look_at_pacing(roots, report);
   const std::vector<RdmaPort> ports = find_rdma_ports(roots);
   std::map<std::string, const RdmaPort*> fastest;
   for (const RdmaPort& port : ports) {

@@ -48,6 +48,12 @@ constexpr FindingKind kKinds[] = {
      "/sys/class/net/*/statistics/rx_crc_errors, rx_frame_errors, tx_carrier_errors"},
     {"nic-starved", note, "a NIC's line is faster than its PCIe link", "the line rate cannot be reached",
      "move it to a slot with more lanes or a higher speed", "the rate of the NIC against its current_link_width and current_link_speed"},
+    {"tcp-paced", note, "TCP's congestion control paces what it sends (bbr), and interfaces do not do that for it (no fq)",
+     "each connection sends by timers of the kernel: over links without losses up to twice the time of long collectives between hosts "
+     "(ranks of one machine are not affected)",
+     "sysctl net.core.default_qdisc=fq before the interfaces come up, or sysctl net.ipv4.tcp_congestion_control=cubic where losses are "
+     "rare",
+     "/proc/sys/net/ipv4/tcp_congestion_control, /proc/sys/net/core/default_qdisc"},
     {"ib-down", wrong, "an InfiniBand port has no link", "no data can go this way",
      "check cable, transceiver and the switch's port; Polling means that nobody answers",
      "/sys/class/infiniband/*/ports/*/state and phys_state"},

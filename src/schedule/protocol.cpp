@@ -26,8 +26,8 @@ std::uint64_t referenced_message_bytes(std::uint64_t whole, std::uint64_t least)
   return whole < least || whole > kMostReferencedBytes ? staged_message_bytes(whole) : kMostReferencedBytes;
 }
 
-std::uint64_t socket_message_bytes(std::uint64_t whole, std::uint64_t most) noexcept {
-  return std::min(most, std::max(half_of(whole), kWholeSocketMessageBytes));
+std::uint64_t socket_message_bytes(std::uint64_t whole, std::uint64_t uncut, std::uint64_t most) noexcept {
+  return std::min(most, std::max(half_of(whole), uncut));
 }
 
 const ProtocolTraits& traits_of(Protocol protocol) noexcept { return kProtocols[static_cast<int>(protocol)]; }

@@ -247,8 +247,11 @@ std::string summary_of(const std::vector<Exclusion>& excluded) {
 
 /// Between hosts what a message costs is known least: many an interface does not say its rate, and others may use it. So among ways whose
 /// predicted times are near the best one's, that is taken which sends the fewest bytes out of, or into, the busiest host; and of those one
-/// that sends the fewest between all.
+/// that sends the fewest between all. From 64 KiB on the rate of the links, which may be a tenth of what is assumed, can cost more than all
+/// the rest (bench/RESULTS.md, "Between containers"); for such calls more ways are near.
 constexpr double kNearInTime = 1.25;
+constexpr double kNearInTimeOfLong = 1.6;
+constexpr std::uint64_t kLeastOfLinks = 64 * 1024;
 constexpr double kFewer = 0.97;
 /// On a host every step still waits for another process, and how long that takes is known less than what copying takes. So of ways whose
 /// predicted times are as good as equal, that with the fewest steps is taken; and of those one whose sums are made at once, because they
@@ -285,7 +288,7 @@ bool spares_links(const Candidate& a, const Candidate& b) {
 /// Several that send to one host at once meet in its switch, and a shaped or full link then drops: at 10 Gb/s a reduce_scatter of 16 MiB
 /// takes 1.5 times as long straight as round a ring (bench/RESULTS.md). So of ways that send no more, that with fewest senders: of short
 /// calls where it takes as long, of long ones, whose steps cost little, where it is near.
-constexpr std::uint64_t kLeastLong = 2 * 1024 * 1024;
+constexpr std::uint64_t kLeastInTurn = 2 * 1024 * 1024;
 bool meets_less(const Candidate& a, const Candidate& b) {
   return a.prediction.senders < b.prediction.senders && a.prediction.by_busiest * kFewer <= b.prediction.by_busiest &&
          a.prediction.crossed * kFewer <= b.prediction.crossed;
@@ -308,9 +311,10 @@ bool is_pair(const Environment& environment) {
 
 void prefer_sparing(const Environment& environment, Selection& selection) {
   if (environment.is_by_sockets(1)) {
-    if (prefer(selection.candidates, kNearInTime, spares_links)) selection.preferred_for = "fewer bytes between hosts";
-    const bool is_long = selection.question.call.bytes.value >= kLeastLong;
-    if (prefer(selection.candidates, is_long ? kNearInTime : kAsGood, meets_less))
+    const std::uint64_t bytes = selection.question.call.bytes.value;
+    const double near = bytes >= kLeastOfLinks ? kNearInTimeOfLong : kNearInTime;
+    if (prefer(selection.candidates, near, spares_links)) selection.preferred_for = "fewer bytes between hosts";
+    if (prefer(selection.candidates, bytes >= kLeastInTurn ? kNearInTime : kAsGood, meets_less))
       selection.preferred_for = "fewer ranks that send to one host at once";
   } else if (stays_within_cores(environment, selection.question.call)) {
     if (prefer(selection.candidates, kNearInTime, crosses_less(kFewerBetweenCores))) selection.preferred_for = "fewer bytes between cores";

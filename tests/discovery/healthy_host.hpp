@@ -78,6 +78,8 @@ class Host : public Tree {
     write("proc/self/status", "CapEff:\t0000000000000000\nSeccomp:\t0\nCpus_allowed_list:\t0-3\n");
     write("proc/sys/kernel/yama/ptrace_scope", "0\n");
     write("proc/sys/vm/memfd_noexec", "0\n");
+    write("proc/sys/net/ipv4/tcp_congestion_control", "bbr\n");
+    write("proc/sys/net/core/default_qdisc", "fq\n");
     limits("1048576", "unlimited");
   }
 

@@ -633,13 +633,23 @@ TEST(Plan, MessagesBySocketsAreLongerWhereNobodyWaitsToSendThemOn) {
 }
 
 TEST(Plan, MessagesBySocketsStayWholeUpToTheLengthFromWhichAHalfIsWorthAMessage) {
+  const auto cut = [](std::uint64_t bytes, std::uint64_t most) {
+    return schedule::socket_message_bytes(bytes, schedule::kWholeSocketMessageBytes, most);
+  };
   constexpr std::uint64_t kWhole = schedule::kWholeSocketMessageBytes;
-  EXPECT_EQ(schedule::socket_message_bytes(kWhole, schedule::kSocketMessageBytes), kWhole);
-  EXPECT_EQ(schedule::socket_message_bytes(2 * kWhole, schedule::kSocketMessageBytes), kWhole);
-  EXPECT_EQ(schedule::socket_message_bytes(4 * kWhole, schedule::kSocketMessageBytes), 2 * kWhole);
-  EXPECT_EQ(schedule::socket_message_bytes(64 * kWhole, schedule::kSocketMessageBytes), schedule::kSocketMessageBytes);
+  EXPECT_EQ(cut(kWhole, schedule::kSocketMessageBytes), kWhole);
+  EXPECT_EQ(cut(2 * kWhole, schedule::kSocketMessageBytes), kWhole);
+  EXPECT_EQ(cut(4 * kWhole, schedule::kSocketMessageBytes), 2 * kWhole);
+  EXPECT_EQ(cut(64 * kWhole, schedule::kSocketMessageBytes), schedule::kSocketMessageBytes);
   static_assert(schedule::kRelayedSocketMessageBytes < kWhole);
-  EXPECT_EQ(schedule::socket_message_bytes(1024, schedule::kRelayedSocketMessageBytes), schedule::kRelayedSocketMessageBytes);
+  EXPECT_EQ(cut(1024, schedule::kRelayedSocketMessageBytes), schedule::kRelayedSocketMessageBytes);
+  // Where the messages of several ranks meet on one host's link.
+  EXPECT_EQ(several_hosts(2, 1).uncut_by_sockets(), kWhole);
+  EXPECT_EQ(several_hosts(2, 2).uncut_by_sockets(), schedule::kWholeMeetingMessageBytes);
+  EXPECT_EQ(several_hosts(3, 1).uncut_by_sockets(), schedule::kWholeMeetingMessageBytes);
+  Question q = ask(1024 * 1024);
+  q.call.collective = Collective::all_to_all;
+  EXPECT_EQ(select(several_hosts(4, 2), q)->chosen().message_bytes, schedule::kWholeMeetingMessageBytes);
 }
 
 TEST(Explain, SaysWhatWasChosenAndWhy) {

@@ -25,7 +25,7 @@ struct Plan {
   /// Streams only: each transfer is cut by its own length, because only its two ends know that (groups,
   /// all_to_all_v, gather_v, scatter_v).
   bool is_cut_by_transfer = false;
-  bool is_cut_for_sockets = false;  ///< of these: all goes by sockets, where longer messages pay
+  std::uint64_t uncut_by_sockets = 0;  ///< of these, where all goes by sockets: the longest message that is not cut; else 0
   /// Of these: from so many bytes on the receiver may read the sender's memory, and each message costs system calls. 0: it may not.
   std::uint64_t least_referenced = 0;
   std::int32_t chunks_a_message = 1;  ///< of all ranks' programs (schedule::widest_message): decides the pieces
@@ -38,7 +38,7 @@ struct Plan {
 
   /// The most that one message of a streamed transfer of `bytes` carries.
   std::uint64_t message_bytes_of(std::uint64_t bytes) const {
-    if (is_cut_for_sockets) return schedule::socket_message_bytes(bytes, message_bytes);
+    if (uncut_by_sockets > 0) return schedule::socket_message_bytes(bytes, uncut_by_sockets, message_bytes);
     if (!is_cut_by_transfer) return message_bytes;
     return std::min(message_bytes, least_referenced > 0 ? schedule::referenced_message_bytes(bytes, least_referenced)
                                                         : schedule::staged_message_bytes(bytes));
@@ -46,7 +46,7 @@ struct Plan {
   /// The longest streamed transfer that is one message.
   std::uint64_t longest_message() const {
     if (!is_cut_by_transfer) return message_bytes;
-    return std::min(message_bytes, is_cut_for_sockets ? schedule::kWholeSocketMessageBytes : schedule::kWholeMessageBytes);
+    return std::min(message_bytes, uncut_by_sockets > 0 ? uncut_by_sockets : schedule::kWholeMessageBytes);
   }
 };
 

@@ -33,9 +33,11 @@ inline constexpr std::uint64_t kBesideFlagBytes = 88;
 /// Of those, messages of up to so many bytes share the flag's cache line, and longer ones reach into a second.
 inline constexpr std::uint64_t kFlagLineBytes = 24;
 /// Messages of up to so many bytes are not cut: in memory, and by sockets, where a second message costs system calls and acknowledgements,
-/// 4 to 6 us over loopback, and a half gains as much only from here on (bench/RESULTS.md, "Whole messages over sockets").
+/// 4 to 6 us over loopback, and a half gains as much only from here on (bench/RESULTS.md, "Whole messages over sockets"). Where several
+/// ranks send to one host, longer ones overflow the queue of a slow link, and what is lost is sent again after 200 ms.
 inline constexpr std::uint64_t kWholeMessageBytes = 32 * 1024;
 inline constexpr std::uint64_t kWholeSocketMessageBytes = 160 * 1024;
+inline constexpr std::uint64_t kWholeMeetingMessageBytes = 64 * 1024;
 /// The most that a message carries in a slot of shared memory (what is under way on both ways should fill few slots); by sockets, where a
 /// later rank waits to send it on; and where none does and all goes by sockets.
 inline constexpr std::uint64_t kSlotMessageBytes = 256 * 1024;
@@ -54,9 +56,9 @@ std::uint64_t staged_message_bytes(std::uint64_t whole) noexcept;
 /// The same where the sender may let the receiver read its memory instead, from `least` bytes on: what can be read is not cut.
 std::uint64_t referenced_message_bytes(std::uint64_t whole, std::uint64_t least) noexcept;
 /// The same where messages go by sockets: a message costs system calls and, where ranks wait for one another, a wake, so that they are cut
-/// less finely. `most`: what the longest may carry, from kRelayedSocketMessageBytes (less than is left whole elsewhere) to
-/// kSocketMessageBytes.
-std::uint64_t socket_message_bytes(std::uint64_t whole, std::uint64_t most) noexcept;
+/// less finely. `uncut`: what is not (kWholeSocketMessageBytes or kWholeMeetingMessageBytes). `most`: what the longest may carry, whatever
+/// `uncut` is: kRelayedSocketMessageBytes or kSocketMessageBytes.
+std::uint64_t socket_message_bytes(std::uint64_t whole, std::uint64_t uncut, std::uint64_t most) noexcept;
 
 const ProtocolTraits& traits_of(Protocol protocol) noexcept;
 std::span<const ProtocolTraits> all_protocols() noexcept;

@@ -112,6 +112,10 @@ struct Environment {
     const topology::PathClass way = level[l].path_class;
     return is_host && level[l].is_used && (way == topology::PathClass::loopback || way == topology::PathClass::net);
   }
+  /// Bytes of a message by sockets that is not cut.
+  std::uint64_t uncut_by_sockets() const {
+    return is_by_sockets(1) && ranks > 2 ? schedule::kWholeMeetingMessageBytes : schedule::kWholeSocketMessageBytes;
+  }
   bool is_by_sockets_alone() const { return (!is_used(0) || is_by_sockets(0)) && (!is_used(1) || is_by_sockets(1)); }
   /// The distances that a choice is to serve, the weightiest first: where the cores were when these ranks were measured, or where they are
   /// said to stay. Empty: nothing was measured, or the ranks are on several hosts.
