@@ -316,7 +316,7 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
     PEAL_ASSIGN(const topology::HostDefaults defaults, topology::host_defaults());
     if (options.is_one_machine && environment.is_by_sockets(1)) {
       Level& between = environment.level[1];  // the wire is the sender's copy, as on loopback
-      between.scope = "tcp-containers";
+      between.scope = kContainersScope;
       between.bottleneck = defaults.loopback;
       between.latency = defaults.loopback_latency;
     }

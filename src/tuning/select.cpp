@@ -247,10 +247,10 @@ std::string summary_of(const std::vector<Exclusion>& excluded) {
 
 /// Between hosts what a message costs is known least: many an interface does not say its rate, and others may use it. So among ways whose
 /// predicted times are near the best one's, that is taken which sends the fewest bytes out of, or into, the busiest host; and of those one
-/// that sends the fewest between all. From 64 KiB on the rate of the links, which may be a tenth of what is assumed, can cost more than all
-/// the rest (bench/RESULTS.md, "Between containers"); for such calls more ways are near.
+/// that sends the fewest between all. Links between containers are taken for free, and may be shaped to a hundredth of that; from 64 KiB on
+/// that can cost more than all the rest (bench/RESULTS.md, "Between containers"), so that for them more ways are near.
 constexpr double kNearInTime = 1.25;
-constexpr double kNearInTimeOfLong = 1.6;
+constexpr double kNearBetweenContainers = 1.6;
 constexpr std::uint64_t kLeastOfLinks = 64 * 1024;
 constexpr double kFewer = 0.97;
 /// On a host every step still waits for another process, and how long that takes is known less than what copying takes. So of ways whose
@@ -262,12 +262,12 @@ constexpr double kAsGood = 1.05;
 /// (bench/RESULTS.md, "More ranks than cores"). What is longer waits for memory more than for the other core.
 constexpr double kFewerBetweenCores = 0.6;
 
-/// Puts in front the best of those that take up to `limit` times as long as the fastest, unless times are measured or not exact.
+/// Puts in front the best of those that take up to `longest`, ns, unless times are measured or not exact. True when it takes longer than
+/// what was in front.
 template <class Better>
-bool prefer(std::vector<Candidate>& candidates, double limit, Better&& is_better) {
+bool prefer(std::vector<Candidate>& candidates, double longest, Better&& is_better) {
   if (candidates.empty() || candidates.front().measured_us || !candidates.front().prediction.is_walked) return false;
   auto best = candidates.begin();
-  const double longest = best->prediction.time.value * limit;
   for (auto other = best + 1; other != candidates.end() && other->prediction.time.value <= longest; ++other)
     if (other->prediction.is_walked && is_better(*other, *best)) best = other;
   const bool is_slower = best->prediction.time > candidates.front().prediction.time;
@@ -310,23 +310,25 @@ bool is_pair(const Environment& environment) {
 }
 
 void prefer_sparing(const Environment& environment, Selection& selection) {
+  std::vector<Candidate>& candidates = selection.candidates;
+  const double fastest = candidates.empty() ? 0 : candidates.front().prediction.time.value;
+  const Call& call = selection.question.call;
   if (environment.is_by_sockets(1)) {
-    const std::uint64_t bytes = selection.question.call.bytes.value;
-    const double near = bytes >= kLeastOfLinks ? kNearInTimeOfLong : kNearInTime;
-    if (prefer(selection.candidates, near, spares_links)) selection.preferred_for = "fewer bytes between hosts";
-    if (prefer(selection.candidates, bytes >= kLeastInTurn ? kNearInTime : kAsGood, meets_less))
+    const bool is_unknown = environment.are_containers() && call.bytes.value >= kLeastOfLinks;
+    if (prefer(candidates, fastest * (is_unknown ? kNearBetweenContainers : kNearInTime), spares_links))
+      selection.preferred_for = "fewer bytes between hosts";
+    if (prefer(candidates, fastest * (call.bytes.value >= kLeastInTurn ? kNearInTime : kAsGood), meets_less))
       selection.preferred_for = "fewer ranks that send to one host at once";
-  } else if (stays_within_cores(environment, selection.question.call)) {
-    if (prefer(selection.candidates, kNearInTime, crosses_less(kFewerBetweenCores))) selection.preferred_for = "fewer bytes between cores";
+  } else if (stays_within_cores(environment, call)) {
+    if (prefer(candidates, fastest * kNearInTime, crosses_less(kFewerBetweenCores))) selection.preferred_for = "fewer bytes between cores";
   } else if (environment.is_host) {
-    const Call& call = selection.question.call;
     const bool is_exchange = is_pair(environment) && call.collective == Collective::all_gather;
     const auto is_plainer = [&](const Candidate& a, const Candidate& b) {
       if (a.prediction.steps != b.prediction.steps) return a.prediction.steps < b.prediction.steps;
       if (is_exchange && alternates(a) != alternates(b)) return alternates(a);
       return a.algorithm->sums_at_once && !b.algorithm->sums_at_once;
     };
-    if (prefer(selection.candidates, kAsGood, is_plainer)) selection.preferred_for = "fewer steps, or sums made at once";
+    if (prefer(candidates, fastest * kAsGood, is_plainer)) selection.preferred_for = "fewer steps, or sums made at once";
   }
 }
 

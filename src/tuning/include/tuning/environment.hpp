@@ -35,6 +35,9 @@ struct Level {
   bool operator==(const Level&) const = default;
 };
 
+/// The constants of sockets between containers of one machine.
+inline constexpr std::string_view kContainersScope = "tcp-containers";
+
 /// A protocol that may be used, with its constants at each used level.
 struct Offer {
   schedule::Protocol protocol = schedule::Protocol::staged;
@@ -112,6 +115,8 @@ struct Environment {
     const topology::PathClass way = level[l].path_class;
     return is_host && level[l].is_used && (way == topology::PathClass::loopback || way == topology::PathClass::net);
   }
+  /// True where groups are containers of one machine: what their links carry is not known.
+  bool are_containers() const { return level[1].is_used && level[1].scope == kContainersScope; }
   /// Bytes of a message by sockets that is not cut.
   std::uint64_t uncut_by_sockets() const {
     return is_by_sockets(1) && ranks > 2 ? schedule::kWholeMeetingMessageBytes : schedule::kWholeSocketMessageBytes;
