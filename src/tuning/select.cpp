@@ -286,8 +286,8 @@ bool spares_links(const Candidate& a, const Candidate& b) {
 }
 
 /// Several that send to one host at once meet in its switch, and a shaped or full link then drops: at 10 Gb/s a reduce_scatter of 16 MiB
-/// takes 1.5 times as long straight as round a ring (bench/RESULTS.md). So of ways that send no more, that with fewest senders: of short
-/// calls where it takes as long, of long ones, whose steps cost little, where it is near.
+/// takes 1.5 times as long straight as round a ring (bench/RESULTS.md). So of long ways that send no more, that with fewest senders. Short
+/// ones fit into the switch, and every step costs them.
 constexpr std::uint64_t kLeastInTurn = 2 * 1024 * 1024;
 bool meets_less(const Candidate& a, const Candidate& b) {
   return a.prediction.senders < b.prediction.senders && a.prediction.by_busiest * kFewer <= b.prediction.by_busiest &&
@@ -317,7 +317,7 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
     const bool is_unknown = environment.are_containers() && call.bytes.value >= kLeastOfLinks;
     if (prefer(candidates, fastest * (is_unknown ? kNearBetweenContainers : kNearInTime), spares_links))
       selection.preferred_for = "fewer bytes between hosts";
-    if (prefer(candidates, fastest * (call.bytes.value >= kLeastInTurn ? kNearInTime : kAsGood), meets_less))
+    if (call.bytes.value >= kLeastInTurn && prefer(candidates, fastest * kNearInTime, meets_less))
       selection.preferred_for = "fewer ranks that send to one host at once";
   } else if (stays_within_cores(environment, call)) {
     if (prefer(candidates, fastest * kNearInTime, crosses_less(kFewerBetweenCores))) selection.preferred_for = "fewer bytes between cores";
