@@ -254,7 +254,7 @@ Status Core::open_tcp(Routes& routes) {
   transport::TcpOptions options;
   options.channels = kChannels;
   options.message_bytes = schedule::kSocketMessageBytes;
-  for (int r = 0; r < size(); ++r) options.is_on_machine.push_back(contact(r).machine == contact(rank_).machine);
+  for (int r = 0; r < size(); ++r) options.is_on_machine.push_back(world_->is_on_my_machine(world_rank(r)));
   PEAL_ASSIGN(auto tcp, transport::TcpTransport::open(*world_->listener(), id_, rank_, std::move(peers), options));
   for (int r = 0; r < size(); ++r)
     if (r != rank_ && routes.is_unrouted(r)) routes.route(r, tcp.get(), r);

@@ -73,8 +73,9 @@ int host_count(const World& world) {
 }
 
 bool is_one_machine(const World& world) {
-  const auto& contacts = world.contacts();
-  return std::all_of(contacts.begin(), contacts.end(), [&](const bootstrap::Contact& c) { return c.machine == contacts.front().machine; });
+  for (int r = 0; r < world.size(); ++r)
+    if (!world.is_on_my_machine(r)) return false;
+  return true;
 }
 
 // The virtual interface of a container or a network namespace hangs on no bus, so discovery does not list it; data goes by it all the same.

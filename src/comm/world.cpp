@@ -62,15 +62,20 @@ int World::ranks_on_host() const {
 
 bool World::shares_cores() const {
   std::map<std::uint64_t, int> ranks_on;
-  for (const bootstrap::Contact& c : contacts_)
-    if (c.machine == contacts_[static_cast<std::size_t>(rank_)].machine && ++ranks_on[c.core_set] > c.cores) return true;
+  for (int r = 0; r < size(); ++r)
+    if (const bootstrap::Contact& c = contacts_[static_cast<std::size_t>(r)]; is_on_my_machine(r) && ++ranks_on[c.core_set] > c.cores)
+      return true;
   return false;
+}
+
+bool World::is_on_my_machine(int world_rank) const {
+  return contacts_[static_cast<std::size_t>(world_rank)].machine == contacts_[static_cast<std::size_t>(rank_)].machine;
 }
 
 bool World::is_on_my_core(int world_rank) const {
   const bootstrap::Contact& mine = contacts_[static_cast<std::size_t>(rank_)];
   const bootstrap::Contact& other = contacts_[static_cast<std::size_t>(world_rank)];
-  return mine.cores == 1 && other.machine == mine.machine && other.core_set == mine.core_set;
+  return mine.cores == 1 && is_on_my_machine(world_rank) && other.core_set == mine.core_set;
 }
 
 std::string World::describe(int world_rank) const {

@@ -47,7 +47,7 @@ Prediction continue_line(const Prediction& a, double x0, const Prediction& b, do
   for (double* part : {&parts.launch, &parts.latency, &parts.overhead, &parts.transfer, &parts.copy, &parts.reduce}) *part *= share;
   for (int l = 0; l < kLevels; ++l) p.bytes[l] = line(a.bytes[l], b.bytes[l]);
   p.crossed = line(a.crossed, b.crossed);
-  p.by_busiest = line(a.by_busiest, b.by_busiest);
+  p.busiest_group = line(a.busiest_group, b.busiest_group);
   return p;
 }
 

@@ -281,8 +281,8 @@ auto crosses_less(double share) {
 }
 
 bool spares_links(const Candidate& a, const Candidate& b) {
-  if (a.prediction.by_busiest < kFewer * b.prediction.by_busiest) return true;
-  return a.prediction.by_busiest * kFewer <= b.prediction.by_busiest && crosses_less(kFewer)(a, b);
+  if (a.prediction.busiest_group < kFewer * b.prediction.busiest_group) return true;
+  return a.prediction.busiest_group * kFewer <= b.prediction.busiest_group && crosses_less(kFewer)(a, b);
 }
 
 /// Several that send to one host at once meet in its switch, and a shaped or full link then drops: at 10 Gb/s a reduce_scatter of 16 MiB
@@ -290,8 +290,8 @@ bool spares_links(const Candidate& a, const Candidate& b) {
 /// ones fit into the switch, and every step costs them.
 constexpr std::uint64_t kLeastInTurn = 2 * 1024 * 1024;
 bool meets_less(const Candidate& a, const Candidate& b) {
-  return a.prediction.senders < b.prediction.senders && a.prediction.by_busiest * kFewer <= b.prediction.by_busiest &&
-         a.prediction.crossed * kFewer <= b.prediction.crossed;
+  return a.prediction.channels_into_group < b.prediction.channels_into_group &&
+         a.prediction.busiest_group * kFewer <= b.prediction.busiest_group && a.prediction.crossed * kFewer <= b.prediction.crossed;
 }
 
 /// Two ranks with a core each that gather two pieces each through memory: by recursive doubling the first is taken out before the second is

@@ -3,7 +3,6 @@
 #include "walk.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "walk_state.hpp"
 
@@ -203,7 +202,7 @@ Stamp Walk::send_out(Channel& c, int from, int to, Stamp start, double bytes, do
     links_[environment_.group_of(from)].out += bytes;
     Link& into = links_[environment_.group_of(to)];
     into.in += bytes;
-    into.senders += c.sent == 0 ? 1 : 0;
+    into.channels_in += c.sent == 0 ? 1 : 0;
   }
   if (environment_.is_host && !environment_.are_on_one_core(from, to)) between_cores_ += bytes;
   Stamp left = copied;
@@ -288,8 +287,8 @@ Result<Prediction> Walk::run() {
   if (environment_.nodes == 1) prediction.crossed = between_cores_;
   for (const Link& link : links_) {
     prediction.crossed += link.out;
-    prediction.by_busiest = std::max({prediction.by_busiest, link.out, link.in});
-    prediction.senders = std::max(prediction.senders, link.senders);
+    prediction.busiest_group = std::max({prediction.busiest_group, link.out, link.in});
+    prediction.channels_into_group = std::max(prediction.channels_into_group, link.channels_in);
   }
   return prediction;
 }

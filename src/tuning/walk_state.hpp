@@ -84,6 +84,12 @@ struct Meeting {
   std::vector<int> come;  // strands
 };
 
+/// Of one group to all others.
+struct Link {
+  double out = 0, in = 0;  // bytes
+  int channels_in = 0;
+};
+
 class Walk {
  public:
   Walk(const Environment& environment, const Plan& plan, const std::vector<Program>& programs, const WalkExtent& extent);
@@ -158,11 +164,7 @@ class Walk {
   double between_cores_ = 0;         // bytes
   std::vector<double> sent_within_;  // bytes, by group: those of channels that count what leaves the caches
   std::vector<double> sent_[kLevels];
-  struct Link {
-    double out = 0, in = 0;  // bytes
-    int senders = 0;         // channels that lead in
-  };
-  std::vector<Link> links_;  // of every group, to the others
+  std::vector<Link> links_;  // by group
   std::unordered_map<std::uint64_t, Channel> channels_;
   std::map<std::tuple<int, int, std::size_t, int>, Meeting> meetings_;  // by lowest and highest member, how many, channel
   std::priority_queue<Queued, std::vector<Queued>, std::greater<>> queue_;

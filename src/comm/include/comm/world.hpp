@@ -51,7 +51,8 @@ class World {
   int size() const { return static_cast<int>(contacts_.size()); }
   const std::vector<bootstrap::Contact>& contacts() const { return contacts_; }
   bool is_local(int world_rank) const;
-  int ranks_on_host() const;  ///< of the whole job, whatever groups they are in
+  bool is_on_my_machine(int world_rank) const;  ///< of one kernel, also in another container of it, which is a host of its own
+  int ranks_on_host() const;                    ///< of the whole job, whatever groups they are in
   /// True where more ranks run on this machine than it has cores for them, also where containers of it are hosts of their own. The same on
   /// all ranks of the machine.
   bool shares_cores() const;

@@ -32,9 +32,9 @@ struct ProtocolTraits {
 inline constexpr std::uint64_t kBesideFlagBytes = 88;
 /// Of those, messages of up to so many bytes share the flag's cache line, and longer ones reach into a second.
 inline constexpr std::uint64_t kFlagLineBytes = 24;
-/// Messages of up to so many bytes are not cut: in memory, and by sockets, where a second message costs system calls and acknowledgements,
-/// 4 to 6 us over loopback, and a half gains as much only from here on (bench/RESULTS.md, "Whole messages over sockets"). Where several
-/// ranks send to one host, longer ones overflow the queue of a slow link, and what is lost is sent again after 200 ms.
+/// Messages of up to so many bytes are not cut: in memory; by sockets, where a second message costs system calls and acknowledgements; and
+/// by sockets where the messages of several ranks meet on the way to one host, whose link's queue longer ones overflow (bench/RESULTS.md,
+/// "Whole messages over sockets", "Between containers").
 inline constexpr std::uint64_t kWholeMessageBytes = 32 * 1024;
 inline constexpr std::uint64_t kWholeSocketMessageBytes = 160 * 1024;
 inline constexpr std::uint64_t kWholeMeetingMessageBytes = 64 * 1024;

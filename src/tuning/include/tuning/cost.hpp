@@ -28,8 +28,9 @@ struct Prediction {
   double bytes[kLevels] = {};  ///< payload that the busiest rank sends at each level
   /// Payload that all ranks together send between groups; on one host between cores. 0 where is_walked is not, and in one group of GPUs.
   double crossed = 0;
-  double by_busiest = 0;  ///< of that out of one group, or into one: the most; 0 in one group
-  int senders = 0;        ///< channels that lead into one group: the most, as above
+  /// Of that, bytes out of one group, or into one: the most. 0 as above, and on one host.
+  double busiest_group = 0;
+  int channels_into_group = 0;  ///< from other groups, the most; 0 as above
 };
 
 /// The walk takes this many op visits before the closed form takes over (about 0.1 us each).
