@@ -54,34 +54,52 @@ Result<std::string> doing_of(const tuning::Environment& environment, const tunin
   return text;
 }
 
-/// All ways of all collectives at these sizes, those that hosts take only by name too; of those that do the same, the first.
+/// All ways of a call, those that hosts take only by name too; of those that do the same, the first.
+Status add_ways(const tuning::Environment& environment, const tuning::Call& call, std::vector<TunedPoint>& points) {
+  std::set<std::string> known;
+  for (const schedule::Algorithm* algorithm : schedule::algorithms_for(call.collective)) {
+    tuning::Question question;
+    question.call = call;
+    question.algorithm = algorithm->name;
+    question.is_to_measure = true;
+    const auto selection = tuning::select(environment, question);
+    if (!selection) continue;  // not for so many ranks, or not for this size
+    for (const tuning::Candidate& c : selection->candidates) {
+      PEAL_ASSIGN(std::string doing, doing_of(environment, c, call));
+      if (!known.insert(std::move(doing)).second) continue;
+      points.push_back({call.collective, call.bytes.value, std::string(algorithm->name), c.protocol, {}, false, call.is_in_place});
+    }
+  }
+  return {};
+}
+
+/// All ways of all collectives at these sizes, out of place; where some are read in their senders' memory, also in place: that changes more
+/// there than what slots carry, which is faster by the copy that a rank does not make.
 Result<std::vector<TunedPoint>> points_of(const tuning::Environment& environment, const std::vector<Collective>& collectives,
                                           const std::vector<std::uint64_t>& sizes) {
   std::vector<TunedPoint> points;
   for (const Collective collective : collectives) {
     for (const std::uint64_t bytes : sizes) {
-      std::set<std::string> known;
-      for (const schedule::Algorithm* algorithm : schedule::algorithms_for(collective)) {
-        tuning::Question question;
-        question.call.collective = collective;
-        question.call.bytes = {collective == Collective::barrier ? 0 : bytes};
-        question.call.type = DataType::f32;
-        question.algorithm = algorithm->name;
-        question.is_to_measure = true;
-        const auto selection = tuning::select(environment, question);
-        if (!selection) continue;  // not for so many ranks, or not for this size
-        for (const tuning::Candidate& c : selection->candidates) {
-          PEAL_ASSIGN(std::string doing, doing_of(environment, c, question.call));
-          if (!known.insert(std::move(doing)).second) continue;
-          points.push_back({collective, question.call.bytes.value, std::string(algorithm->name), c.protocol, {}, false});
-        }
-      }
+      tuning::Call call;
+      call.collective = collective;
+      call.bytes = {collective == Collective::barrier ? 0 : bytes};
+      call.type = DataType::f32;
+      const std::size_t first = points.size();
+      PEAL_TRY(add_ways(environment, call, points));
+      const bool may_be_read = std::any_of(points.begin() + static_cast<std::ptrdiff_t>(first), points.end(),
+                                           [](const TunedPoint& p) { return p.protocol == schedule::Protocol::direct_read; });
+      call.is_in_place = true;
+      if (may_be_read && has_in_place(collective)) PEAL_TRY(add_ways(environment, call, points));
       if (collective == Collective::barrier) break;
     }
   }
   if (points.empty()) return fail(ErrorCode::unsupported, "there is nothing to choose between {} ranks here", environment.ranks);
   return points;
 }
+
+/// What ways are compared for: collective, bytes, in place or not.
+using TunedCase = std::tuple<Collective, std::uint64_t, bool>;
+TunedCase case_of(const TunedPoint& point) { return {point.collective, point.bytes, point.is_in_place}; }
 
 /// One way of a case over where the cores were.
 struct MeasuredMean {
@@ -134,12 +152,13 @@ class Tuner {
   }
 
  private:
-  static BenchPoint aligned_calls(comm::Core* core, Collective collective, std::uint64_t bytes, double budget_s) {
+  static BenchPoint aligned_calls(comm::Core* core, Collective collective, std::uint64_t bytes, double budget_s, bool in_place = false) {
     BenchPoint point;
     point.core = core;
     point.options.collective = collective;
     point.options.first = point.options.last = {bytes};
-    point.options.in_place = false;
+    point.options.in_place = in_place;
+    point.options.out_of_place = !in_place;
     point.options.only_aligned = true;
     point.options.budget_s = budget_s;
     return point;
@@ -157,7 +176,7 @@ class Tuner {
     std::vector<BenchPoint> asked;
     for (const std::size_t i : order) {
       PEAL_ASSIGN(comm::Core* const core, core_of({points[i].algorithm, points[i].protocol}));
-      BenchPoint point = aligned_calls(core, points[i].collective, points[i].bytes, kPointSeconds);
+      BenchPoint point = aligned_calls(core, points[i].collective, points[i].bytes, kPointSeconds, points[i].is_in_place);
       point.options.only_full_speed = !world_.shares_cores();
       point.options.fewest = 2;
       if (points[i].bytes > kTunedFinely && points[i].bytes <= kMostInCaches) point.options.warmup = kCallsIntoCaches;
@@ -165,7 +184,7 @@ class Tuner {
     }
     Status read;
     PEAL_TRY(run_points(world_, asked, [&](std::size_t k, const BenchRow& row) {
-      const auto sample = sample_of(row.half[0]);
+      const auto sample = sample_of(row.half[points[order[k]].is_in_place ? 1 : 0]);
       if (!sample)
         read = pass_on(sample.error());
       else if (*sample)
@@ -227,18 +246,18 @@ std::optional<tuning::MeasuredPoint> TunedPoint::typical(tuning::CoreDistance co
 
 void drop_hopeless(std::vector<TunedPoint>& points, double hopeless) {
   using Times = std::map<tuning::CoreDistance, double>;
-  std::map<std::pair<Collective, std::uint64_t>, Times> best;
+  std::map<TunedCase, Times> best;
   const auto keep_least = [](Times& times, tuning::CoreDistance cores, double us) {
     const auto [at, is_new] = times.emplace(cores, us);
     if (!is_new) at->second = std::min(at->second, us);
   };
   for (const TunedPoint& p : points)
-    for (const TunedSample& sample : p.samples) keep_least(best[{p.collective, p.bytes}], sample.cores, sample.us);
+    for (const TunedSample& sample : p.samples) keep_least(best[case_of(p)], sample.cores, sample.us);
   for (TunedPoint& p : points) {
     Times least;
     for (const TunedSample& sample : p.samples) keep_least(least, sample.cores, sample.us);
     // A way that was not yet met at one of the distances may be the best there.
-    const Times& there = best[{p.collective, p.bytes}];
+    const Times& there = best[case_of(p)];
     const double most = p.bytes > kTunedFinely ? std::min(hopeless, kHopelessLong) : hopeless;
     p.is_dropped = !there.empty() && std::all_of(there.begin(), there.end(), [&](const auto& at) {
       const auto own = least.find(at.first);
@@ -248,14 +267,13 @@ void drop_hopeless(std::vector<TunedPoint>& points, double hopeless) {
 }
 
 std::vector<std::size_t> order_of_round(const std::vector<TunedPoint>& points, int round) {
-  const auto case_of = [&](std::size_t i) { return std::tie(points[i].collective, points[i].bytes); };
   const bool is_for_long = round <= kRoundsOfLong || round % kLongOneIn == 0;
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < points.size(); ++i)
     if (!points[i].is_dropped && (is_for_long || points[i].bytes <= kTunedFinely)) order.push_back(i);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return case_of(a) < case_of(b); });
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return case_of(points[a]) < case_of(points[b]); });
   for (auto begin = order.begin(); begin != order.end();) {
-    const auto end = std::find_if(begin, order.end(), [&](std::size_t i) { return case_of(i) != case_of(*begin); });
+    const auto end = std::find_if(begin, order.end(), [&](std::size_t i) { return case_of(points[i]) != case_of(points[*begin]); });
     std::rotate(begin, begin + round % (end - begin), end);
     begin = end;
   }
@@ -270,9 +288,10 @@ std::vector<tuning::MeasuredWay> ways_of(const std::vector<TunedPoint>& points, 
       const auto typical = p.typical(cores);
       if (!typical) continue;
       auto way = std::find_if(ways.begin(), ways.end(), [&](const tuning::MeasuredWay& w) {
-        return w.collective == p.collective && w.algorithm == p.algorithm && w.protocol == p.protocol && w.cores == cores;
+        return w.collective == p.collective && w.algorithm == p.algorithm && w.protocol == p.protocol && w.cores == cores &&
+               w.is_in_place == p.is_in_place;
       });
-      if (way == ways.end()) way = ways.insert(ways.end(), {p.collective, ranks, scope, p.algorithm, p.protocol, {}, cores});
+      if (way == ways.end()) way = ways.insert(ways.end(), {p.collective, ranks, scope, p.algorithm, p.protocol, {}, cores, p.is_in_place});
       way->points.push_back(*typical);
     }
   }
@@ -287,8 +306,8 @@ Result<std::vector<Judgement>> judge(const tuning::Environment& environment, con
   tuned.measured = ways;
   const std::vector<tuning::DistanceShare> distances = tuned.distances();
   std::vector<Judgement> judgements;
-  std::map<std::pair<Collective, std::uint64_t>, std::vector<const TunedPoint*>> cases;
-  for (const TunedPoint& p : points) cases[{p.collective, p.bytes}].push_back(&p);
+  std::map<TunedCase, std::vector<const TunedPoint*>> cases;
+  for (const TunedPoint& p : points) cases[case_of(p)].push_back(&p);
   for (const auto& [which, all] : cases) {
     const std::vector<MeasuredMean> means = means_of(all, distances);
     const auto find = [&](const tuning::Candidate& c) -> const MeasuredMean* {
@@ -297,8 +316,10 @@ Result<std::vector<Judgement>> judge(const tuning::Environment& environment, con
       return nullptr;
     };
     tuning::Question question;
-    question.call.collective = which.first;
-    question.call.bytes = {which.second};
+    const auto& [collective, bytes, is_in_place] = which;
+    question.call.collective = collective;
+    question.call.bytes = {bytes};
+    question.call.is_in_place = is_in_place;
     question.call.type = DataType::f32;
     PEAL_ASSIGN(const tuning::Selection with, tuning::select(tuned, question));
     PEAL_ASSIGN(const tuning::Selection without, tuning::select(environment, question));
@@ -307,9 +328,9 @@ Result<std::vector<Judgement>> judge(const tuning::Environment& environment, con
     if (a == nullptr || b == nullptr) continue;  // the cores were moved whenever it was measured
     const MeasuredMean& best =
         *std::min_element(means.begin(), means.end(), [](const MeasuredMean& x, const MeasuredMean& y) { return x.us < y.us; });
-    judgements.push_back({which.first, which.second, environment.ranks, name_of_way(best.point->algorithm, best.point->protocol),
+    judgements.push_back({collective, bytes, environment.ranks, name_of_way(best.point->algorithm, best.point->protocol),
                           name_of_way(a->point->algorithm, a->point->protocol), name_of_way(b->point->algorithm, b->point->protocol),
-                          best.us, a->us, b->us, std::max(best.spread, a->spread)});
+                          best.us, a->us, b->us, std::max(best.spread, a->spread), is_in_place});
   }
   return judgements;
 }
@@ -353,8 +374,9 @@ std::string tune_report(const std::vector<Judgement>& judgements) {
           "\nkept out, and chosen more than 5 % (and the noise) slower than the best:\n{:>16} {:>6} {:>10} {:>26} {:>10} {:>26} {:>10} "
           "{:>6} {:>6}\n",
           "collective", "ranks", "size", "chosen", "us", "best", "us", "ratio", "noise");
-    text += fmt::format("{:>16} {:>6} {:>10} {:>26} {:>10.4g} {:>26} {:>10.4g} {:>6.2f} {:>6.2f}\n", name_of(j.collective), j.ranks,
-                        to_text(Bytes{j.bytes}), j.tuned, j.tuned_us, j.best, j.best_us, j.tuned_us / j.best_us, j.noise);
+    text += fmt::format("{:>16} {:>6} {:>10} {:>26} {:>10.4g} {:>26} {:>10.4g} {:>6.2f} {:>6.2f}{}\n", name_of(j.collective), j.ranks,
+                        to_text(Bytes{j.bytes}), j.tuned, j.tuned_us, j.best, j.best_us, j.tuned_us / j.best_us, j.noise,
+                        j.is_in_place ? "  in place" : "");
   }
   const auto share = [&](int good) { return 100.0 * good / static_cast<double>(std::max<std::size_t>(1, judgements.size())); };
   text += fmt::format(
@@ -368,6 +390,7 @@ std::string judgements_json(const std::vector<Judgement>& judgements) {
   nlohmann::json all = nlohmann::json::array();
   for (const Judgement& j : judgements)
     all.push_back({{"collective", name_of(j.collective)},
+                   {"in_place", j.is_in_place},
                    {"bytes", j.bytes},
                    {"ranks", j.ranks},
                    {"best", j.best},
@@ -386,6 +409,7 @@ Result<std::vector<Judgement>> judgements_from_json(const std::string& text) {
     for (const nlohmann::json& t : nlohmann::json::parse(text)) {
       Judgement j;
       PEAL_ASSIGN(j.collective, parse_collective(t.at("collective").get<std::string>()));
+      j.is_in_place = t.at("in_place").get<bool>();
       j.bytes = t.at("bytes").get<std::uint64_t>();
       j.ranks = t.at("ranks").get<int>();
       j.best = t.at("best").get<std::string>();

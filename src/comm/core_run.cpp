@@ -32,6 +32,23 @@ executor::Shape shape_of(const Call& call, int rank) {
   return shape;
 }
 
+struct Blocks {
+  std::uint64_t first = 0, end = 0;  // elements
+};
+
+// Where blocks of these counts lie, if without gaps: what lies in a gap need not be the caller's.
+Blocks place_of_blocks(std::span<const std::uint64_t> counts, std::span<const std::uint64_t> displs) {
+  Blocks all;
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) continue;
+    all.first = sum == 0 ? displs[i] : std::min(all.first, displs[i]);
+    all.end = std::max(all.end, displs[i] + counts[i]);
+    sum += counts[i];
+  }
+  return sum == all.end - all.first ? all : Blocks{};
+}
+
 // The spans of an asynchronous call must not name the caller's arrays.
 void keep_counts(executor::Shape& shape, std::vector<std::uint64_t>& kept) {
   std::span<const std::uint64_t>* spans[] = {&shape.input_counts, &shape.input_displs, &shape.output_counts, &shape.output_displs};
@@ -176,12 +193,17 @@ double Core::slow_read_ns() const {
     for (std::size_t i = 0; i < pending.group.sends.size(); ++i) note(operands.user[i].data, operands.user[i].bytes);
     return;
   }
-  if (pending.bytes < HugePages::kPage || varies(pending.call.collective)) return;
+  if (pending.bytes < HugePages::kPage) return;
   bool reads[2] = {};  // input, output
   for (const schedule::Op& op : pending.plan->plan->program.ops) {
     if (!schedule::sends(op.kind)) continue;
     const std::uint16_t buffer = op.kind == schedule::OpKind::send ? op.src.buffer : op.dst.buffer;
     if (buffer == schedule::kInput || buffer == schedule::kOutput) reads[buffer == schedule::kInput ? 0 : 1] = true;
+  }
+  const bool gathers = pending.call.collective == Collective::all_gather || pending.call.collective == Collective::all_gather_v;
+  if (gathers && pending.plan->key.in_place) {  // the input is a part of the output
+    reads[0] = false;
+    reads[1] = true;
   }
   tuning::Call call;
   call.collective = pending.call.collective;
@@ -189,8 +211,15 @@ double Core::slow_read_ns() const {
   call.type = operands.type;
   const tuning::Elements elements = tuning::elements_of(call, size());
   const std::size_t element = size_of(operands.type);
-  if (reads[0]) note(operands.input, elements.input * element);
-  if (reads[1]) note(operands.output, elements.output * element);
+  const executor::Shape& shape = pending.shape;
+  const bool is_varied = varies(pending.call.collective);
+  const auto note_buffer = [&](const std::byte* data, std::span<const std::uint64_t> counts, std::span<const std::uint64_t> displs,
+                               std::uint64_t whole) {
+    const Blocks blocks = counts.empty() ? Blocks{0, whole} : place_of_blocks(counts, displs);
+    note(data + blocks.first * element, (blocks.end - blocks.first) * element);
+  };
+  if (reads[0]) note_buffer(operands.input, shape.input_counts, shape.input_displs, is_varied ? shape.count : elements.input);
+  if (reads[1]) note_buffer(operands.output, shape.output_counts, shape.output_displs, is_varied ? shape.count : elements.output);
 }
 
 // A call that has begun as a short one goes on, and learns of a fault while it waits.

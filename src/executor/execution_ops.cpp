@@ -269,7 +269,7 @@ bool Execution::do_send(const BoundOp& bound, Strand& strand) {
     const std::size_t bytes = count * element_;
     if (!raw) {
       std::byte* const beside = place_beside(bound, strand, data, bytes);
-      kept_ = {beside, operands_->stores};
+      kept_ = {beside, operands_->stores, bytes < least_in_blocks_ ? reduce::Both::at_once : reduce::Both::in_blocks};
       const bool went = send_run(bound, strand, data, bytes, tag_to_send(e, bound, strand)) && note_sent(e, strand);
       strand.is_copied |= kept_.place != beside;
       kept_ = {};

@@ -5,6 +5,7 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <base/copy.hpp>
 #include <cstring>
 #include <reduce/copy.hpp>
@@ -46,14 +47,29 @@ namespace peal::reduce {
 HWY_EXPORT(copy_with_vectors);
 HWY_EXPORT(copy_into_both);
 
+namespace {
+// Source and one place fit a first-level cache of 48 KiB; with blocks of 8 KiB copies are slower by a fifth, with 2 and 4 KiB by half.
+constexpr std::size_t kBlock = 16 << 10;
+
+void copy_in_blocks(void* dst, void* also, const void* src, std::size_t bytes) noexcept {
+  for (std::size_t at = 0; at < bytes; at += kBlock) {
+    const std::size_t block = std::min(kBlock, bytes - at);
+    const std::byte* const from = static_cast<const std::byte*>(src) + at;
+    copy_bytes(static_cast<std::byte*>(dst) + at, from, block);
+    copy_bytes(static_cast<std::byte*>(also) + at, from, block);
+  }
+}
+}  // namespace
+
 void copy(void* dst, const void* src, std::size_t bytes, Stores stores, Reads reads) noexcept {
   if (stores == Stores::streaming || (reads == Reads::in_lanes && bytes >= kLeastInLanes))
     return HWY_DYNAMIC_DISPATCH(copy_with_vectors)(dst, src, bytes, stores, reads);
   if (bytes) copy_bytes(dst, src, bytes);
 }
 
-void copy_twice(void* dst, Stores stores, void* also, Stores also_stores, const void* src, std::size_t bytes) noexcept {
+void copy_twice(void* dst, Stores stores, void* also, Stores also_stores, const void* src, std::size_t bytes, Both both) noexcept {
   if (bytes == 0) return;
+  if (both == Both::in_blocks && stores == Stores::cached && also_stores == Stores::cached) return copy_in_blocks(dst, also, src, bytes);
   if (also_stores == Stores::cached) return HWY_DYNAMIC_DISPATCH(copy_into_both)(dst, also, src, bytes, stores);
   copy(dst, src, bytes, stores);
   copy(also, src, bytes, also_stores);

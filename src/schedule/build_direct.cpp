@@ -208,6 +208,16 @@ void build_all_gather(const Request& request, std::int32_t rank, RankBuilder& bu
               [&](StrandBuilder& receive, const Rows& rows) { receive_blocks(receive, request, rows); });
 }
 
+// Blocks of unequal length are not cut into pieces, and a rank with a long one would wait for its readers before it keeps it: so that is a
+// strand of its own.
+void build_all_gather_v(const Request& request, std::int32_t rank, RankBuilder& builder) {
+  each_strand(builder, kSend, peers_of(request, rank, 1),
+              [&](StrandBuilder& send, const Rows& rows) { send_to_all(send, rows, input(0)); });
+  each_strand(builder, kReceive, peers_of(request, rank, -1),
+              [&](StrandBuilder& receive, const Rows& rows) { receive_blocks(receive, request, rows); });
+  if (!request.in_place) builder.strand("copy").copy(output(rank), input(0));
+}
+
 void build_all_pairs(const Request& request, std::int32_t rank, RankBuilder& builder) {
   each_strand(builder, kSend, peers_of(request, rank, 1), [&](StrandBuilder& send, const Rows& rows) { send_blocks(send, request, rows); });
   bool is_first = true;
@@ -356,7 +366,7 @@ std::vector<Algorithm> direct_algorithms() {
       {"all_pairs", "each round sends to ranks equally far away", C::all_to_all, true, apart, plain_layouts, build_all_pairs, exchange_cost,
        yes},
       {"direct", "everybody tells everybody", C::barrier, true, always, plain_layouts, build_barrier, barrier_cost, yes},
-      {"direct", kBlocks, C::all_gather_v, false, always, plain_layouts, build_all_gather, exchange_cost, yes},
+      {"direct", kBlocks, C::all_gather_v, false, always, plain_layouts, build_all_gather_v, exchange_cost, yes},
       {"direct", kOwner, C::reduce_scatter_v, false, few_sources, scatter_sum_layouts, build_reduce_scatter, reduce_scatter_cost, yes,
        nullptr, true},
       {"all_pairs", "each round sends to ranks equally far away", C::all_to_all_v, false, apart, plain_layouts, build_all_pairs,

@@ -70,8 +70,12 @@ Result<MemoryTerms> read_memory(YamlFields& fields) {
   PEAL_ASSIGN(memory.fetch_share, fields.number("fetch_share", 0, 1));
   PEAL_ASSIGN(memory.shared_read, fields.number("shared_read", 0, 1));
   PEAL_ASSIGN(memory.page_lock, read_time(fields, "page_lock_ns", 0));
+  PEAL_ASSIGN(memory.small_page, read_time(fields, "small_page_ns", 0));
   PEAL_ASSIGN(memory.least_read, read_size(fields, "least_read_bytes"));
   PEAL_ASSIGN(memory.most_read, read_size(fields, "most_read_bytes"));
+  if (fields.has("least_in_blocks_bytes")) {
+    PEAL_ASSIGN(memory.least_in_blocks, read_size(fields, "least_in_blocks_bytes"));
+  }
   PEAL_ASSIGN(memory.slots_rate, read_rate(fields, "slots_GBps"));
   PEAL_ASSIGN(memory.written_share, fields.number("written_share", 0.01, 1, memory.written_share));
   PEAL_ASSIGN(memory.knows_own_copies, fields.flag("knows_own_copies", memory.knows_own_copies));

@@ -32,12 +32,19 @@ std::vector<DistanceShare> Environment::distances() const {
 }
 
 const MeasuredWay* Environment::measured_way(Collective collective, std::string_view algorithm, schedule::Protocol protocol,
-                                             CoreDistance at) const {
+                                             CoreDistance at, bool is_in_place) const {
   for (const MeasuredWay& way : measured)
     if (way.collective == collective && way.ranks == ranks && way.protocol == protocol && way.algorithm == algorithm && way.cores == at &&
-        way.scope == level[0].scope)
+        way.scope == level[0].scope && way.is_in_place == is_in_place)
       return &way;
   return nullptr;
+}
+
+bool Environment::is_measured_in_place(Collective collective, std::uint64_t bytes) const {
+  return std::any_of(measured.begin(), measured.end(), [&](const MeasuredWay& way) {
+    return way.is_in_place && way.collective == collective && way.ranks == ranks && way.scope == level[0].scope &&
+           way.points.front().bytes <= bytes;
+  });
 }
 
 const MeasuredConstants* Environment::constants_of(schedule::Protocol protocol, CoreDistance distance) const {

@@ -119,6 +119,7 @@ Result<Environment> read_environment_tree(const json& tree) {
   e.memory.fetch_share = tree.at("fetch_share").get<double>();
   e.memory.shared_read = tree.at("shared_read").get<double>();
   e.memory.page_lock = {tree.at("page_lock_ns").get<double>()};
+  e.memory.small_page = {tree.at("small_page_ns").get<double>()};
   e.memory.least_read = {tree.at("least_read").get<std::uint64_t>()};
   e.memory.most_read = {tree.at("most_read").get<std::uint64_t>()};
   e.memory.slots_rate.value = tree.at("slots_rate").get<double>();
@@ -127,6 +128,7 @@ Result<Environment> read_environment_tree(const json& tree) {
   e.memory.knows_own_copies = tree.at("knows_own_copies").get<bool>();
   e.memory.is_read_in_lanes = tree.at("read_in_lanes").get<bool>();
   e.memory.is_read_by_several = tree.at("read_by_several").get<bool>();
+  e.memory.least_in_blocks = {tree.at("least_in_blocks").get<std::uint64_t>()};
   e.memory.is_read_overwritten = tree.at("read_overwritten").get<bool>();
   e.fused = tree.at("fused").get<std::vector<std::string>>();
   const auto is_per_rank = [&](const std::vector<std::int32_t>& v, std::int32_t below) {
@@ -203,6 +205,7 @@ std::string to_json(const Environment& e) {
                {"fetch_share", e.memory.fetch_share},
                {"shared_read", e.memory.shared_read},
                {"page_lock_ns", e.memory.page_lock.value},
+               {"small_page_ns", e.memory.small_page.value},
                {"least_read", e.memory.least_read.value},
                {"most_read", e.memory.most_read.value},
                {"slots_rate", e.memory.slots_rate.value},
@@ -211,6 +214,7 @@ std::string to_json(const Environment& e) {
                {"knows_own_copies", e.memory.knows_own_copies},
                {"read_in_lanes", e.memory.is_read_in_lanes},
                {"read_by_several", e.memory.is_read_by_several},
+               {"least_in_blocks", e.memory.least_in_blocks.value},
                {"read_overwritten", e.memory.is_read_overwritten},
                {"fused", e.fused},
                {"levels", json::array()},

@@ -376,7 +376,8 @@ std::vector<MeasuredConstants> fit_constants(const Environment& environment, con
   if (environment.shares_cores() || environment.nodes != 1) return {};
   std::vector<const MeasuredWay*> known;
   for (const MeasuredWay& way : ways)
-    if (way.ranks == environment.ranks && way.scope == environment.level[0].scope && is_fitted(way.collective)) known.push_back(&way);
+    if (way.ranks == environment.ranks && way.scope == environment.level[0].scope && is_fitted(way.collective) && !way.is_in_place)
+      known.push_back(&way);
   const Worth worth(known);
   std::map<std::pair<CoreDistance, Protocol>, Fit> fits;
   std::vector<decltype(fits)::iterator> in_order;

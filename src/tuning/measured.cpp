@@ -46,6 +46,7 @@ Result<MeasuredWay> way_of(const json& tree) {
   way.scope = tree.at("scope").get<std::string>();
   way.algorithm = tree.at("algorithm").get<std::string>();
   PEAL_ASSIGN(way.cores, parse_core_distance(tree.at("cores").get<std::string>()));
+  way.is_in_place = tree.value("in_place", false);  // older tables have none
   for (const json& t : tree.at("bytes_us_spread_exchange_repeats")) {
     way.points.push_back(point_of(t));
     if (way.points.size() > 1 && way.points[way.points.size() - 2].bytes >= way.points.back().bytes)
@@ -129,9 +130,9 @@ namespace {
 
 std::string line_of(const MeasuredWay& way) {
   std::string text = fmt::format(
-      R"({{"collective": "{}", "ranks": {}, "scope": {}, "cores": "{}", "algorithm": {}, "protocol": "{}", "bytes_us_spread_exchange_repeats": [)",
+      R"({{"collective": "{}", "ranks": {}, "scope": {}, "cores": "{}", "algorithm": {}, "protocol": "{}", {}"bytes_us_spread_exchange_repeats": [)",
       name_of(way.collective), way.ranks, json(way.scope).dump(), name_of(way.cores), json(way.algorithm).dump(),
-      schedule::name_of(way.protocol));
+      schedule::name_of(way.protocol), way.is_in_place ? "\"in_place\": true, " : "");
   const char* separator = "";
   for (const MeasuredPoint& p : way.points) {
     text += fmt::format("{}[{}, {:.4g}, {:.2g}, {:.3g}, {}]", separator, p.bytes, p.us, p.spread, p.exchange_ns, p.repeats);
@@ -212,8 +213,8 @@ std::vector<double> mean_over_distances(const std::vector<DistanceTimes>& ways, 
 void merge(MeasuredTable& table, const std::vector<MeasuredWay>& ways) {
   for (const MeasuredWay& fresh : ways) {
     const auto known = std::find_if(table.ways.begin(), table.ways.end(), [&](const MeasuredWay& old) {
-      return std::tie(old.collective, old.ranks, old.scope, old.algorithm, old.protocol, old.cores) ==
-             std::tie(fresh.collective, fresh.ranks, fresh.scope, fresh.algorithm, fresh.protocol, fresh.cores);
+      return std::tie(old.collective, old.ranks, old.scope, old.algorithm, old.protocol, old.cores, old.is_in_place) ==
+             std::tie(fresh.collective, fresh.ranks, fresh.scope, fresh.algorithm, fresh.protocol, fresh.cores, fresh.is_in_place);
     });
     if (known == table.ways.end()) {
       table.ways.push_back(fresh);

@@ -65,6 +65,8 @@ MessageCost message_cost(const Environment& environment, const Plan& plan, int l
   if (plan.helped > 0) cost.copy *= 1 + help_share / plan.helped;
   // What was measured was read by as many.
   if (!plan.offer.is_measured) cost.copy /= 1 + environment.memory.shared_read * (plan.readers - 1);
+  if (const double page_ns = environment.memory.small_page.value; page_ns > 0 && !plan.offer.is_measured)
+    cost.copy = 1 / (1 / cost.copy + plan.small_pages * page_ns / kSmallPage);
   if (const double lock_ns = environment.memory.page_lock.value; lock_ns > 0 && plan.waiting > 1)
     cost.copy = std::min(cost.copy, static_cast<double>(kSmallPage) / (lock_ns * plan.waiting));
   if (plan.has_sums) cost.stored_share = plan.offer.is_measured ? plan.offer.written_share : environment.memory.written_share;

@@ -358,6 +358,8 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   plan.side_by_side = side_by_side(shape);
   plan.readers = plan.side_by_side > 1 ? shape.readers : 1;
   plan.waiting = waiting_for_pages(shape, plan.extents.largest_chunk() * size, elements.input * size);
+  plan.small_pages =
+      std::min(1.0, static_cast<double>(kLockedBytes) / static_cast<double>(std::max<std::uint64_t>(1, elements.input * size)));
   if (environment.shares_cores()) plan.readers = std::min(plan.readers, environment.core_count());  // the others wait for a core
   plan.whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));
   plan.message_bytes = message_limit(environment, *offer, plan.call, shape, terms.pipelined, plan.whole);

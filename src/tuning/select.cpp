@@ -198,10 +198,11 @@ struct Judge {
       const auto place = known.find(bytes);
       return place != known.end() ? place->second : known[bytes] = predicted_at(*candidate.algorithm, offer, bytes);
     };
+    const Collective collective = candidate.algorithm->collective;
+    const bool in_place = question.call.is_in_place && environment.is_measured_in_place(collective, asked);
     DistanceTimes times = {};
     for (const DistanceShare& at : distances)
-      if (const MeasuredWay* way =
-              environment.measured_way(candidate.algorithm->collective, candidate.algorithm->name, offer.protocol, at.cores))
+      if (const MeasuredWay* way = environment.measured_way(collective, candidate.algorithm->name, offer.protocol, at.cores, in_place))
         times[static_cast<std::size_t>(at.cores)] = way->time_us(asked, shape).value_or(0);
     return times;
   }

@@ -10,6 +10,7 @@ namespace {
 
 using schedule::Protocol;
 using testing::HasSubstr;
+using testing::Not;
 
 using tuning::CoreDistance;
 
@@ -126,9 +127,11 @@ TEST(Tune, PointsOfOneWayMakeALineOfTheTableForEachDistanceOfCores) {
   const std::vector<TunedPoint> points = {{Collective::all_reduce, 128, "ring", Protocol::staged, moved, false},
                                           {Collective::all_reduce, 8, "ring", Protocol::staged, near({10}), false},
                                           {Collective::all_reduce, 8, "ring", Protocol::line, near({5}), true},
-                                          {Collective::broadcast, 8, "ring", Protocol::staged, near({7}), false}};
+                                          {Collective::broadcast, 8, "ring", Protocol::staged, near({7}), false},
+                                          {Collective::broadcast, 8, "ring", Protocol::staged, near({6}), false, true}};
   const auto ways = ways_of(points, 8, "shm");
-  ASSERT_EQ(ways.size(), 4u);
+  ASSERT_EQ(ways.size(), 5u);
+  EXPECT_TRUE(ways[4].is_in_place);
   EXPECT_EQ(ways[0],
             (tuning::MeasuredWay{
                 Collective::all_reduce, 8, "shm", "ring", Protocol::staged, {{8, 10, 0, 64}, {128, 30, 0, 64}}, CoreDistance::near}));
@@ -151,14 +154,18 @@ TEST(Tune, AChoiceIsGoodWithinFivePercentOrTheNoise) {
   EXPECT_THAT(report, HasSubstr("in 1 (33 %)"));
   EXPECT_THAT(report, HasSubstr("tree staged"));
   EXPECT_THAT(report, HasSubstr("1.06"));
+  EXPECT_THAT(report, Not(HasSubstr("in place")));
+  j.is_in_place = true;
+  EXPECT_THAT(tune_report({j}), HasSubstr("in place"));
 }
 
 TEST(Tune, JudgementsTravelAsJson) {
-  const Judgement j{Collective::gather, 64, 8, "ring staged", "tree staged", "direct line", 100.5, 104, 121, 0.25};
+  const Judgement j{Collective::gather, 64, 8, "ring staged", "tree staged", "direct line", 100.5, 104, 121, 0.25, true};
   const auto read = judgements_from_json(judgements_json({j}));
   ASSERT_TRUE(read);
   ASSERT_EQ(read->size(), 1u);
   EXPECT_EQ(judgements_json(*read), judgements_json({j}));
+  EXPECT_TRUE(read->front().is_in_place);
   EXPECT_FALSE(judgements_from_json("[{}]"));
 }
 

@@ -102,6 +102,35 @@ TEST(HugePages, ManyBuffersAreForgottenOneAfterTheOther) {
   EXPECT_EQ(pages.made(), 0U) << "none was used four times while it was known";
 }
 
+TEST(HugePages, BlocksOfUnequalLengthAreMovedToo) {
+  if (!HugePages::are_wanted()) GTEST_SKIP() << "this system has no huge pages of 2 MiB, or its administrator wants none";
+  constexpr std::uint64_t kCounts[] = {3 * kPage + 4096, 2 * kPage}, kDispls[] = {0, kCounts[0]};
+  CoreOptions options = core_options();
+  options.wishes.protocol = "direct_read";
+  on_cores(2, options, [&](Core& core) -> Status {
+    const std::uint64_t own = kCounts[core.rank()];
+    const Mapping send(own + kPage), receive(kCounts[0] + kCounts[1]);
+    std::fill_n(send.data(), own, static_cast<std::uint8_t>(core.rank() + 1));
+    if (!uses_them_always()) {
+      EXPECT_EQ(huge_kib_at(send.data()), 0);
+    }
+    for (int i = 0; i < HugePages::kUsesBefore + 2; ++i) {
+      Call call;
+      call.collective = Collective::all_gather_v;
+      call.send = send.data();
+      call.receive = receive.data();
+      call.type = DataType::u8;
+      call.receive_counts = kCounts;
+      call.receive_displs = kDispls;
+      PEAL_TRY(core.run(call));
+    }
+    EXPECT_GE(huge_kib_at(send.data()), static_cast<long>(2 * kPage / 1024)) << "rank " << core.rank();
+    EXPECT_EQ(receive.data()[kCounts[0] - 1], 1);
+    EXPECT_EQ(receive.data()[kCounts[0] + kCounts[1] - 1], 2);
+    return {};
+  });
+}
+
 TEST(HugePages, CallsOverLongPrivateMemoryStayRight) {
   constexpr std::uint64_t kCount = 3 * kPage / sizeof(std::int32_t) + 777;
   for (const char* protocol : {"direct_read", "staged"}) {

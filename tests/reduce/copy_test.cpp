@@ -37,12 +37,15 @@ TEST(Copy, twice_in_one_pass_at_every_size_and_alignment) {
                                        {Stores::streaming, Stores::streaming}}) {
       for (std::size_t bytes = 0; bytes < 100000; bytes += bytes < 200 ? 1 : bytes / 2 + 1) {
         for (const std::size_t slack : {0, 1, 8, 33, 63}) {
-          GuardedBuffer src(bytes, slack * 3 % 64), one(bytes, slack), other(bytes, slack * 5 % 64);
+          GuardedBuffer src(bytes, slack * 3 % 64);
           fill(DataType::u8, src.data(), bytes, random);
-          copy_twice(one.data(), stores, other.data(), also, src.data(), bytes);
-          ASSERT_EQ(std::memcmp(one.data(), src.data(), bytes), 0) << bytes << " bytes, slack " << slack;
-          ASSERT_EQ(std::memcmp(other.data(), src.data(), bytes), 0) << bytes << " bytes, slack " << slack;
-          ASSERT_TRUE(one.is_intact() && other.is_intact());
+          for (const Both both : {Both::at_once, Both::in_blocks}) {
+            GuardedBuffer one(bytes, slack), other(bytes, slack * 5 % 64);
+            copy_twice(one.data(), stores, other.data(), also, src.data(), bytes, both);
+            ASSERT_EQ(std::memcmp(one.data(), src.data(), bytes), 0) << bytes << " bytes, slack " << slack;
+            ASSERT_EQ(std::memcmp(other.data(), src.data(), bytes), 0) << bytes << " bytes, slack " << slack;
+            ASSERT_TRUE(one.is_intact() && other.is_intact());
+          }
         }
       }
     }

@@ -48,6 +48,7 @@ TEST(Measured, ATextIsReadAsItWasWritten) {
   EXPECT_EQ(*read, table);
   MeasuredTable fitted = table;
   fitted.ways[0].cores = CoreDistance::far;
+  fitted.ways[0].is_in_place = true;
   MeasuredConstants set{"shm", 4, CoreDistance::far, Protocol::staged, 60, 250, 240, 10, 5, 20, 75, 90, 0.5, 0.75};
   set.rates = {{64, 2, 1, 1.5, 0.5, 1.75}, {256, 4, 3, 2, 1, 3.5}};
   set.cells = 12;
@@ -231,6 +232,38 @@ TEST(Measured, WhatHostsTakeByNameOnlyIsTakenWhereItWasMeasured) {
   Environment environment = four_ranks();
   environment.measured = {way("double_binary_tree", Protocol::staged, {{8, 1, 0}, {1 << 20, 1, 0}})};
   EXPECT_EQ(select(environment, measured_question(4096))->chosen().algorithm->name, "double_binary_tree");
+}
+
+TEST(Measured, CallsInPlaceAreChosenByThoseInPlaceFromTheFirstSizeOnThatHasThem) {
+  Environment environment = four_ranks();
+  const auto in_place = [](MeasuredWay way) {
+    way.is_in_place = true;
+    return way;
+  };
+  environment.measured = {way("ring", Protocol::staged, {{1 << 14, 10, 0}, {1 << 20, 10, 0}}),
+                          way("tree", Protocol::staged, {{1 << 14, 20, 0}, {1 << 20, 20, 0}}),
+                          in_place(way("ring", Protocol::staged, {{1 << 18, 9, 0}, {1 << 20, 9, 0}})),
+                          in_place(way("tree", Protocol::staged, {{1 << 18, 3, 0}, {1 << 20, 3, 0}}))};
+  const auto chosen = [&](std::uint64_t bytes, bool is_in_place) {
+    Question question = measured_question(bytes);
+    question.call.is_in_place = is_in_place;
+    const auto selection = select(environment, question);
+    EXPECT_TRUE(selection && selection->chosen().measured_us);
+    return std::string(selection->chosen().algorithm->name);
+  };
+  EXPECT_EQ(chosen(1 << 18, false), "ring");
+  EXPECT_EQ(chosen(1 << 18, true), "tree");
+  EXPECT_EQ(chosen(1 << 19, true), "tree");
+  EXPECT_EQ(chosen(1 << 16, true), "ring") << "shorter ones were not measured in place";
+}
+
+TEST(Measured, BothKindsOfOneWayGrowApart) {
+  MeasuredTable table;
+  MeasuredWay in_place = way("ring", Protocol::staged, {{8, 2, 0}});
+  in_place.is_in_place = true;
+  merge(table, {way("ring", Protocol::staged, {{8, 1, 0}}), in_place});
+  ASSERT_EQ(table.ways.size(), 2u);
+  EXPECT_EQ(table.ways[1], in_place);
 }
 
 TEST(Measured, TheTableTravelsWithTheEnvironment) {

@@ -16,9 +16,10 @@ using schedule::Protocol;
 using testing::HasSubstr;
 
 constexpr const char* kMeshed = "GenuineIntel 6 207";
+constexpr const char* kZen5 = "AuthenticAMD 26 2";
 constexpr const char* kOther = "AuthenticAMD 25 17";
 
-Environment host(const std::string& processor, int ranks, int cores) {
+Environment host_with(const std::string& processor, int ranks, int cores) {
   auto cluster =
       topology::read_cluster_text(fmt::format("devices:\n  - {{id: \"core[0-{0}]\", kind: core}}\n  - {{id: mem0, kind: memory}}\n"
                                               "  - {{id: numa0, kind: cpu, attributes: {{processor: \"{1}\"}}}}\n"
@@ -37,7 +38,7 @@ Environment host(const std::string& processor, int ranks, int cores) {
   return std::move(*environment);
 }
 
-Question ask(Collective collective, std::uint64_t bytes) {
+Question asked(Collective collective, std::uint64_t bytes) {
   Question question;
   question.call.collective = collective;
   question.call.bytes = {bytes};
@@ -45,43 +46,44 @@ Question ask(Collective collective, std::uint64_t bytes) {
 }
 
 Plan plan_of(const Environment& environment, Collective collective, const char* algorithm, std::uint64_t bytes) {
-  auto plan = make_plan(environment, **schedule::find_algorithm(collective, algorithm), Protocol::direct_read, ask(collective, bytes).call);
+  auto plan =
+      make_plan(environment, **schedule::find_algorithm(collective, algorithm), Protocol::direct_read, asked(collective, bytes).call);
   EXPECT_TRUE(plan) << (plan ? "" : plan.error().message);
   return std::move(*plan);
 }
 
 TEST(Processor, LongMessagesAreReadInTheSendersMemoryWhereThatWasMeasuredToWin) {
   for (const int ranks : {2, 8, 16}) {
-    const auto long_call = select(host(kMeshed, ranks, 16), ask(Collective::all_to_all, std::uint64_t(ranks) << 18));
+    const auto long_call = select(host_with(kMeshed, ranks, 16), asked(Collective::all_to_all, std::uint64_t(ranks) << 18));
     ASSERT_TRUE(long_call);
     EXPECT_EQ(long_call->chosen().protocol, Protocol::direct_read) << ranks;
-    const auto short_call = select(host(kMeshed, ranks, 16), ask(Collective::all_to_all, std::uint64_t(ranks) << 13));
+    const auto short_call = select(host_with(kMeshed, ranks, 16), asked(Collective::all_to_all, std::uint64_t(ranks) << 13));
     ASSERT_TRUE(short_call);
     EXPECT_NE(short_call->chosen().protocol, Protocol::direct_read) << ranks;
-    const auto elsewhere = select(host(kOther, ranks, 16), ask(Collective::all_to_all, std::uint64_t(ranks) << 18));
+    const auto elsewhere = select(host_with(kOther, ranks, 16), asked(Collective::all_to_all, std::uint64_t(ranks) << 18));
     ASSERT_TRUE(elsewhere);
     EXPECT_EQ(elsewhere->chosen().protocol, Protocol::staged) << ranks;
   }
 }
 
 TEST(Processor, GroupsAreReadThereTooAlsoWhereRanksShareCores) {
-  EXPECT_TRUE(reads_in_place(host(kMeshed, 2, 16)));
-  EXPECT_TRUE(reads_in_place(host(kMeshed, 16, 16)));
-  EXPECT_TRUE(reads_in_place(host(kMeshed, 4, 2)));
-  EXPECT_FALSE(reads_in_place(host(kOther, 4, 2)));
-  EXPECT_FALSE(reads_in_place(host(kOther, 2, 16)));
-  EXPECT_FALSE(reads_in_place(host("", 2, 16)));
+  EXPECT_TRUE(reads_in_place(host_with(kMeshed, 2, 16)));
+  EXPECT_TRUE(reads_in_place(host_with(kMeshed, 16, 16)));
+  EXPECT_TRUE(reads_in_place(host_with(kMeshed, 4, 2)));
+  EXPECT_FALSE(reads_in_place(host_with(kOther, 4, 2)));
+  EXPECT_FALSE(reads_in_place(host_with(kOther, 2, 16)));
+  EXPECT_FALSE(reads_in_place(host_with("", 2, 16)));
 }
 
 // Where two copies have the higher rate beyond a length, that is taken unless another is asked for; where no such length is known, not.
 TEST(Processor, VeryLongMessagesAreReadOnlyByName) {
-  const Environment elsewhere = host(kOther, 2, 16);
+  const Environment elsewhere = host_with(kOther, 2, 16);
   for (const Collective collective : {Collective::broadcast, Collective::scatter}) {
     const std::uint64_t buffer = collective == Collective::scatter ? 2 : 1;  // of which one rank reads a block
-    const auto read = select(elsewhere, ask(collective, buffer << 20));
+    const auto read = select(elsewhere, asked(collective, buffer << 20));
     ASSERT_TRUE(read);
     EXPECT_EQ(read->chosen().protocol, Protocol::direct_read) << name_of(collective);
-    Question question = ask(collective, buffer << 21);
+    Question question = asked(collective, buffer << 21);
     const auto longer = select(elsewhere, question);
     ASSERT_TRUE(longer);
     EXPECT_EQ(longer->chosen().protocol, Protocol::staged) << name_of(collective);
@@ -100,28 +102,28 @@ TEST(Processor, VeryLongMessagesAreReadOnlyByName) {
     ASSERT_TRUE(named) << named.error().message;
     EXPECT_EQ(named->chosen().protocol, Protocol::direct_read);
   }
-  const auto meshed = select(host(kMeshed, 3, 16), ask(Collective::broadcast, 64 << 20));
+  const auto meshed = select(host_with(kMeshed, 3, 16), asked(Collective::broadcast, 64 << 20));
   ASSERT_TRUE(meshed);
   EXPECT_EQ(meshed->chosen().protocol, Protocol::direct_read);
 }
 
 TEST(Processor, LongCallsThatTwoRanksPassBothWaysGoRoundInTheirSlots) {
   const auto message_bytes = [](const Environment& of, Collective collective, std::uint64_t mebibytes) {
-    Question question = ask(collective, mebibytes << 20);
+    Question question = asked(collective, mebibytes << 20);
     question.protocol = "staged";
     return select(of, question)->chosen().message_bytes;
   };
-  const Environment meshed = host(kMeshed, 2, 16);
+  const Environment meshed = host_with(kMeshed, 2, 16);
   for (const Collective collective : {Collective::all_reduce, Collective::all_to_all}) {
     EXPECT_EQ(message_bytes(meshed, collective, 256), schedule::kSlotMessageBytes / 2) << "four lie side by side in a slot's area";
     EXPECT_EQ(message_bytes(meshed, collective, 16), schedule::kSlotMessageBytes) << "no faster";
-    EXPECT_EQ(message_bytes(host(kMeshed, 3, 16), collective, 256), schedule::kSlotMessageBytes) << "no areas";
+    EXPECT_EQ(message_bytes(host_with(kMeshed, 3, 16), collective, 256), schedule::kSlotMessageBytes) << "no areas";
   }
   EXPECT_EQ(message_bytes(meshed, Collective::gather, 256), schedule::kSlotMessageBytes) << "one way a tenth slower";
 }
 
 TEST(Processor, TwoRanksAndRanksThatShareCoresMayHaveConstantsOfTheirOwn) {
-  const Environment pair = host(kMeshed, 2, 16), more = host(kMeshed, 3, 16), crowd = host(kMeshed, 4, 2);
+  const Environment pair = host_with(kMeshed, 2, 16), more = host_with(kMeshed, 3, 16), crowd = host_with(kMeshed, 4, 2);
   EXPECT_EQ(crowd.offer(Protocol::staged)->constants[0].scope, "shm-emerald-rapids-shared");
   EXPECT_FALSE(crowd.memory.is_read_in_lanes);
   EXPECT_TRUE(pair.memory.is_read_in_lanes);
@@ -130,19 +132,19 @@ TEST(Processor, TwoRanksAndRanksThatShareCoresMayHaveConstantsOfTheirOwn) {
   EXPECT_TRUE(more.memory.is_read_overwritten);
   EXPECT_EQ(pair.offer(Protocol::staged)->constants[0].scope, "shm-emerald-rapids-pair");
   EXPECT_EQ(more.offer(Protocol::staged)->constants[0].scope, "shm-emerald-rapids");
-  const auto within = select(pair, ask(Collective::broadcast, 8 << 20));
+  const auto within = select(pair, asked(Collective::broadcast, 8 << 20));
   ASSERT_TRUE(within);
   EXPECT_EQ(within->chosen().protocol, Protocol::direct_read);
-  const auto beyond = select(pair, ask(Collective::broadcast, 16 << 20));
+  const auto beyond = select(pair, asked(Collective::broadcast, 16 << 20));
   ASSERT_TRUE(beyond);
   EXPECT_EQ(beyond->chosen().protocol, Protocol::staged);
 }
 
 TEST(Processor, LongMessagesOfRanksThatShareCoresGoThroughSlotsUnlessSeveralReadSideBySide) {
   for (const int ranks : {4, 8}) {
-    const Environment crowd = host(kMeshed, ranks, 2);
+    const Environment crowd = host_with(kMeshed, ranks, 2);
     const auto protocol = [&](Collective collective, std::uint64_t bytes) {
-      const auto selection = select(crowd, ask(collective, bytes));
+      const auto selection = select(crowd, asked(collective, bytes));
       EXPECT_TRUE(selection);
       return selection->chosen().protocol;
     };
@@ -155,8 +157,8 @@ TEST(Processor, LongMessagesOfRanksThatShareCoresGoThroughSlotsUnlessSeveralRead
 }
 
 TEST(Processor, TwoRanksWithACoreEachMaySumByHalves) {
-  const Environment pair = host(kMeshed, 2, 16);
-  const Question question = ask(Collective::all_reduce, 512 << 10);
+  const Environment pair = host_with(kMeshed, 2, 16);
+  const Question question = asked(Collective::all_reduce, 512 << 10);
   EXPECT_EQ(way_by_halves(pair, question, "one_shot"), "two_shot");
   schedule::Request in_place = request_of(pair, question.call);
   in_place.in_place = true;
@@ -164,17 +166,17 @@ TEST(Processor, TwoRanksWithACoreEachMaySumByHalves) {
   ASSERT_TRUE(algorithm);
   EXPECT_TRUE(schedule::is_right_when_answered(**algorithm, in_place));
   EXPECT_EQ(way_by_halves(pair, question, "two_shot"), "") << "it is taken already";
-  EXPECT_EQ(way_by_halves(host(kMeshed, 2, 1), question, "one_shot"), "") << "they share a core";
-  EXPECT_EQ(way_by_halves(host(kMeshed, 4, 16), question, "one_shot"), "") << "of four ranks";
-  EXPECT_EQ(way_by_halves(pair, ask(Collective::reduce, 512 << 10), "direct"), "");
+  EXPECT_EQ(way_by_halves(host_with(kMeshed, 2, 1), question, "one_shot"), "") << "they share a core";
+  EXPECT_EQ(way_by_halves(host_with(kMeshed, 4, 16), question, "one_shot"), "") << "of four ranks";
+  EXPECT_EQ(way_by_halves(pair, asked(Collective::reduce, 512 << 10), "direct"), "");
   Question forced = question;
   forced.algorithm = "one_shot";
   EXPECT_EQ(way_by_halves(pair, forced, "one_shot"), "") << "that one was asked for";
 }
 
 TEST(Processor, ShortMessagesAreReadOnlyByName) {
-  Question question = ask(Collective::all_to_all, 64 << 10);
-  const Environment environment = host(kMeshed, 8, 16);
+  Question question = asked(Collective::all_to_all, 64 << 10);
+  const Environment environment = host_with(kMeshed, 8, 16);
   const auto free = select(environment, question);
   ASSERT_TRUE(free);
   const auto excluded = std::find_if(free->excluded.begin(), free->excluded.end(),
@@ -189,7 +191,7 @@ TEST(Processor, ShortMessagesAreReadOnlyByName) {
 
 // Who reads at once what lies under one lock of its sender waits for the others; a sender that receives nothing copies a part.
 TEST(Processor, ReadersAndHelpersOfAPlan) {
-  const Environment environment = host(kMeshed, 8, 16);
+  const Environment environment = host_with(kMeshed, 8, 16);
   const Plan broadcast = plan_of(environment, Collective::broadcast, "direct", 8 << 20);
   EXPECT_EQ(broadcast.readers, 7);
   EXPECT_EQ(broadcast.helped, 7);
@@ -209,7 +211,8 @@ TEST(Processor, ReadersAndHelpersOfAPlan) {
   EXPECT_EQ(all_gather.readers, 1) << "they come in turns";
   EXPECT_EQ(all_gather.helped, 0) << "every rank reads, too";
   EXPECT_EQ(plan_of(environment, Collective::reduce, "ring", 8 << 20).helped, 0) << "most receive, too";
-  EXPECT_EQ(plan_of(host(kMeshed, 2, 16), Collective::reduce, "ring", 8 << 20).helped, 0) << "who reduces what it reads reads all itself";
+  EXPECT_EQ(plan_of(host_with(kMeshed, 2, 16), Collective::reduce, "ring", 8 << 20).helped, 0)
+      << "who reduces what it reads reads all itself";
   const auto copy = [&](const Plan& plan) { return message_cost(environment, plan, 0, {}, {}).copy; };
   EXPECT_DOUBLE_EQ(copy(gather), 2 * copy(all_gather));
   Environment held = environment;
@@ -223,7 +226,7 @@ TEST(Processor, ReadersAndHelpersOfAPlan) {
 
 // Of an all-reduce in two steps the second copies sums that their ranks have just written; in one step all that is read is input.
 TEST(Processor, SumsThatWereJustWrittenAreReadAtTheirOwnRate) {
-  Environment environment = host(kMeshed, 2, 16);
+  Environment environment = host_with(kMeshed, 2, 16);
   const auto us = [&](Collective collective, const char* algorithm, double written_share) {
     Plan plan = plan_of(environment, collective, algorithm, 1 << 20);
     plan.offer.is_measured = true;
@@ -238,7 +241,7 @@ TEST(Processor, SumsThatWereJustWrittenAreReadAtTheirOwnRate) {
 }
 
 TEST(Processor, BytesOverWhichCachesAreFilled) {
-  const Environment environment = host(kMeshed, 2, 16);
+  const Environment environment = host_with(kMeshed, 2, 16);
   constexpr double kBytes = 1 << 20;
   const auto worked = [&](Collective collective, const char* algorithm) {
     return plan_of(environment, collective, algorithm, 1 << 20).worked;
@@ -248,7 +251,7 @@ TEST(Processor, BytesOverWhichCachesAreFilled) {
   EXPECT_EQ(worked(Collective::reduce_scatter, "direct"), 1.5 * kBytes);
   EXPECT_EQ(worked(Collective::all_gather, "direct"), 2 * kBytes) << "of the half that is its own it makes a copy";
   EXPECT_EQ(worked(Collective::broadcast, "ring"), 2 * kBytes);
-  Question question = ask(Collective::all_reduce, 1 << 20);
+  Question question = asked(Collective::all_reduce, 1 << 20);
   question.protocol = "staged";
   EXPECT_EQ(make_plan(environment, **schedule::find_algorithm(Collective::all_reduce, "one_shot"), Protocol::staged, question.call)->worked,
             2 * kBytes);
@@ -256,7 +259,7 @@ TEST(Processor, BytesOverWhichCachesAreFilled) {
 
 TEST(Processor, TheEnvironmentThatRanksSendOneAnotherKeepsIt) {
   for (const int ranks : {2, 4}) {
-    const Environment environment = host(kMeshed, ranks, 16);
+    const Environment environment = host_with(kMeshed, ranks, 16);
     const auto read = environment_from_json(to_json(environment));
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read->memory, environment.memory);
@@ -264,6 +267,24 @@ TEST(Processor, TheEnvironmentThatRanksSendOneAnotherKeepsIt) {
     EXPECT_EQ(read->most_within_cores, environment.most_within_cores);
     EXPECT_TRUE(reads_in_place(*read));
   }
+}
+
+// Where the kernel looks up small pages slowly, what is read must lie in huge ones, and only whole ones inside a buffer are.
+TEST(Processor, SmallPagesAreChargedToWhatIsReadInTheSendersMemory) {
+  Environment pair = host_with(kZen5, 2, 16);
+  EXPECT_EQ(pair.offer(Protocol::staged)->constants[0].scope, "shm-zen5-pair");
+  EXPECT_EQ(host_with(kZen5, 3, 16).offer(Protocol::staged)->constants[0].scope, "shm");
+  EXPECT_FALSE(reads_in_place(pair));
+  const auto time = [&](std::uint64_t bytes) {
+    Question question = asked(Collective::broadcast, bytes);
+    question.algorithm = "direct";
+    question.protocol = "direct_read";
+    return select(pair, question)->chosen().prediction.time.value;
+  };
+  const double with_1m = time(1 << 20), with_16m = time(16 << 20);
+  pair.memory.small_page = {0};
+  EXPECT_GT(with_1m, 1.3 * time(1 << 20));
+  EXPECT_LT(with_16m, 1.2 * time(16 << 20)) << "only two mebibytes of it lie in small pages";
 }
 
 }  // namespace

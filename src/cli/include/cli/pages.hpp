@@ -36,7 +36,8 @@ class Pages {
     return {};
   }
   /// For calls of up to so many bytes, of all sizes in turn: short ones lie in small pages whatever became of the memory of long ones,
-  /// which lie in huge pages where the system has them. So a size takes as long beside others as by itself. Private memory only.
+  /// which lie in huge pages where the system has them, save the first two mebibytes: those of malloc begin anywhere in a huge page, and
+  /// only whole ones are. So a size takes as long beside others as by itself. Private memory only.
   Status reserve(std::size_t bytes) {
     constexpr std::size_t kHuge = comm::HugePages::kPage;
     reserved_ = bytes;
@@ -45,12 +46,15 @@ class Pages {
     ::madvise(short_.data, few, MADV_NOHUGEPAGE);
     std::fill_n(short_.data, few, std::byte{});
     if (bytes >= kHuge) {
-      bytes = (bytes + kHuge - 1) / kHuge * kHuge;
-      PEAL_TRY(map(long_, bytes + kHuge, 0));
+      constexpr std::size_t kSmall = 4096;
+      const std::size_t whole = (bytes + kSmall + kHuge - 1) / kHuge * kHuge;
+      PEAL_TRY(map(long_, whole + kHuge, 0));
       const auto address = reinterpret_cast<std::uintptr_t>(long_.data);
-      long_.data += (kHuge - address % kHuge) % kHuge;
-      ::madvise(long_.data, bytes, MADV_HUGEPAGE);
-      std::fill_n(long_.data, bytes, std::byte{});
+      std::byte* const first = long_.data + (kHuge - address % kHuge) % kHuge;
+      ::madvise(first, kHuge, MADV_NOHUGEPAGE);
+      if (whole > kHuge) ::madvise(first + kHuge, whole - kHuge, MADV_HUGEPAGE);
+      std::fill_n(first, whole, std::byte{});
+      long_.data = first + kSmall;
     }
     data_ = short_.data;
     return {};

@@ -42,6 +42,7 @@ struct TunedPoint {
   schedule::Protocol protocol = schedule::Protocol::staged;
   std::vector<TunedSample> samples;
   bool is_dropped = false;  ///< much slower than the best of its case so far: not measured again
+  bool is_in_place = false;
 
   /// The rounds with the cores there, those at their best speed alone: their lower quartile (others' work on the machine only ever makes a
   /// round longer), the width of their middle half over it, and the median of their exchanges. Nothing where there was no such round. The
@@ -69,6 +70,7 @@ struct Judgement {
   std::string best, tuned, untuned;  ///< "ring staged": the fastest, the table's choice, the cost model's
   double best_us = 0, tuned_us = 0, untuned_us = 0;
   double noise = 0;  ///< the larger spread of best and tuned, each where it is largest
+  bool is_in_place = false;
   bool is_tuned_good() const { return tuned_us <= best_us * (1 + std::max(0.05, noise)); }
   bool is_untuned_good() const { return untuned_us <= best_us * 1.20; }
 };

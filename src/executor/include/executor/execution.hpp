@@ -68,6 +68,10 @@ class Execution {
  public:
   /// `transport` outlives this object.
   Execution(transport::Transport& transport, int rank, int ranks);
+  /// Messages of at least so many bytes that are kept in the same pass are copied in blocks (reduce::Both). 0: none. Before the first call.
+  void keep_in_blocks(std::uint64_t least) {
+    if (least > 0) least_in_blocks_ = least;
+  }
   /// Where ranks share cores. `is_beside`: by peer, whether it is bound to this rank's core. Before the first call.
   void share_core(std::vector<bool> is_beside) { fills_.share_core(std::move(is_beside)); }
   /// FillChoices::share. Before the first call.
@@ -354,7 +358,8 @@ class Execution {
   std::unique_ptr<SlowReads> slow_reads_;  // once there was such a call
   std::array<LearntToRefer, 2> learnt_;    // of messages of at most kWholeMessageBytes, and of longer ones
   LearntToRefer* learns_ = nullptr;        // by the call at hand; null: nothing is learnt by it
-  KeptBeside kept_;                        // of the send at hand
+  std::uint64_t least_in_blocks_ = ~std::uint64_t{0};
+  KeptBeside kept_;  // of the send at hand
   std::vector<std::uint32_t> used_senders_;
   std::vector<Strand> strands_;
   const FlatProgram* flat_ = nullptr;                  // null: the program is interpreted op by op

@@ -372,10 +372,11 @@ inline reduce::Stores stores_by(const FillChoice* fill) { return fill == nullptr
 struct KeptBeside {
   std::byte* place = nullptr;  // null: nowhere
   reduce::Stores stores = reduce::Stores::cached;
+  reduce::Both both = reduce::Both::at_once;
   FillChoice::Work work() const { return place == nullptr ? FillChoice::Work::copies : FillChoice::Work::does_more; }
   void copy(std::byte* room, const std::byte* data, std::size_t bytes, reduce::Stores room_stores) {
     if (place == nullptr) return reduce::copy(room, data, bytes, room_stores);
-    reduce::copy_twice(room, room_stores, std::exchange(place, nullptr), stores, data, bytes);
+    reduce::copy_twice(room, room_stores, std::exchange(place, nullptr), stores, data, bytes, both);
   }
 };
 /// `data` as one message through a slot of `to`, which fills shared memory. False: there is no room yet.

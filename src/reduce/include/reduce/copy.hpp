@@ -25,8 +25,12 @@ constexpr Reads reads_for(std::uint64_t bytes, Stores stores) noexcept {
 /// memcpy, or a copy whose stores bypass the caches and end with a store fence. The ranges must not overlap. Any alignment. `reads` counts
 /// from kLeastInLanes bytes on.
 void copy(void* dst, const void* src, std::size_t bytes, Stores stores, Reads reads = Reads::in_a_row) noexcept;
+/// How copy_twice() goes through the caches. `at_once`: one loop stores into both places. `in_blocks`: a block into the one, then into the
+/// other. Where another core has just read what is overwritten, long copies store at twice the rate of a loop on some processors, which
+/// take such lines over without fetching them (bench/RESULTS.md, "What is kept beside a slot").
+enum class Both : std::uint8_t { at_once, in_blocks };
 /// copy() into two places; in one pass over the source where what goes to `also` goes through the caches. None of the three ranges may
 /// overlap another.
-void copy_twice(void* dst, Stores stores, void* also, Stores also_stores, const void* src, std::size_t bytes) noexcept;
+void copy_twice(void* dst, Stores stores, void* also, Stores also_stores, const void* src, std::size_t bytes, Both both) noexcept;
 
 }  // namespace peal::reduce

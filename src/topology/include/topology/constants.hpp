@@ -53,8 +53,10 @@ struct MemoryTerms {
   double fetch_share = 1;    ///< time to fetch what is reduced where another core wrote it, of the time of a copy
   double shared_read = 0;    ///< share by which each further rank that reads the same bytes in a rank's memory slows the others
   Nanoseconds page_lock;     ///< in which a small page of another process is looked up while others wait for the same lock; 0: not known
+  Nanoseconds small_page;    ///< in which a small page of another process is looked up, beside the copy at its rate; 0: in the rate
   Bytes least_read;          ///< messages from here on may be read in the sender's memory: shorter ones are copied twice in less time
   Bytes most_read;           ///< messages of collectives up to here: of longer ones both copies together have the higher rate
+  Bytes least_in_blocks;     ///< messages from here on that are kept beside their slot are copied in blocks, not by one loop; 0: none
   Bandwidth slots_rate;      ///< of both copies through slots: calls of two ranks that are read more slowly go that way; 0: not known
   double written_share = 1;  ///< of the rate at which messages are read in place: sums that their sender has just written
   bool knows_own_copies = false;  ///< constants tell a sender's help from its own copy; else they were fitted as if it helped all the while

@@ -37,6 +37,7 @@ struct MeasuredWay {
   schedule::Protocol protocol = schedule::Protocol::staged;
   std::vector<MeasuredPoint> points;           ///< sizes ascend
   CoreDistance cores = CoreDistance::unknown;  ///< where the cores were, before and after every repeat
+  bool is_in_place = false;                    ///< how it was called
   bool operator==(const MeasuredWay&) const = default;
 
   /// What a call of so many bytes takes by a model, above 0 in any unit; nothing where it cannot say.

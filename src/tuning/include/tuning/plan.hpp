@@ -61,6 +61,7 @@ struct Plan {
   std::int32_t side_by_side = 1;   ///< direct_read: ranks that read in the memory of one that sends to more than others do, at most
   std::int32_t readers = 1;        ///< direct_read: ranks that read the same bytes at once, or as many as wait as long
   std::int32_t waiting = 1;        ///< direct_read: ranks that wait for one lock of the kernel's to look up each small page they read
+  double small_pages = 0;          ///< direct_read: share of what is read that lies in small pages, wherever in a huge one it begins
   std::int32_t helped = 0;         ///< direct_read: ranks that share the help of a sender; 0: senders receive, too, or receivers reduce
   double help_share = 1;  ///< of a sender's time that it has for that help; one that makes its own copy leaves the first message alone
   bool has_sums = false;  ///< direct_read: messages are reduced, so that what is only stored is a sum that its sender has just written
