@@ -235,6 +235,21 @@ TEST(FillChoice, GivesUpSoonWhatIsFarSlower) {
   }
 }
 
+// Both ways fill alike, and what was filled past the caches takes the receiver far longer: he says so before a trial has gone on for long.
+TEST(FillChoice, GivesUpSoonWhatIsFarSlowerToTakeOut) {
+  constexpr Way cached{0.011, 0.02}, past{0.012, 0.07};
+  for (const std::uint64_t bytes : {std::uint64_t{4 * 1024}, std::uint64_t{16 * 1024}}) {
+    FillChoice choice;
+    Stream stream({.bytes = bytes, .in_call = 2});
+    const int mebibyte = static_cast<int>((1 << 20) / bytes);
+    EXPECT_EQ(stream.run(choice, 5 * mebibyte, cached, past), 0) << bytes;
+    const double on_trial = stream.run(choice, 2 * mebibyte, cached, past);
+    EXPECT_GT(on_trial, 0) << bytes;
+    EXPECT_LT(on_trial, 0.2) << bytes;
+    EXPECT_LT(stream.run(choice, 256 * mebibyte, cached, past), 0.01) << bytes;
+  }
+}
+
 // One communicator of a process has found out where the cores lie.
 TEST(FillChoice, OfAnotherCommunicatorBeginsWithWhatWasFound) {
   constexpr Way cached{0.6, 0.1}, past{0.04, 0.06};

@@ -6,7 +6,8 @@
 // the stream itself, over a mebibyte a sample. The way in use is kept while its cost stays what it was; now and then, and soon after the
 // cost has changed, the other way is tried. What has been filled the one way is slow to fill the other way, and all is slow to fill at
 // first, so the first samples do not count, until the slots' areas (ShmLayout) have been gone round. A trial whose filling alone is far
-// slower than all that the way in use costs ends after a few messages: in full it would cost as much as it could gain in a long time.
+// slower than all that the way in use costs, or with what the receiver takes far slower, ends after a few messages: in full it would cost
+// as much as it could gain in a long time.
 //
 // In a long call the sender waits for slots, and so for its receiver: the time from one message to the next is that of both. In a short
 // one it waits for nobody. There the time of filling counts, and that which the receiver says it took to take messages out: what was filled
@@ -76,16 +77,21 @@ class FillLearner {
     timed_ns_ += ns;
     timed_bytes_ += bytes;
     if (++timed_messages_ > first_told()) least_ns_a_byte_ = std::min(least_ns_a_byte_, ns / static_cast<double>(bytes));
-    return bytes_ >= kSampleBytes || is_far_off();
+    return bytes_ >= kSampleBytes || is_far_off() || is_to_be_peeked();
   }
   /// `drained_so_far`, `sent_so_far`: what the receiver has taken out, and bytes that were sent, of all kinds.
   Found take_sample(transport::Drained drained_so_far, std::uint64_t sent_so_far) noexcept {
     const transport::Drained drained{drained_so_far.ns - drained_.ns, drained_so_far.bytes - drained_.bytes};
     const std::uint64_t others = sent_so_far - sent_ - bytes_;
+    if (bytes_ < kSampleBytes && !is_far_off() && !is_far_off_by(drained, others)) {
+      next_peek_ *= 2;
+      return Found::nothing;
+    }
+    const bool is_given_up = bytes_ < kSampleBytes || is_far_off();
     drained_ = drained_so_far;
     sent_ = sent_so_far;
     const bool had_drained = has_drained_;
-    if (is_far_off()) {
+    if (is_given_up) {
       begin_sample();
       return give_trial_up();
     }
@@ -134,6 +140,7 @@ class FillLearner {
   static constexpr int kPeekMessages = 2;                  // likewise, timed
 
   void begin_sample() noexcept {
+    next_peek_ = kPeekBytes;
     timed_ns_ = 0;
     bytes_ = timed_bytes_ = 0;
     timed_messages_ = 0;
@@ -145,6 +152,14 @@ class FillLearner {
   bool is_far_off() const noexcept {
     return is_trial_ && bytes_ >= kPeekBytes && timed_messages_ >= first_told() + kPeekMessages && low_ > 0 &&
            least_ns_a_byte_ > kFarOff * low_;
+  }
+  /// Likewise by what the receiver has said by then, if the way in use was judged by that, too: it goes on taking out what was filled
+  /// before for a few messages, so it is asked more than once.
+  bool is_to_be_peeked() const noexcept { return is_trial_ && usual_[1] > 0 && bytes_ >= next_peek_ && timed_messages_ >= kPeekMessages; }
+  bool is_far_off_by(transport::Drained drained, std::uint64_t others) const noexcept {
+    return is_alone_ && !is_paced_ && drained.bytes > 0 && others <= kMostOthers * bytes_ &&
+           timed_ns_ / static_cast<double>(timed_bytes_) + static_cast<double>(drained.ns) / static_cast<double>(drained.bytes) >
+               kFarOff * usual_[1];
   }
   /// Messages of a sample that do not tell: while slots are free their sender waits for nobody.
   int first_told() const noexcept { return is_paced_ ? kSlots : 0; }
@@ -218,6 +233,7 @@ class FillLearner {
   std::uint64_t sent_ = 0;      // likewise
   double timed_ns_ = 0;         // of timed_bytes_
   std::uint64_t bytes_ = 0;
+  std::uint64_t next_peek_ = kPeekBytes;
   std::uint64_t timed_bytes_ = 0;                                // those of them that were timed
   int timed_messages_ = 0;                                       // likewise
   double least_ns_a_byte_ = std::numeric_limits<double>::max();  // of these, but for the first_told()
