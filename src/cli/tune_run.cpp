@@ -73,8 +73,8 @@ Status add_ways(const tuning::Environment& environment, const tuning::Call& call
   return {};
 }
 
-/// All ways of all collectives at these sizes, out of place; where some are read in their senders' memory, also in place: that changes more
-/// there than what slots carry, which is faster by the copy that a rank does not make.
+/// All ways of all collectives at these sizes, out of place; where some are read in their senders' memory, also in place: one choice serves
+/// both, and slots are faster in place by the copy that a rank does not make.
 Result<std::vector<TunedPoint>> points_of(const tuning::Environment& environment, const std::vector<Collective>& collectives,
                                           const std::vector<std::uint64_t>& sizes) {
   std::vector<TunedPoint> points;
@@ -319,7 +319,6 @@ Result<std::vector<Judgement>> judge(const tuning::Environment& environment, con
     const auto& [collective, bytes, is_in_place] = which;
     question.call.collective = collective;
     question.call.bytes = {bytes};
-    question.call.is_in_place = is_in_place;
     question.call.type = DataType::f32;
     PEAL_ASSIGN(const tuning::Selection with, tuning::select(tuned, question));
     PEAL_ASSIGN(const tuning::Selection without, tuning::select(environment, question));

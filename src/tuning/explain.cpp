@@ -38,6 +38,7 @@ json candidate_tree(const Candidate& c) {
           {"protocol", schedule::name_of(c.protocol)},
           {"predicted_us", c.prediction.time.microseconds()},
           {"measured_us", c.measured_us ? json(*c.measured_us) : json(nullptr)},
+          {"measured_in_place_us", c.measured_in_place_us ? json(*c.measured_in_place_us) : json(nullptr)},
           {"steps", c.prediction.steps},
           {"pieces", c.pieces},
           {"canonical", c.is_canonical},
@@ -47,7 +48,10 @@ json candidate_tree(const Candidate& c) {
 
 std::string times_of(const Candidate& c) {
   const std::string predicted = fmt::format("predicted {}", to_text(c.prediction.time));
-  return c.measured_us ? fmt::format("measured {} ({})", to_text(Nanoseconds{*c.measured_us * 1e3}), predicted) : predicted;
+  if (!c.measured_us) return predicted;
+  const std::string in_place =
+      c.measured_in_place_us ? fmt::format("in place {}, ", to_text(Nanoseconds{*c.measured_in_place_us * 1e3})) : std::string();
+  return fmt::format("measured {} ({}{})", to_text(Nanoseconds{*c.measured_us * 1e3}), in_place, predicted);
 }
 
 /// What figures of several distances of the cores stand for.
@@ -71,7 +75,8 @@ std::string against(const Candidate& c, const Candidate& best) {
   if (best.measured_us && !c.measured_us) return "not measured";
   const double ratio =
       best.measured_us ? *c.measured_us / *best.measured_us : c.prediction.time.value / std::max(1e-9, best.prediction.time.value);
-  return fmt::format("{:.2f} times as long", ratio);
+  if (!best.measured_in_place_us || !c.measured_in_place_us) return fmt::format("{:.2f} times as long", ratio);
+  return fmt::format("{:.2f} times as long, in place {:.2f}", ratio, *c.measured_in_place_us / *best.measured_in_place_us);
 }
 
 /// Whether a candidate has the switches of a level compute. sharp does inside machines, too, where they can.

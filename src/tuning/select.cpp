@@ -131,7 +131,7 @@ struct Judge {
   const Question& question;
   Selection& selection;
   std::vector<DistanceShare> distances = environment.distances();
-  std::vector<DistanceTimes> measured = {};  // of the candidates
+  std::vector<DistanceTimes> measured = {}, measured_in_place = {};  // of the candidates
 
   void exclude(std::string_view algorithm, std::optional<Protocol> protocol, const Failure& why) {
     selection.excluded.push_back({std::string(algorithm), protocol, why.message});
@@ -175,7 +175,8 @@ struct Judge {
       candidate.message_bytes = plan->message_bytes;
       candidate.slots = plan->slots;
       candidate.prediction = predict(environment, *plan);
-      measured.push_back(request.wide_partials ? DistanceTimes{} : measured_times(candidate, offer));
+      measured.push_back(request.wide_partials ? DistanceTimes{} : measured_times(candidate, offer, false));
+      measured_in_place.push_back(request.wide_partials ? DistanceTimes{} : measured_times(candidate, offer, true));
       selection.candidates.push_back(std::move(candidate));
     }
   }
@@ -191,18 +192,18 @@ struct Judge {
   }
 
   /// What was measured carried its partial sums in their own type.
-  DistanceTimes measured_times(const Candidate& candidate, const Offer& offer) const {
+  DistanceTimes measured_times(const Candidate& candidate, const Offer& offer, bool is_in_place) const {
     const std::uint64_t asked = question.call.bytes.value;
+    const Collective collective = candidate.algorithm->collective;
+    if (is_in_place && !environment.is_measured_in_place(collective, asked)) return {};
     std::map<std::uint64_t, std::optional<double>> known{{asked, time_of(candidate.prediction)}};
     const auto shape = [&](std::uint64_t bytes) {
       const auto place = known.find(bytes);
       return place != known.end() ? place->second : known[bytes] = predicted_at(*candidate.algorithm, offer, bytes);
     };
-    const Collective collective = candidate.algorithm->collective;
-    const bool in_place = question.call.is_in_place && environment.is_measured_in_place(collective, asked);
     DistanceTimes times = {};
     for (const DistanceShare& at : distances)
-      if (const MeasuredWay* way = environment.measured_way(collective, candidate.algorithm->name, offer.protocol, at.cores, in_place))
+      if (const MeasuredWay* way = environment.measured_way(collective, candidate.algorithm->name, offer.protocol, at.cores, is_in_place))
         times[static_cast<std::size_t>(at.cores)] = way->time_us(asked, shape).value_or(0);
     return times;
   }
@@ -210,8 +211,11 @@ struct Judge {
   /// When all have been considered.
   void take_means() {
     const std::vector<double> means = mean_over_distances(measured, distances);
-    for (std::size_t i = 0; i < means.size(); ++i)
+    const std::vector<double> in_place = mean_over_distances(measured_in_place, distances);
+    for (std::size_t i = 0; i < means.size(); ++i) {
       if (means[i] > 0) selection.candidates[i].measured_us = means[i];
+      if (means[i] > 0 && in_place[i] > 0) selection.candidates[i].measured_in_place_us = in_place[i];
+    }
   }
 };
 
@@ -374,11 +378,16 @@ Result<Selection> select(const Environment& environment, const Question& questio
                 question.protocol.empty() ? "" : fmt::format(" with {}", question.protocol),
                 why.empty() ? "the registry has no algorithm for it" : why);
   }
+  // What is chosen serves calls in place, too: a rank does not know whether the others' are (Plans::choose). So where both were measured
+  // the product counts, and what loses by a share in the one must win by more in the other.
+  const auto rank_of = [](const Candidate& c) {
+    const double alone = c.measured_us.value_or(0);
+    return std::tuple{!c.measured_us, !c.measured_in_place_us,
+                      c.measured_us ? alone * c.measured_in_place_us.value_or(1) : c.prediction.time.value};
+  };
   // Stable: equal times keep the order of the registry and of the protocols, on every rank.
-  std::stable_sort(selection.candidates.begin(), selection.candidates.end(), [](const Candidate& a, const Candidate& b) {
-    if (a.measured_us.has_value() != b.measured_us.has_value()) return a.measured_us.has_value();
-    return a.measured_us ? *a.measured_us < *b.measured_us : a.prediction.time < b.prediction.time;
-  });
+  std::stable_sort(selection.candidates.begin(), selection.candidates.end(),
+                   [&](const Candidate& a, const Candidate& b) { return rank_of(a) < rank_of(b); });
   prefer_sparing(environment, selection);
   return selection;
 }

@@ -128,7 +128,7 @@ struct Environment {
   /// What was measured for these ranks with the cores at that distance; null where nothing was.
   const MeasuredWay* measured_way(Collective collective, std::string_view algorithm, schedule::Protocol protocol, CoreDistance at,
                                   bool is_in_place = false) const;
-  /// Whether calls in place of so many bytes were measured for themselves: those which may be read in their senders' memory.
+  /// Whether calls in place of so many bytes were measured, too: those which may be read in their senders' memory.
   bool is_measured_in_place(Collective collective, std::uint64_t bytes) const;
   /// What was fitted for these ranks under a protocol, with the cores where they are said to be; else null.
   const MeasuredConstants* constants_of(schedule::Protocol protocol) const { return constants_of(protocol, cores); }

@@ -25,6 +25,7 @@ struct Candidate {
   Prediction prediction;
   std::optional<double>
       measured_us;  ///< what `peal tune` found for this call, the mean over where the cores were; decides where there is any
+  std::optional<double> measured_in_place_us;  ///< the same in place; decides with it, where there is any
 };
 
 /// What may not be taken, and the rule that says so. No protocol: with none of them.
