@@ -197,25 +197,18 @@ void build_reduce_scatter(const Request& request, std::int32_t rank, RankBuilder
   receive_sum(receive, request, peers_of(request, rank, -1).all(), input(rank), output(0), 0, 1, [] {});
 }
 
-// What goes to all is kept right behind that: who runs the program may do both in one pass over the input.
+// What goes to all is kept right behind that: who runs the program may do both in one pass over the input. Blocks of unequal length are not
+// cut into pieces, and a rank with a long one would wait for its readers before it keeps it: there that is a strand of its own.
 void build_all_gather(const Request& request, std::int32_t rank, RankBuilder& builder) {
-  bool is_first = true;
+  const bool is_cut = request.collective != Collective::all_gather_v;
+  bool is_to_be_kept = !request.in_place;
   each_strand(builder, kSend, peers_of(request, rank, 1), [&](StrandBuilder& send, const Rows& rows) {
     send_to_all(send, rows, input(0));
-    if (std::exchange(is_first, false) && !request.in_place) send.copy(output(rank), input(0));
+    if (is_cut && std::exchange(is_to_be_kept, false)) send.copy(output(rank), input(0));
   });
   each_strand(builder, kReceive, peers_of(request, rank, -1),
               [&](StrandBuilder& receive, const Rows& rows) { receive_blocks(receive, request, rows); });
-}
-
-// Blocks of unequal length are not cut into pieces, and a rank with a long one would wait for its readers before it keeps it: so that is a
-// strand of its own.
-void build_all_gather_v(const Request& request, std::int32_t rank, RankBuilder& builder) {
-  each_strand(builder, kSend, peers_of(request, rank, 1),
-              [&](StrandBuilder& send, const Rows& rows) { send_to_all(send, rows, input(0)); });
-  each_strand(builder, kReceive, peers_of(request, rank, -1),
-              [&](StrandBuilder& receive, const Rows& rows) { receive_blocks(receive, request, rows); });
-  if (!request.in_place) builder.strand("copy").copy(output(rank), input(0));
+  if (!is_cut && is_to_be_kept) builder.strand("copy").copy(output(rank), input(0));
 }
 
 void build_all_pairs(const Request& request, std::int32_t rank, RankBuilder& builder) {
@@ -366,7 +359,7 @@ std::vector<Algorithm> direct_algorithms() {
       {"all_pairs", "each round sends to ranks equally far away", C::all_to_all, true, apart, plain_layouts, build_all_pairs, exchange_cost,
        yes},
       {"direct", "everybody tells everybody", C::barrier, true, always, plain_layouts, build_barrier, barrier_cost, yes},
-      {"direct", kBlocks, C::all_gather_v, false, always, plain_layouts, build_all_gather_v, exchange_cost, yes},
+      {"direct", kBlocks, C::all_gather_v, false, always, plain_layouts, build_all_gather, exchange_cost, yes},
       {"direct", kOwner, C::reduce_scatter_v, false, few_sources, scatter_sum_layouts, build_reduce_scatter, reduce_scatter_cost, yes,
        nullptr, true},
       {"all_pairs", "each round sends to ranks equally far away", C::all_to_all_v, false, apart, plain_layouts, build_all_pairs,

@@ -219,6 +219,7 @@ std::string explain_json(const Environment& environment, const Selection& select
                {"protocol", schedule::name_of(best.protocol)},
                {"predicted_us", best.prediction.time.microseconds()},
                {"measured_us", best.measured_us ? json(*best.measured_us) : json(nullptr)},
+               {"measured_in_place_us", best.measured_in_place_us ? json(*best.measured_in_place_us) : json(nullptr)},
                {"chosen_by", best.measured_us ? "measurement" : "model"},
                {"measured_by", environment.measured_by + (best.measured_us ? where_measured(environment) : "")},
                {"preferred_for", selection.preferred_for},

@@ -4,6 +4,7 @@
 #include <schedule/verify.hpp>
 #include <tuning/message_cost.hpp>
 #include <tuning/select.hpp>
+#include <tuple>
 
 namespace peal::tuning {
 
@@ -131,6 +132,7 @@ struct Judge {
   const Question& question;
   Selection& selection;
   std::vector<DistanceShare> distances = environment.distances();
+  bool is_measured_in_place = environment.is_measured_in_place(question.call.collective, question.call.bytes.value);
   std::vector<DistanceTimes> measured = {}, measured_in_place = {};  // of the candidates
 
   void exclude(std::string_view algorithm, std::optional<Protocol> protocol, const Failure& why) {
@@ -175,8 +177,9 @@ struct Judge {
       candidate.message_bytes = plan->message_bytes;
       candidate.slots = plan->slots;
       candidate.prediction = predict(environment, *plan);
-      measured.push_back(request.wide_partials ? DistanceTimes{} : measured_times(candidate, offer, false));
-      measured_in_place.push_back(request.wide_partials ? DistanceTimes{} : measured_times(candidate, offer, true));
+      measured.emplace_back();
+      measured_in_place.emplace_back();
+      if (!request.wide_partials) take_measured_times(candidate, offer);
       selection.candidates.push_back(std::move(candidate));
     }
   }
@@ -191,21 +194,23 @@ struct Judge {
                 environment.memory.most_read.value);
   }
 
-  /// What was measured carried its partial sums in their own type.
-  DistanceTimes measured_times(const Candidate& candidate, const Offer& offer, bool is_in_place) const {
+  /// Of the candidate at hand. What was measured carried its partial sums in their own type.
+  void take_measured_times(const Candidate& candidate, const Offer& offer) {
     const std::uint64_t asked = question.call.bytes.value;
-    const Collective collective = candidate.algorithm->collective;
-    if (is_in_place && !environment.is_measured_in_place(collective, asked)) return {};
     std::map<std::uint64_t, std::optional<double>> known{{asked, time_of(candidate.prediction)}};
     const auto shape = [&](std::uint64_t bytes) {
       const auto place = known.find(bytes);
       return place != known.end() ? place->second : known[bytes] = predicted_at(*candidate.algorithm, offer, bytes);
     };
-    DistanceTimes times = {};
-    for (const DistanceShare& at : distances)
-      if (const MeasuredWay* way = environment.measured_way(collective, candidate.algorithm->name, offer.protocol, at.cores, is_in_place))
-        times[static_cast<std::size_t>(at.cores)] = way->time_us(asked, shape).value_or(0);
-    return times;
+    for (const DistanceShare& at : distances) {
+      const auto time = [&](bool in_place) {
+        const MeasuredWay* const way =
+            environment.measured_way(question.call.collective, candidate.algorithm->name, offer.protocol, at.cores, in_place);
+        return way == nullptr ? 0 : way->time_us(asked, shape).value_or(0);
+      };
+      measured.back()[static_cast<std::size_t>(at.cores)] = time(false);
+      if (is_measured_in_place) measured_in_place.back()[static_cast<std::size_t>(at.cores)] = time(true);
+    }
   }
 
   /// When all have been considered.
@@ -381,9 +386,8 @@ Result<Selection> select(const Environment& environment, const Question& questio
   // What is chosen serves calls in place, too: a rank does not know whether the others' are (Plans::choose). So where both were measured
   // the product counts, and what loses by a share in the one must win by more in the other.
   const auto rank_of = [](const Candidate& c) {
-    const double alone = c.measured_us.value_or(0);
-    return std::tuple{!c.measured_us, !c.measured_in_place_us,
-                      c.measured_us ? alone * c.measured_in_place_us.value_or(1) : c.prediction.time.value};
+    const double time = c.measured_us ? *c.measured_us * c.measured_in_place_us.value_or(1) : c.prediction.time.value;
+    return std::tuple{!c.measured_us, !c.measured_in_place_us, time};
   };
   // Stable: equal times keep the order of the registry and of the protocols, on every rank.
   std::stable_sort(selection.candidates.begin(), selection.candidates.end(),

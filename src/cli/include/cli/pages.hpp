@@ -46,15 +46,14 @@ class Pages {
     ::madvise(short_.data, few, MADV_NOHUGEPAGE);
     std::fill_n(short_.data, few, std::byte{});
     if (bytes >= kHuge) {
-      constexpr std::size_t kSmall = 4096;
-      const std::size_t whole = (bytes + kSmall + kHuge - 1) / kHuge * kHuge;
+      const std::size_t whole = (bytes + kSmallPage + kHuge - 1) / kHuge * kHuge;
       PEAL_TRY(map(long_, whole + kHuge, 0));
       const auto address = reinterpret_cast<std::uintptr_t>(long_.data);
       std::byte* const first = long_.data + (kHuge - address % kHuge) % kHuge;
       ::madvise(first, kHuge, MADV_NOHUGEPAGE);
-      if (whole > kHuge) ::madvise(first + kHuge, whole - kHuge, MADV_HUGEPAGE);
+      ::madvise(first + kHuge, whole - kHuge, MADV_HUGEPAGE);
       std::fill_n(first, whole, std::byte{});
-      long_.data = first + kSmall;
+      long_.data = first + kSmallPage;
     }
     data_ = short_.data;
     return {};
@@ -69,6 +68,7 @@ class Pages {
   }
 
  private:
+  static constexpr std::size_t kSmallPage = 4096;
   struct Area {
     std::byte* data = nullptr;
     std::byte* mapped = nullptr;
@@ -76,14 +76,13 @@ class Pages {
   };
   /// Behind it lies a page that nobody may touch: what writes past a buffer must not end in the next one.
   Status map(Area& area, std::size_t bytes, int flags) {
-    constexpr std::size_t kPage = 4096;
     release(area);
-    const std::size_t whole = (bytes + kPage - 1) / kPage * kPage;
-    void* memory = ::mmap(nullptr, whole + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    const std::size_t whole = (bytes + kSmallPage - 1) / kSmallPage * kSmallPage;
+    void* memory = ::mmap(nullptr, whole + kSmallPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
     if (memory == MAP_FAILED) return fail(ErrorCode::system, "no memory for a buffer of {} bytes: give a smaller -e", bytes);
     area.data = area.mapped = static_cast<std::byte*>(memory);
-    area.bytes = whole + kPage;
-    ::mprotect(area.mapped + whole, kPage, PROT_NONE);
+    area.bytes = whole + kSmallPage;
+    ::mprotect(area.mapped + whole, kSmallPage, PROT_NONE);
     return {};
   }
   static void release(Area& area) {

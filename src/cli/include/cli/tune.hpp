@@ -41,8 +41,8 @@ struct TunedPoint {
   std::string algorithm;
   schedule::Protocol protocol = schedule::Protocol::staged;
   std::vector<TunedSample> samples;
-  bool is_dropped = false;  ///< much slower than the best of its case so far: not measured again
-  bool is_in_place = false;
+  bool is_dropped = false;   ///< much slower than the best of its case so far: not measured again
+  bool is_in_place = false;  ///< how it is called
 
   /// The rounds with the cores there, those at their best speed alone: their lower quartile (others' work on the machine only ever makes a
   /// round longer), the width of their middle half over it, and the median of their exchanges. Nothing where there was no such round. The

@@ -71,7 +71,7 @@ class FillLearner {
     return is_paced_ || bytes >= kAlwaysTimed || untimed_++ % kTimedOf == 0;
   }
   /// It took so long to fill, and so much time has passed since the message before it, which counts where that is paced. True when a sample
-  /// is complete: take_sample() is to follow.
+  /// is complete, or a trial is to be looked at: take_sample() is to follow.
   bool add(std::uint64_t bytes, std::int64_t filling_ns, std::int64_t elapsed_ns) noexcept {
     const auto ns = static_cast<double>(is_paced_ ? elapsed_ns : filling_ns);
     timed_ns_ += ns;
@@ -79,15 +79,18 @@ class FillLearner {
     if (++timed_messages_ > first_told()) least_ns_a_byte_ = std::min(least_ns_a_byte_, ns / static_cast<double>(bytes));
     return bytes_ >= kSampleBytes || is_far_off() || is_to_be_peeked();
   }
-  /// `drained_so_far`, `sent_so_far`: what the receiver has taken out, and bytes that were sent, of all kinds.
+  /// `drained_so_far`, `sent_so_far`: what the receiver has taken out, and bytes that were sent, of all kinds. A sample that is not
+  /// complete goes on, unless it shows that the trial is far off.
   Found take_sample(transport::Drained drained_so_far, std::uint64_t sent_so_far) noexcept {
     const transport::Drained drained{drained_so_far.ns - drained_.ns, drained_so_far.bytes - drained_.bytes};
     const std::uint64_t others = sent_so_far - sent_ - bytes_;
-    if (bytes_ < kSampleBytes && !is_far_off() && !is_far_off_by(drained, others)) {
+    const bool is_told = is_alone_ && !is_paced_ && drained.bytes > 0 && others <= kMostOthers * bytes_;
+    const bool is_complete = bytes_ >= kSampleBytes;
+    const bool is_given_up = is_far_off() || (!is_complete && is_told && cost_with(drained) > kFarOff * usual_[1]);
+    if (!is_complete && !is_given_up) {
       next_peek_ *= 2;
       return Found::nothing;
     }
-    const bool is_given_up = bytes_ < kSampleBytes || is_far_off();
     drained_ = drained_so_far;
     sent_ = sent_so_far;
     const bool had_drained = has_drained_;
@@ -96,7 +99,7 @@ class FillLearner {
       return give_trial_up();
     }
     mixed_in_a_row_ = others > 0 && !is_paced_ ? mixed_in_a_row_ + 1 : 0;
-    has_drained_ = is_alone_ && !is_paced_ && drained.bytes > 0 && others <= kMostOthers * bytes_;
+    has_drained_ = is_told;
     const bool counts = mixed_in_a_row_ == 0 || mixed_in_a_row_ >= kAlwaysMixed;
     if (!counts) has_drained_ = had_drained;
     const double cost = cost_of(drained);
@@ -153,23 +156,20 @@ class FillLearner {
     return is_trial_ && bytes_ >= kPeekBytes && timed_messages_ >= first_told() + kPeekMessages && low_ > 0 &&
            least_ns_a_byte_ > kFarOff * low_;
   }
-  /// Likewise by what the receiver has said by then, if the way in use was judged by that, too: it goes on taking out what was filled
-  /// before for a few messages, so it is asked more than once.
+  /// So it may be by what the receiver has said by then, if the way in use was judged by that, too. He goes on taking out what was filled
+  /// before for a few messages, so the trial is looked at more than once.
   bool is_to_be_peeked() const noexcept { return is_trial_ && usual_[1] > 0 && bytes_ >= next_peek_ && timed_messages_ >= kPeekMessages; }
-  bool is_far_off_by(transport::Drained drained, std::uint64_t others) const noexcept {
-    return is_alone_ && !is_paced_ && drained.bytes > 0 && others <= kMostOthers * bytes_ &&
-           timed_ns_ / static_cast<double>(timed_bytes_) + static_cast<double>(drained.ns) / static_cast<double>(drained.bytes) >
-               kFarOff * usual_[1];
-  }
   /// Messages of a sample that do not tell: while slots are free their sender waits for nobody.
   int first_told() const noexcept { return is_paced_ ? kSlots : 0; }
 
   // ns a byte.
+  double timed() const noexcept { return timed_ns_ / static_cast<double>(timed_bytes_); }
+  double cost_with(transport::Drained drained) const noexcept {
+    return timed() + static_cast<double>(drained.ns) / static_cast<double>(drained.bytes);
+  }
   double cost_of(transport::Drained drained) const noexcept {
-    const double timed = timed_ns_ / static_cast<double>(timed_bytes_);
-    if (is_paced_) return timed;
-    if (!has_drained_) return is_past_ ? kFetched * timed : timed;
-    return timed + static_cast<double>(drained.ns) / static_cast<double>(drained.bytes);
+    if (has_drained_) return cost_with(drained);
+    return is_past_ && !is_paced_ ? kFetched * timed() : timed();
   }
 
   Found judge(double cost) noexcept {
@@ -233,7 +233,7 @@ class FillLearner {
   std::uint64_t sent_ = 0;      // likewise
   double timed_ns_ = 0;         // of timed_bytes_
   std::uint64_t bytes_ = 0;
-  std::uint64_t next_peek_ = kPeekBytes;
+  std::uint64_t next_peek_ = kPeekBytes;                         // of bytes_
   std::uint64_t timed_bytes_ = 0;                                // those of them that were timed
   int timed_messages_ = 0;                                       // likewise
   double least_ns_a_byte_ = std::numeric_limits<double>::max();  // of these, but for the first_told()
@@ -308,7 +308,7 @@ class FillChoice {
     began_ns_ = now_ns;
   }
   bool is_timing() const noexcept { return is_timing_; }
-  /// It has been filled and published. True when a sample is complete: take_sample() is to follow.
+  /// It has been filled and published. True when the sample is to be looked at: take_sample() is to follow.
   bool end(std::uint64_t bytes, std::int64_t now_ns) noexcept {
     is_timing_ = false;
     const bool is_complete = current_->add(bytes, now_ns - began_ns_, now_ns - (last_ns_ != 0 ? last_ns_ : began_ns_));

@@ -82,7 +82,7 @@ inline constexpr std::size_t kMostTableBytes = 64u << 20;
 inline constexpr std::size_t kMostWays = 100'000;
 inline constexpr std::size_t kMostConstants = 1000;
 
-/// JSON, schema peal.tuning/3, a way a line.
+/// JSON, schema peal.tuning/3, a way a line; ways that were called in place say so ("in_place").
 std::string to_text(const MeasuredTable& table);
 /// `name` stands for the file in messages.
 Result<MeasuredTable> measured_table_from_text(std::string_view text, const std::string& name);
