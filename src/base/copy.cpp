@@ -1,9 +1,48 @@
 #include <algorithm>
 #include <base/copy.hpp>
+#include <base/pages.hpp>
+#include <cstdint>
+
+#if defined(__x86_64__) && !defined(PEAL_MEMCPY_ONLY)
+#include <cpuid.h>
+#endif
 
 namespace peal {
 
-void copy_in_pieces(void* dst, const void* src, std::size_t bytes) noexcept {
+namespace {
+
+#if defined(__x86_64__) && !defined(PEAL_MEMCPY_ONLY)
+/// AMD Zen 5 (family 26).
+bool moves_strings_fast() noexcept {
+  constexpr unsigned kZen5 = 26;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0 || ebx != signature_AMD_ebx || edx != signature_AMD_edx || ecx != signature_AMD_ecx)
+    return false;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return false;
+  const unsigned base = eax >> 8 & 0xf, extended = eax >> 20 & 0xff;
+  return base == 0xf && base + extended == kZen5;
+}
+const bool kMovesStringsFast = moves_strings_fast();
+
+void move_string(void* dst, const void* src, std::size_t bytes) noexcept {
+  asm volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(bytes) : : "memory");
+}
+#else
+constexpr bool kMovesStringsFast = false;
+void move_string(void* dst, const void* src, std::size_t bytes) noexcept { std::memcpy(dst, src, bytes); }
+#endif
+
+}  // namespace
+
+void copy_long(void* dst, const void* src, std::size_t bytes) noexcept {
+  constexpr std::uintptr_t kBehind = 32;
+  const std::uintptr_t behind = (reinterpret_cast<std::uintptr_t>(dst) - reinterpret_cast<std::uintptr_t>(src)) % kPageBytes;
+  const bool is_just_behind = behind != 0 && behind < kBehind;
+  if (bytes <= kCopyPiece && kMovesStringsFast && !is_just_behind) return move_string(dst, src, bytes);
+  if (bytes <= kCopyPiece || !is_just_behind) {
+    std::memcpy(dst, src, bytes);
+    return;
+  }
   for (std::size_t at = 0; at < bytes; at += kCopyPiece)
     std::memcpy(static_cast<std::byte*>(dst) + at, static_cast<const std::byte*>(src) + at, std::min(kCopyPiece, bytes - at));
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <base/names.hpp>
+#include <base/pages.hpp>
 #include <cli/bench_buffers.hpp>
 #include <cli/bench_reals.hpp>
 #include <cli/bench_values.hpp>
@@ -44,7 +45,7 @@ Status BenchBuffers::reserve(Bytes largest) {
   PEAL_TRY(send_.reserve(bytes));
   PEAL_TRY(receive_.reserve(bytes));
   // No zeros: processors may spare the stores of these.
-  for (const std::uint64_t size : {std::min<std::uint64_t>(largest.value, comm::HugePages::kPage / 2), largest.value}) {
+  for (const std::uint64_t size : {std::min<std::uint64_t>(largest.value, kHugePageBytes / 2), largest.value}) {
     PEAL_TRY(shape({size}));
     fill(false);
   }

@@ -64,8 +64,11 @@ Result<std::vector<HostCell>> cells_of(comm::Core& core, const std::vector<Tuned
     environment.stay_at(cores);
     if (environment.constants_of(point.protocol) != nullptr) {
       const int root = has_root(point.collective) ? 0 : -1;
-      PEAL_ASSIGN(cell.predicted_us, core.plans().predicted_us(point.collective, {point.bytes}, DataType::f32, root, cores));
-      cell.predicted_us *= tuning::exchange_ratio(environment, point.protocol, cores, cell.exchange_ns);
+      PEAL_ASSIGN(const comm::PredictedTime predicted,
+                  core.plans().predicted_time(point.collective, {point.bytes}, DataType::f32, root, cores));
+      const double ratio = tuning::exchange_ratio(environment, point.protocol, cores, cell.exchange_ns);
+      cell.predicted_us = ratio * predicted.us;
+      cell.model_us = ratio * predicted.model_us;
     }
     cells.push_back(std::move(cell));
   }
@@ -137,13 +140,14 @@ Result<std::vector<HostCell>> run_host_check(comm::Core& world, const HostCheckO
 
 HostErrors errors_of(const std::vector<HostCell>& cells) {
   HostErrors found;
-  std::vector<double> errors, noise, of_all;
+  std::vector<double> errors, of_model, noise, of_all;
   for (const HostCell& cell : cells) {
     if (cell.predicted_us <= 0) {
       ++found.unpredicted;
       continue;
     }
     errors.push_back(std::abs(cell.error()));
+    of_model.push_back(std::abs(cell.model_us / cell.us - 1));
     noise.push_back(cell.noise());
     of_all.push_back(std::abs(cell.predicted_us / cell.all_us - 1));
     found.full_speed += cell.full_speed;
@@ -152,6 +156,8 @@ HostErrors errors_of(const std::vector<HostCell>& cells) {
   if (errors.empty()) return found;
   found.median = value_at(errors, 0.5);
   found.worst = *std::max_element(errors.begin(), errors.end());
+  found.model_worst = *std::max_element(of_model.begin(), of_model.end());
+  found.model_median = value_at(std::move(of_model), 0.5);
   found.median_noise = value_at(noise, 0.5);
   found.median_of_all = value_at(of_all, 0.5);
   found.full_speed /= found.cells;
@@ -175,9 +181,10 @@ std::string host_check_text(const std::vector<HostCell>& cells, double median, d
   const auto line = [&](const std::string& of, const HostErrors& e) {
     if (e.cells > 0)
       text += fmt::format(
-          "{}: {} cells, error {:.1f} % in the median, {:.0f} % at worst; the same call over three communicators differs by {:.1f} % in "
-          "the median, {:.0f} % at worst\n",
-          of, e.cells, 100 * e.median, 100 * e.worst, 100 * e.median_noise, 100 * e.worst_noise);
+          "{}: {} cells, error {:.1f} % in the median, {:.0f} % at worst ({:.1f} and {:.0f} by the constants alone); the same call over "
+          "three "
+          "communicators differs by {:.1f} % in the median, {:.0f} % at worst\n",
+          of, e.cells, 100 * e.median, 100 * e.worst, 100 * e.model_median, 100 * e.model_worst, 100 * e.median_noise, 100 * e.worst_noise);
     if (e.cells > 0 && e.full_speed < 1)
       text += fmt::format(
           "  {:.0f} % of the calls are left out: a neighbour of this virtual machine slowed a core; against all calls the median "
@@ -221,6 +228,7 @@ std::string host_check_json(const std::vector<HostCell>& cells) {
                    {"least_us", c.least_us},
                    {"most_us", c.most_us},
                    {"predicted_us", c.predicted_us},
+                   {"model_us", c.model_us},
                    {"full_speed", c.full_speed},
                    {"all_us", c.all_us}});
   return all.dump();
@@ -243,6 +251,7 @@ Result<std::vector<HostCell>> host_cells_from_json(const std::string& text) {
       c.least_us = t.at("least_us").get<double>();
       c.most_us = t.at("most_us").get<double>();
       c.predicted_us = t.at("predicted_us").get<double>();
+      c.model_us = t.at("model_us").get<double>();
       c.full_speed = t.at("full_speed").get<double>();
       c.all_us = t.at("all_us").get<double>();
       cells.push_back(std::move(c));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <base/clock.hpp>
 #include <base/names.hpp>
+#include <base/pages.hpp>
 #include <comm/core.hpp>
 #include <reduce/copy.hpp>
 #include <schedule/registry.hpp>
@@ -185,7 +186,7 @@ double Core::slow_read_ns() const {
   const executor::Operands& operands = pending.operands;
   if (!options_.huge_pages) return;
   const auto note = [&](const void* data, std::uint64_t bytes) {
-    if (bytes < HugePages::kPage || routes_->can_show(static_cast<const std::byte*>(data), bytes)) return;
+    if (bytes < kHugePageBytes || routes_->can_show(static_cast<const std::byte*>(data), bytes)) return;
     if (huge_pages_ == nullptr) huge_pages_ = std::make_unique<HugePages>();
     huge_pages_->will_be_read(data, bytes);
   };
@@ -193,7 +194,7 @@ double Core::slow_read_ns() const {
     for (std::size_t i = 0; i < pending.group.sends.size(); ++i) note(operands.user[i].data, operands.user[i].bytes);
     return;
   }
-  if (pending.bytes < HugePages::kPage) return;
+  if (pending.bytes < kHugePageBytes) return;
   bool reads[2] = {};  // input, output
   for (const schedule::Op& op : pending.plan->plan->program.ops) {
     if (!schedule::sends(op.kind)) continue;

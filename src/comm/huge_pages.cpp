@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <base/pages.hpp>
 #include <cerrno>
 #include <comm/huge_pages.hpp>
 #include <discovery/discover.hpp>
@@ -24,7 +25,7 @@ constexpr std::uint32_t kMostRefusals = 4;                       // in a row
 bool has_pages_of_two_mebibytes() {
   std::uint64_t bytes = 0;
   std::ifstream("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size") >> bytes;
-  return bytes == HugePages::kPage;
+  return bytes == kHugePageBytes;
 }
 
 }  // namespace
@@ -49,8 +50,8 @@ HugePages::Buffer& HugePages::find(std::uintptr_t begin, std::uintptr_t end) {
 
 void HugePages::will_be_read(const void* data, std::uint64_t bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
-  const std::uintptr_t begin = (address + kPage - 1) / kPage * kPage;
-  const std::uintptr_t end = (address + bytes) / kPage * kPage;
+  const std::uintptr_t begin = (address + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  const std::uintptr_t end = (address + bytes) / kHugePageBytes * kHugePageBytes;
   if (end <= begin) return;
   Buffer& buffer = find(begin, end);
   buffer.last_use = ++uses_;

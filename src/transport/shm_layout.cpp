@@ -1,3 +1,4 @@
+#include <base/pages.hpp>
 #include <transport/shm_layout.hpp>
 
 namespace peal::transport {
@@ -27,9 +28,9 @@ Status ShmLayout::check() const {
     return fail(ErrorCode::invalid_argument, "{} messages in a slot's area: 1 to {} are possible", spread, kPlaces);
   if (!is_power(lines) || lines < kFewestLines || lines > 65536)
     return fail(ErrorCode::invalid_argument, "{} descriptor lines: a power of two from {} on is possible", lines, kFewestLines);
-  if (base % 4096 != 0) return fail(ErrorCode::invalid_argument, "shared memory from byte {} on: it begins with a page", base);
-  if (slot_bytes < 4096 || slot_bytes % 4096 != 0 || slot_bytes > (std::size_t{1} << 30)) {
-    return fail(ErrorCode::invalid_argument, "slots of {} bytes: multiples of 4096 up to 1 GiB are possible", slot_bytes);
+  if (base % kPageBytes != 0) return fail(ErrorCode::invalid_argument, "shared memory from byte {} on: it begins with a page", base);
+  if (slot_bytes < kPageBytes || slot_bytes % kPageBytes != 0 || slot_bytes > (std::size_t{1} << 30)) {
+    return fail(ErrorCode::invalid_argument, "slots of {} bytes: multiples of {} up to 1 GiB are possible", slot_bytes, kPageBytes);
   }
   return {};
 }

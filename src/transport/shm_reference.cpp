@@ -10,6 +10,7 @@
 #include <base/clock.hpp>
 #include <base/copy.hpp>
 #include <base/log.hpp>
+#include <base/pages.hpp>
 #include <cerrno>
 #include <fstream>
 #include <span>
@@ -25,7 +26,6 @@ constexpr std::uint8_t kProven = 1;
 constexpr std::uint8_t kRefused = 2;
 constexpr std::uint64_t kLeastPart = 16 * 1024;  // a system call costs as much as a copy of as many bytes
 constexpr std::int64_t kLineBehindNs = 400;  // in which a sender that offers several has offered the next; a system call takes 2 to 4 us
-constexpr std::uint64_t kPage = 4096;
 constexpr std::int64_t kLongestWaitNs = 200'000'000;
 
 enum class Way { read, write };
@@ -68,7 +68,7 @@ struct Part {
 
 // A half for each; whoever is much earlier takes both.
 std::uint64_t half_at(std::uint64_t offset, std::uint64_t whole) {
-  const std::uint64_t half = std::max(kLeastPart, (whole / 2 + kPage - 1) / kPage * kPage);
+  const std::uint64_t half = std::max(kLeastPart, (whole / 2 + kPageBytes - 1) / kPageBytes * kPageBytes);
   return std::min(whole - offset, half);
 }
 

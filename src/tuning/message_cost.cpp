@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <base/pages.hpp>
 #include <limits>
 #include <tuning/measured_constants.hpp>
 #include <tuning/message_cost.hpp>
@@ -40,8 +41,6 @@ MessageCost message_cost(const Environment& environment, const topology::Protoco
 }
 
 namespace {
-constexpr int kSmallPage = 4096;
-
 bool knows_own_copies(const Environment& environment, const Plan& plan) {
   return plan.offer.is_measured || environment.memory.knows_own_copies;
 }
@@ -66,9 +65,9 @@ MessageCost message_cost(const Environment& environment, const Plan& plan, int l
   // What was measured was read by as many.
   if (!plan.offer.is_measured) cost.copy /= 1 + environment.memory.shared_read * (plan.readers - 1);
   if (const double page_ns = environment.memory.small_page.value; page_ns > 0 && !plan.offer.is_measured)
-    cost.copy = 1 / (1 / cost.copy + plan.small_pages * page_ns / kSmallPage);
+    cost.copy = 1 / (1 / cost.copy + plan.small_pages * page_ns / kPageBytes);
   if (const double lock_ns = environment.memory.page_lock.value; lock_ns > 0 && plan.waiting > 1)
-    cost.copy = std::min(cost.copy, static_cast<double>(kSmallPage) / (lock_ns * plan.waiting));
+    cost.copy = std::min(cost.copy, static_cast<double>(kPageBytes) / (lock_ns * plan.waiting));
   if (plan.has_sums) cost.stored_share = plan.offer.is_measured ? plan.offer.written_share : environment.memory.written_share;
   return cost;
 }

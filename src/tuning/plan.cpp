@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <base/pages.hpp>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -30,7 +31,7 @@ constexpr std::uint64_t kLeastBothWays = 64 * 1024 * 1024;
 constexpr std::uint64_t kBothWaysMessageBytes = schedule::kSlotMessageBytes / 2;
 // The pages of so many bytes of a process are looked up under one lock (Linux: one page of its page table). Of 16 ranks that scatter by
 // direct_read on an Emerald Rapids each has its block after 0.2 us for every page of all blocks in these bytes (512 KiB to 4 MiB in all).
-constexpr std::uint64_t kLockedBytes = 2 * 1024 * 1024;
+constexpr std::uint64_t kLockedBytes = kHugePageBytes;
 
 schedule::ExtentTable table_of(schedule::Layout layout, std::uint64_t elements, const std::uint64_t* varied) {
   const auto blocks = static_cast<std::uint64_t>(std::max(1, layout.blocks));
@@ -359,7 +360,7 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   plan.readers = plan.side_by_side > 1 ? shape.readers : 1;
   plan.waiting = waiting_for_pages(shape, plan.extents.largest_chunk() * size, elements.input * size);
   plan.small_pages =
-      std::min(1.0, static_cast<double>(kLockedBytes) / static_cast<double>(std::max<std::uint64_t>(1, elements.input * size)));
+      std::min(1.0, static_cast<double>(kHugePageBytes) / static_cast<double>(std::max<std::uint64_t>(1, elements.input * size)));
   if (environment.shares_cores()) plan.readers = std::min(plan.readers, environment.core_count());  // the others wait for a core
   plan.whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));
   plan.message_bytes = message_limit(environment, *offer, plan.call, shape, terms.pipelined, plan.whole);

@@ -18,6 +18,7 @@ HostCell cell(double us, double predicted_us, double again_us) {
   c.least_us = std::min(us, again_us);
   c.most_us = std::max(us, again_us);
   c.predicted_us = predicted_us;
+  c.model_us = us;
   return c;
 }
 

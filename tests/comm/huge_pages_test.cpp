@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <base/pages.hpp>
 #include <comm/huge_pages.hpp>
 #include <fstream>
 #include <numeric>
@@ -12,7 +13,7 @@
 namespace peal::comm {
 namespace {
 
-constexpr std::size_t kPage = HugePages::kPage;
+constexpr std::size_t kPage = kHugePageBytes;
 
 /// Private memory that begins at a huge page.
 class Mapping {

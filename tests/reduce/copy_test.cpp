@@ -61,7 +61,8 @@ TEST(Copy, behind_the_source_within_their_pages) {
   };
   on_every_instruction_set([&] {
     for (const std::size_t behind : {0, 1, 8, 16, 31, 32, 63, 64}) {
-      for (const std::size_t bytes : {std::size_t{2047}, std::size_t{2048}, std::size_t{2049}, kPage, 3 * kPage + 77, kMost}) {
+      for (const std::size_t bytes : {std::size_t{1535}, std::size_t{1536}, std::size_t{1777}, std::size_t{2047}, std::size_t{2048},
+                                      std::size_t{2049}, kPage, 3 * kPage + 77, kMost}) {
         fill(DataType::u8, from.data(), from.size(), random);
         fill(DataType::u8, to.data(), to.size(), random);
         before = to;

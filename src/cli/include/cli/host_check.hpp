@@ -36,7 +36,8 @@ struct HostCell {
   double us = 0;            ///< as TunedPoint::typical over one communicator, the median of three
   double least_us = 0;      ///< of the three
   double most_us = 0;       ///< ... how far the machine agrees with itself
-  double predicted_us = 0;  ///< 0: the table has no constants for this distance and protocol
+  double predicted_us = 0;  ///< comm::PredictedTime; 0: the table has no constants for this distance and protocol
+  double model_us = 0;      ///< by the constants alone, wherever the table has measured the way
   double full_speed = 1;    ///< share of the calls that `us` is of (core_speed.hpp)
   double all_us = 0;        ///< the median over all rounds of the median of all calls
 
@@ -56,8 +57,9 @@ struct HostErrors {
   int cells = 0;
   int unpredicted = 0;
   double median = 0, worst = 0, median_noise = 0, worst_noise = 0;
-  double median_of_all = 0;  ///< of |predicted / median of all calls - 1|
-  double full_speed = 0;     ///< share of the calls that were made at full speed, mean over the cells
+  double model_median = 0, model_worst = 0;  ///< of the model alone
+  double median_of_all = 0;                  ///< of |predicted / median of all calls - 1|
+  double full_speed = 0;                     ///< share of the calls that were made at full speed, mean over the cells
 };
 HostErrors errors_of(const std::vector<HostCell>& cells);
 

@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <base/pages.hpp>
 #include <base/result.hpp>
-#include <comm/huge_pages.hpp>
 #include <comm/shared_buffer.hpp>
 #include <cstddef>
 #include <memory>
@@ -20,7 +20,7 @@ class Pages {
   Status grow(std::size_t bytes) {
     if (reserved_ > 0) {
       if (bytes > reserved_) return fail(ErrorCode::internal, "a buffer of {} bytes where {} were reserved", bytes, reserved_);
-      data_ = bytes < comm::HugePages::kPage ? short_.data : long_.data;
+      data_ = bytes < kHugePageBytes ? short_.data : long_.data;
       return {};
     }
     if (bytes <= bytes_) return {};
@@ -39,21 +39,21 @@ class Pages {
   /// which lie in huge pages where the system has them, save the first two mebibytes: those of malloc begin anywhere in a huge page, and
   /// only whole ones are. So a size takes as long beside others as by itself. Private memory only.
   Status reserve(std::size_t bytes) {
-    constexpr std::size_t kHuge = comm::HugePages::kPage;
+    constexpr std::size_t kHuge = kHugePageBytes;
     reserved_ = bytes;
     const std::size_t few = std::min(bytes, kHuge);
     PEAL_TRY(map(short_, few, 0));
     ::madvise(short_.data, few, MADV_NOHUGEPAGE);
     std::fill_n(short_.data, few, std::byte{});
     if (bytes >= kHuge) {
-      const std::size_t whole = (bytes + kSmallPage + kHuge - 1) / kHuge * kHuge;
+      const std::size_t whole = (bytes + kPageBytes + kHuge - 1) / kHuge * kHuge;
       PEAL_TRY(map(long_, whole + kHuge, 0));
       const auto address = reinterpret_cast<std::uintptr_t>(long_.data);
       std::byte* const first = long_.data + (kHuge - address % kHuge) % kHuge;
       ::madvise(first, kHuge, MADV_NOHUGEPAGE);
       ::madvise(first + kHuge, whole - kHuge, MADV_HUGEPAGE);
       std::fill_n(first, whole, std::byte{});
-      long_.data = first + kSmallPage;
+      long_.data = first + kPageBytes;
     }
     data_ = short_.data;
     return {};
@@ -68,7 +68,6 @@ class Pages {
   }
 
  private:
-  static constexpr std::size_t kSmallPage = 4096;
   struct Area {
     std::byte* data = nullptr;
     std::byte* mapped = nullptr;
@@ -77,12 +76,12 @@ class Pages {
   /// Behind it lies a page that nobody may touch: what writes past a buffer must not end in the next one.
   Status map(Area& area, std::size_t bytes, int flags) {
     release(area);
-    const std::size_t whole = (bytes + kSmallPage - 1) / kSmallPage * kSmallPage;
-    void* memory = ::mmap(nullptr, whole + kSmallPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    const std::size_t whole = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+    void* memory = ::mmap(nullptr, whole + kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
     if (memory == MAP_FAILED) return fail(ErrorCode::system, "no memory for a buffer of {} bytes: give a smaller -e", bytes);
     area.data = area.mapped = static_cast<std::byte*>(memory);
-    area.bytes = whole + kSmallPage;
-    ::mprotect(area.mapped + whole, kSmallPage, PROT_NONE);
+    area.bytes = whole + kPageBytes;
+    ::mprotect(area.mapped + whole, kPageBytes, PROT_NONE);
     return {};
   }
   static void release(Area& area) {

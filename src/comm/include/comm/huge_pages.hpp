@@ -11,9 +11,8 @@ namespace peal::comm {
 /// One thread at a time.
 class HugePages {
  public:
-  static constexpr std::uint64_t kPage = std::uint64_t{2} << 20;  ///< bytes
-  static constexpr int kUsesBefore = 3;                           ///< of a buffer: who uses it once or twice does not pay for it
-  static constexpr std::size_t kKnown = 256;                      ///< buffers in turn, as the layers or buckets of a model have them
+  static constexpr int kUsesBefore = 3;       ///< of a buffer: who uses it once or twice does not pay for it
+  static constexpr std::size_t kKnown = 256;  ///< buffers in turn, as the layers or buckets of a model have them
 
   /// Whether this system wants them at all: not where the administrator says `never`, nor before Linux 6.1 or with other page sizes.
   static bool are_wanted();

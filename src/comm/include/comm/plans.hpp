@@ -82,6 +82,14 @@ class PlanStore {
   std::unordered_map<PlanKey, Entry, PlanKeyHash> plans_;
 };
 
+/// Microseconds; 0: nothing says.
+struct PredictedTime {
+  /// Of collectives that constants are fitted to (tuning::is_fitted) what `peal tune` found for the way, between its sizes by the model's
+  /// steps; of all others what the model says, as if nobody had measured them: `peal validate --host` holds that against what they take.
+  double us = 0;
+  double model_us = 0;  ///< what the model says
+};
+
 class Plans {
  public:
   /// `message_bytes`: what every transport of the communicator can carry in one message. `board`: what ranks of this host share of
@@ -107,10 +115,10 @@ class Plans {
   bool may_answer(CachedPlan& plan) const;
   /// See CachedPlan::by_halves. Ranks that agree on `plan` agree on it.
   CachedPlan* by_halves(CachedPlan& plan);
-  /// What the cost model says of a call of exactly `bytes` under the plan that its size class takes; 0 where there is none. `cores`: where
-  /// they are at this moment, if that is known.
-  Result<double> predicted_us(Collective collective, Bytes bytes, DataType type, int root,
-                              tuning::CoreDistance cores = tuning::CoreDistance::unknown);
+  /// What a call of exactly `bytes` is predicted to take under the plan that its size class takes. `cores`: where they are at this moment,
+  /// if that is known.
+  Result<PredictedTime> predicted_time(Collective collective, Bytes bytes, DataType type, int root,
+                                       tuning::CoreDistance cores = tuning::CoreDistance::unknown);
   const std::shared_ptr<const tuning::Environment>& environment() const { return environment_; }
   const PlanWishes& wishes() const { return wishes_; }
   std::uint64_t message_bytes() const { return message_bytes_; }
