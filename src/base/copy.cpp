@@ -35,11 +35,10 @@ void move_string(void* dst, const void* src, std::size_t bytes) noexcept { std::
 }  // namespace
 
 void copy_long(void* dst, const void* src, std::size_t bytes) noexcept {
+  if (kMovesStringsFast && bytes <= kCopyPiece) return move_string(dst, src, bytes);
   constexpr std::uintptr_t kBehind = 32;
   const std::uintptr_t behind = (reinterpret_cast<std::uintptr_t>(dst) - reinterpret_cast<std::uintptr_t>(src)) % kPageBytes;
-  const bool is_just_behind = behind != 0 && behind < kBehind;
-  if (bytes <= kCopyPiece && kMovesStringsFast && !is_just_behind) return move_string(dst, src, bytes);
-  if (bytes <= kCopyPiece || !is_just_behind) {
+  if (kMovesStringsFast || bytes <= kCopyPiece || behind == 0 || behind >= kBehind) {
     std::memcpy(dst, src, bytes);
     return;
   }

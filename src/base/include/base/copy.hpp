@@ -17,7 +17,7 @@ void copy_long(void* dst, const void* src, std::size_t bytes) noexcept;
 /// From 2 KiB on glibc copies with `rep movsb` where the processor calls that fast. On AMD Zen 3 it takes 13 to 25 times as long when the
 /// destination lies 1 to 31 bytes behind the source within their pages (bench/RESULTS.md). Large blocks of malloc begin 16 bytes behind a
 /// page and slots of shared memory at one, so every long message to such a block is such a copy. It is done in pieces, which glibc copies
-/// with vectors.
+/// with vectors; not on Zen 5, which has no such trap, and where pieces take up to 1.8 times as long.
 ///
 /// On AMD Zen 5 it is the vectors that are slow, where the destination's lines lie in the caches of a far core, as a slot's do whose last
 /// message was taken out there: a message of 1.5 to 2 KiB takes twice as long as one of 3 (bench/RESULTS.md). There `rep movsb` begins
