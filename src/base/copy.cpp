@@ -31,19 +31,25 @@ void move_string(void* dst, const void* src, std::size_t bytes) noexcept {
 constexpr bool kMovesStringsFast = false;
 void move_string(void* dst, const void* src, std::size_t bytes) noexcept { std::memcpy(dst, src, bytes); }
 #endif
+constexpr std::size_t kLeastWhole = 4096;  // from here on one string is faster than pieces
+
+template <class Copy>
+void in_pieces(Copy&& copy, void* dst, const void* src, std::size_t bytes) noexcept {
+  for (std::size_t at = 0; at < bytes; at += kCopyPiece)
+    copy(static_cast<std::byte*>(dst) + at, static_cast<const std::byte*>(src) + at, std::min(kCopyPiece, bytes - at));
+}
 
 }  // namespace
 
 void copy_long(void* dst, const void* src, std::size_t bytes) noexcept {
-  if (kMovesStringsFast && bytes <= kCopyPiece) return move_string(dst, src, bytes);
+  if (kMovesStringsFast && bytes < kLeastWhole) return in_pieces(move_string, dst, src, bytes);
   constexpr std::uintptr_t kBehind = 32;
   const std::uintptr_t behind = (reinterpret_cast<std::uintptr_t>(dst) - reinterpret_cast<std::uintptr_t>(src)) % kPageBytes;
   if (kMovesStringsFast || bytes <= kCopyPiece || behind == 0 || behind >= kBehind) {
     std::memcpy(dst, src, bytes);
     return;
   }
-  for (std::size_t at = 0; at < bytes; at += kCopyPiece)
-    std::memcpy(static_cast<std::byte*>(dst) + at, static_cast<const std::byte*>(src) + at, std::min(kCopyPiece, bytes - at));
+  in_pieces(std::memcpy, dst, src, bytes);
 }
 
 }  // namespace peal
