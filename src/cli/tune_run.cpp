@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <schedule/registry.hpp>
 #include <set>
+#include <tuning/message_cost.hpp>
 #include <tuning/select.hpp>
 #include <tuple>
 
@@ -29,6 +30,11 @@ constexpr int kLongOneIn = 6;                      // of the rounds from then on
 constexpr double kHopelessLong = 1.5;              // long calls vary little
 constexpr std::uint64_t kMostInCaches = 32 << 20;  // a mesh's third caches keep what was used a few times in a row
 constexpr int kCallsIntoCaches = 4;
+// Every way has a communicator of its own, and between two ranks messages go round in its slots' areas, which the third cache keeps only
+// when much has gone through them in a row.
+constexpr std::uint64_t kLeastThroughAreas = 4 << 10;
+constexpr std::uint64_t kMostThroughAreas = 1 << 20;
+constexpr std::uint64_t kBytesIntoAreas = 16 << 20;
 constexpr double kSameSpeed = 1.1;       // of a core that no neighbour slows, from round to round
 constexpr double kPointSeconds = 0.001;  // of timed calls a point and round
 constexpr double kWarmUpSeconds = 0.02;  // of calls before the first round
@@ -174,12 +180,16 @@ class Tuner {
   Status measure_round(std::vector<TunedPoint>& points, int round, const std::string& what) {
     const std::vector<std::size_t> order = order_of_round(points, round);
     std::vector<BenchPoint> asked;
+    const bool has_areas = world_.size() == 2 && !world_.shares_cores() && tuning::is_by_memory(*world_.plans().environment(), 0);
     for (const std::size_t i : order) {
       PEAL_ASSIGN(comm::Core* const core, core_of({points[i].algorithm, points[i].protocol}));
       BenchPoint point = aligned_calls(core, points[i].collective, points[i].bytes, kPointSeconds, points[i].is_in_place);
       point.options.only_full_speed = !world_.shares_cores();
       point.options.fewest = 2;
       if (points[i].bytes > kTunedFinely && points[i].bytes <= kMostInCaches) point.options.warmup = kCallsIntoCaches;
+      if (has_areas && points[i].protocol == schedule::Protocol::staged && points[i].bytes >= kLeastThroughAreas &&
+          points[i].bytes <= kMostThroughAreas)
+        point.options.warmup = static_cast<int>(kBytesIntoAreas / points[i].bytes);
       asked.push_back(point);
     }
     Status read;
