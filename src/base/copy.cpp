@@ -12,44 +12,46 @@ namespace peal {
 namespace {
 
 #if defined(__x86_64__) && !defined(PEAL_MEMCPY_ONLY)
-/// AMD Zen 5 (family 26).
-bool moves_strings_fast() noexcept {
-  constexpr unsigned kZen5 = 26;
+bool find_zen5() noexcept {
+  constexpr unsigned kFamily = 26;
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0 || ebx != signature_AMD_ebx || edx != signature_AMD_edx || ecx != signature_AMD_ecx)
     return false;
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return false;
   const unsigned base = eax >> 8 & 0xf, extended = eax >> 20 & 0xff;
-  return base == 0xf && base + extended == kZen5;
+  return base == 0xf && base + extended == kFamily;
 }
-const bool kMovesStringsFast = moves_strings_fast();
+const bool kIsZen5 = find_zen5();
 
 void move_string(void* dst, const void* src, std::size_t bytes) noexcept {
   asm volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(bytes) : : "memory");
 }
 #else
-constexpr bool kMovesStringsFast = false;
+constexpr bool kIsZen5 = false;
 void move_string(void* dst, const void* src, std::size_t bytes) noexcept { std::memcpy(dst, src, bytes); }
 #endif
-constexpr std::size_t kLeastWhole = 4096;  // from here on one string is faster than pieces
+constexpr std::size_t kPiece = 2048;
+constexpr std::size_t kLeastString = 4096;  // from here on one string is faster than strings of a piece
+
+/// Within their pages.
+bool is_just_behind(const void* dst, const void* src) noexcept {
+  constexpr std::uintptr_t kBehind = 32;
+  const std::uintptr_t behind = (reinterpret_cast<std::uintptr_t>(dst) - reinterpret_cast<std::uintptr_t>(src)) % kPageBytes;
+  return behind != 0 && behind < kBehind;
+}
 
 template <class Copy>
 void in_pieces(Copy&& copy, void* dst, const void* src, std::size_t bytes) noexcept {
-  for (std::size_t at = 0; at < bytes; at += kCopyPiece)
-    copy(static_cast<std::byte*>(dst) + at, static_cast<const std::byte*>(src) + at, std::min(kCopyPiece, bytes - at));
+  for (std::size_t at = 0; at < bytes; at += kPiece)
+    copy(static_cast<std::byte*>(dst) + at, static_cast<const std::byte*>(src) + at, std::min(kPiece, bytes - at));
 }
 
 }  // namespace
 
 void copy_long(void* dst, const void* src, std::size_t bytes) noexcept {
-  if (kMovesStringsFast && bytes < kLeastWhole) return in_pieces(move_string, dst, src, bytes);
-  constexpr std::uintptr_t kBehind = 32;
-  const std::uintptr_t behind = (reinterpret_cast<std::uintptr_t>(dst) - reinterpret_cast<std::uintptr_t>(src)) % kPageBytes;
-  if (kMovesStringsFast || bytes <= kCopyPiece || behind == 0 || behind >= kBehind) {
-    std::memcpy(dst, src, bytes);
-    return;
-  }
-  in_pieces(std::memcpy, dst, src, bytes);
+  if (kIsZen5 && bytes < kLeastString) return in_pieces(move_string, dst, src, bytes);
+  if (!kIsZen5 && bytes > kPiece && is_just_behind(dst, src)) return in_pieces(std::memcpy, dst, src, bytes);
+  std::memcpy(dst, src, bytes);
 }
 
 }  // namespace peal

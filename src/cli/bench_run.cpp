@@ -362,7 +362,7 @@ Status run_bench(comm::Core& core, comm::Core& plain, const BenchOptions& option
       const int root = has_root(options.collective) ? options.root : -1;
       const BenchHalf& half = row.half[row.half[0].is_measured ? 0 : 1];
       PEAL_ASSIGN(const tuning::CoreDistance cores, tuning::core_distance(half.line_ns, half.line_after_ns));
-      PEAL_ASSIGN(const comm::PredictedTime predicted,
+      PEAL_ASSIGN(const tuning::PredictedTime predicted,
                   core.plans().predicted_time(options.collective, {row.bytes}, options.type, root, cores));
       PEAL_ASSIGN(const schedule::Protocol protocol, schedule::parse_protocol(row.protocol));
       const double exchange_ns = std::min(half.line_ns, half.line_after_ns);

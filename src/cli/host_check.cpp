@@ -64,7 +64,7 @@ Result<std::vector<HostCell>> cells_of(comm::Core& core, const std::vector<Tuned
     environment.stay_at(cores);
     if (environment.constants_of(point.protocol) != nullptr) {
       const int root = has_root(point.collective) ? 0 : -1;
-      PEAL_ASSIGN(const comm::PredictedTime predicted,
+      PEAL_ASSIGN(const tuning::PredictedTime predicted,
                   core.plans().predicted_time(point.collective, {point.bytes}, DataType::f32, root, cores));
       const double ratio = tuning::exchange_ratio(environment, point.protocol, cores, cell.exchange_ns);
       cell.predicted_us = ratio * predicted.us;
@@ -181,9 +181,8 @@ std::string host_check_text(const std::vector<HostCell>& cells, double median, d
   const auto line = [&](const std::string& of, const HostErrors& e) {
     if (e.cells > 0)
       text += fmt::format(
-          "{}: {} cells, error {:.1f} % in the median, {:.0f} % at worst ({:.1f} and {:.0f} by the constants alone); the same call over "
-          "three "
-          "communicators differs by {:.1f} % in the median, {:.0f} % at worst\n",
+          "{}: {} cells, error {:.1f} % in the median, {:.0f} % at worst ({:.1f} and {:.0f} by the constants alone); the same "
+          "call over three communicators differs by {:.1f} % in the median, {:.0f} % at worst\n",
           of, e.cells, 100 * e.median, 100 * e.worst, 100 * e.model_median, 100 * e.model_worst, 100 * e.median_noise, 100 * e.worst_noise);
     if (e.cells > 0 && e.full_speed < 1)
       text += fmt::format(

@@ -180,14 +180,14 @@ class Tuner {
   Status measure_round(std::vector<TunedPoint>& points, int round, const std::string& what) {
     const std::vector<std::size_t> order = order_of_round(points, round);
     std::vector<BenchPoint> asked;
-    const bool has_areas = world_.size() == 2 && !world_.shares_cores() && tuning::is_by_memory(*world_.plans().environment(), 0);
+    const bool goes_round = tuning::is_pair(*world_.plans().environment());
     for (const std::size_t i : order) {
       PEAL_ASSIGN(comm::Core* const core, core_of({points[i].algorithm, points[i].protocol}));
       BenchPoint point = aligned_calls(core, points[i].collective, points[i].bytes, kPointSeconds, points[i].is_in_place);
       point.options.only_full_speed = !world_.shares_cores();
       point.options.fewest = 2;
       if (points[i].bytes > kTunedFinely && points[i].bytes <= kMostInCaches) point.options.warmup = kCallsIntoCaches;
-      if (has_areas && points[i].protocol == schedule::Protocol::staged && points[i].bytes >= kLeastThroughAreas &&
+      if (goes_round && points[i].protocol == schedule::Protocol::staged && points[i].bytes >= kLeastThroughAreas &&
           points[i].bytes <= kMostThroughAreas)
         point.options.warmup = static_cast<int>(kBytesIntoAreas / points[i].bytes);
       asked.push_back(point);

@@ -4,7 +4,6 @@
 #include <map>
 #include <schedule/registry.hpp>
 #include <schedule/verify.hpp>
-#include <tuning/fit_constants.hpp>
 #include <tuning/placement.hpp>
 #include <tuning/select.hpp>
 
@@ -92,7 +91,8 @@ void Plans::bind_anew(CachedPlan& plan, const executor::Shape& shape) const {
   plan.binding = plan.own.get();
 }
 
-Result<PredictedTime> Plans::predicted_time(Collective collective, Bytes bytes, DataType type, int root, tuning::CoreDistance cores) {
+Result<tuning::PredictedTime> Plans::predicted_time(Collective collective, Bytes bytes, DataType type, int root,
+                                                    tuning::CoreDistance cores) {
   PlanKey key;
   key.collective = collective;
   key.type = type;
@@ -109,9 +109,7 @@ Result<PredictedTime> Plans::predicted_time(Collective collective, Bytes bytes, 
   tuning::Environment environment = *environment_;
   if (cores != tuning::CoreDistance::unknown) environment.stay_at(cores);
   PEAL_ASSIGN(const tuning::Selection selection, tuning::select(environment, question));
-  const tuning::Candidate& chosen = selection.chosen();
-  const double model_us = chosen.prediction.time.microseconds();
-  return PredictedTime{tuning::is_fitted(collective) ? chosen.measured_us.value_or(model_us) : model_us, model_us};
+  return tuning::predicted_time(selection);
 }
 
 // All that the choice depends on beside the environment. Wishes that differ from rank to rank keep their own choices, and are found out

@@ -366,6 +366,12 @@ bool is_fitted(Collective collective) noexcept {
   return std::find(std::begin(kFittedCollectives), std::end(kFittedCollectives), collective) != std::end(kFittedCollectives);
 }
 
+PredictedTime predicted_time(const Selection& selection) {
+  const Candidate& chosen = selection.chosen();
+  const double model_us = chosen.prediction.time.microseconds();
+  return {is_fitted(selection.question.call.collective) ? chosen.measured_us.value_or(model_us) : model_us, model_us};
+}
+
 double exchange_ratio(const Environment& environment, schedule::Protocol protocol, CoreDistance cores, double exchange_ns) {
   const double ratio = ratio_of(environment, exchange_ns, usual_exchange(environment, environment.measured, cores));
   const MeasuredConstants* const constants = environment.constants_of(protocol, cores);

@@ -15,6 +15,10 @@ bool is_by_memory(const Environment& environment, int level) {
   return environment.is_host && way != topology::PathClass::loopback && way != topology::PathClass::net;
 }
 
+bool is_pair(const Environment& environment) {
+  return environment.ranks == 2 && is_by_memory(environment, 0) && !environment.shares_cores();
+}
+
 MessageCost message_cost(const Environment& environment, const topology::ProtocolConstants& constants, Protocol protocol, int level,
                          Nanoseconds way_latency, Bandwidth bottleneck, bool is_one_core) {
   MessageCost cost;

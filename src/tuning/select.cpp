@@ -314,11 +314,6 @@ bool stays_within_cores(const Environment& environment, const Call& call) {
          call.bytes <= environment.most_within_cores;
 }
 
-/// Two ranks with a core each, and memory between them.
-bool is_pair(const Environment& environment) {
-  return environment.ranks == 2 && is_by_memory(environment, 0) && !environment.shares_cores();
-}
-
 void prefer_sparing(const Environment& environment, Selection& selection) {
   std::vector<Candidate>& candidates = selection.candidates;
   const double fastest = candidates.empty() ? 0 : candidates.front().prediction.time.value;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <topology/machine.hpp>
 #include <tuning/explain.hpp>
+#include <tuning/fit_constants.hpp>
 #include <tuning/measured.hpp>
 
 namespace peal::tuning {
@@ -232,6 +233,30 @@ TEST(Measured, WhatHostsTakeByNameOnlyIsTakenWhereItWasMeasured) {
   Environment environment = four_ranks();
   environment.measured = {way("double_binary_tree", Protocol::staged, {{8, 1, 0}, {1 << 20, 1, 0}})};
   EXPECT_EQ(select(environment, measured_question(4096))->chosen().algorithm->name, "double_binary_tree");
+}
+
+TEST(Measured, FittedCollectivesArePredictedByTheTableAndOthersByTheModelAlone) {
+  const auto predicted = [](const Environment& environment, Collective collective, std::uint64_t bytes) {
+    Question question = measured_question(bytes);
+    question.call.collective = collective;
+    question.algorithm = "direct";
+    question.protocol = "staged";
+    const auto selection = select(environment, question);
+    EXPECT_TRUE(selection) << (selection ? "" : selection.error().message);
+    return predicted_time(*selection);
+  };
+  for (const Collective collective : {Collective::broadcast, Collective::scatter}) {
+    Environment environment = four_ranks();
+    const PredictedTime untuned = predicted(environment, collective, 3000);
+    EXPECT_GT(untuned.us, 0);
+    EXPECT_EQ(untuned.us, untuned.model_us);
+    const double below = predicted(environment, collective, 2048).us, above = predicted(environment, collective, 4096).us;
+    environment.measured = {way("direct", Protocol::staged, {{2048, 3 * below, 0}, {4096, 3 * above, 0}})};
+    environment.measured[0].collective = collective;
+    const PredictedTime tuned = predicted(environment, collective, 3000);
+    EXPECT_DOUBLE_EQ(tuned.model_us, untuned.model_us);
+    EXPECT_NEAR(tuned.us / tuned.model_us, is_fitted(collective) ? 3 : 1, 1e-6);
+  }
 }
 
 TEST(Measured, WhatIsChosenServesCallsInPlaceToo) {

@@ -6,10 +6,9 @@
 
 namespace peal {
 
-inline constexpr std::size_t kCopyPiece = 2048;
-/// From here on copies are looked at before they are left to memcpy.
-inline constexpr std::size_t kLeastMoved = 1536;
-/// As copy_bytes, of kLeastMoved bytes and more.
+/// Shorter copies meet no trap.
+inline constexpr std::size_t kLeastLongCopy = 1536;
+/// As copy_bytes, of kLeastLongCopy bytes and more.
 void copy_long(void* dst, const void* src, std::size_t bytes) noexcept;
 
 /// memcpy. The ranges must not overlap; none may be null.
@@ -21,9 +20,9 @@ void copy_long(void* dst, const void* src, std::size_t bytes) noexcept;
 ///
 /// On AMD Zen 5 it is the vectors that are slow, where the destination's lines lie in the caches of a far core, as a slot's do whose last
 /// message was taken out there: a message of 1.5 to 2 KiB takes twice as long as one of 3 (bench/RESULTS.md). There `rep movsb` begins
-/// with kLeastMoved.
+/// with kLeastLongCopy, and up to 4 KiB goes 2 KiB at a time, because longer strings take another way through the caches.
 inline void copy_bytes(void* dst, const void* src, std::size_t bytes) noexcept {
-  if (bytes < kLeastMoved) {
+  if (bytes < kLeastLongCopy) {
     std::memcpy(dst, src, bytes);
   } else {
     copy_long(dst, src, bytes);

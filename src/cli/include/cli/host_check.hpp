@@ -36,8 +36,8 @@ struct HostCell {
   double us = 0;            ///< as TunedPoint::typical over one communicator, the median of three
   double least_us = 0;      ///< of the three
   double most_us = 0;       ///< ... how far the machine agrees with itself
-  double predicted_us = 0;  ///< comm::PredictedTime; 0: the table has no constants for this distance and protocol
-  double model_us = 0;      ///< by the constants alone, wherever the table has measured the way
+  double predicted_us = 0;  ///< tuning::PredictedTime; 0: the table has no constants for this distance and protocol
+  double model_us = 0;      ///< the same by the constants alone
   double full_speed = 1;    ///< share of the calls that `us` is of (core_speed.hpp)
   double all_us = 0;        ///< the median over all rounds of the median of all calls
 

@@ -12,6 +12,7 @@
 #include <optional>
 #include <peal/types.hpp>
 #include <string>
+#include <tuning/fit_constants.hpp>
 #include <tuning/select.hpp>
 #include <unordered_map>
 #include <vector>
@@ -82,14 +83,6 @@ class PlanStore {
   std::unordered_map<PlanKey, Entry, PlanKeyHash> plans_;
 };
 
-/// Microseconds; 0: nothing says.
-struct PredictedTime {
-  /// Of collectives that constants are fitted to (tuning::is_fitted) what `peal tune` found for the way, between its sizes by the model's
-  /// steps; of all others what the model says, as if nobody had measured them: `peal validate --host` holds that against what they take.
-  double us = 0;
-  double model_us = 0;  ///< what the model says
-};
-
 class Plans {
  public:
   /// `message_bytes`: what every transport of the communicator can carry in one message. `board`: what ranks of this host share of
@@ -117,8 +110,8 @@ class Plans {
   CachedPlan* by_halves(CachedPlan& plan);
   /// What a call of exactly `bytes` is predicted to take under the plan that its size class takes. `cores`: where they are at this moment,
   /// if that is known.
-  Result<PredictedTime> predicted_time(Collective collective, Bytes bytes, DataType type, int root,
-                                       tuning::CoreDistance cores = tuning::CoreDistance::unknown);
+  Result<tuning::PredictedTime> predicted_time(Collective collective, Bytes bytes, DataType type, int root,
+                                               tuning::CoreDistance cores = tuning::CoreDistance::unknown);
   const std::shared_ptr<const tuning::Environment>& environment() const { return environment_; }
   const PlanWishes& wishes() const { return wishes_; }
   std::uint64_t message_bytes() const { return message_bytes_; }

@@ -5,7 +5,7 @@
 // seen, which is what `peal validate --host` holds against new measurements.
 #pragma once
 
-#include <tuning/environment.hpp>
+#include <tuning/select.hpp>
 #include <vector>
 
 namespace peal::tuning {
@@ -14,6 +14,15 @@ namespace peal::tuning {
 inline constexpr Collective kFittedCollectives[] = {Collective::all_reduce, Collective::all_gather, Collective::broadcast,
                                                     Collective::reduce, Collective::gather};
 bool is_fitted(Collective collective) noexcept;
+
+/// What a call takes by the way that is chosen for it, in microseconds.
+struct PredictedTime {
+  /// Of fitted collectives what `peal tune` found for the way, between its sizes by the model's steps; where it has not measured the way,
+  /// and of all other collectives, what the model says, as if nobody had measured them.
+  double us = 0;
+  double model_us = 0;
+};
+PredictedTime predicted_time(const Selection& selection);
 
 /// Within a distance the hypervisor has nearer and farther places, and clocks go up and down: the exchange of flags tells both, and calls
 /// through memory take as much longer as it does. How many times as long as the table says (whose constants hold for the median exchange

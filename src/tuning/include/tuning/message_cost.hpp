@@ -49,6 +49,8 @@ inline MessageCost cost_after(MessageCost cost, double bytes) {
 
 /// Messages at a level pass the memory of one host, not a wire.
 bool is_by_memory(const Environment& environment, int level);
+/// Two ranks with a core each, and memory between them.
+bool is_pair(const Environment& environment);
 
 /// Terms of a protocol at a level. `way_latency` and `bottleneck` of the pair (the level's own where the pair is not known).
 /// `is_one_core`: the pair takes turns on a core.
