@@ -65,7 +65,7 @@ TEST(ShmLayout, RefusesWhatCannotBe) {
   EXPECT_TRUE(broken([](ShmLayout& l) { l.slots = 3; }));
   EXPECT_TRUE(broken([](ShmLayout& l) { l.slots = 128; }));
   EXPECT_TRUE(broken([](ShmLayout& l) { l.spread = 0; }));
-  EXPECT_TRUE(broken([](ShmLayout& l) { l.spread = 65; }));
+  EXPECT_TRUE(broken([](ShmLayout& l) { l.spread = static_cast<int>(kPlaces) + 1; }));
   EXPECT_TRUE(broken([](ShmLayout& l) { l.lines = 1; }));
   EXPECT_TRUE(broken([](ShmLayout& l) { l.slot_bytes = 1000; }));
 }
@@ -103,7 +103,8 @@ TEST(ShmTransport, MessagesThatFitIntoALineNeedNoDataMemory) {
   EXPECT_GE(p.one->receiver(0)->peek()->data, base + p.layout.data_offset(0, 1, 0));
 }
 
-// Messages in flight never overlap, whatever their lengths, and come back to a place only after their slot's area has been filled.
+// Messages in flight never overlap, whatever their lengths, and come back to a place only after their slot's area has been filled: each
+// lies before the last one, since what lies behind that is fetched along by its receiver's prefetcher.
 TEST(ShmTransport, MessagesGoRoundInTheAreasOfTheirSlots) {
   for (const int spread : {2, 3}) {
     ShmLayout layout = ShmLayout::of(2);
@@ -140,9 +141,10 @@ TEST(ShmTransport, MessagesGoRoundInTheAreasOfTheirSlots) {
       for (std::size_t i = 1; i < of_slot.size(); ++i) {
         const auto [before, length] = of_slot[i - 1];
         const auto [at, bytes] = of_slot[i];
-        EXPECT_TRUE(at >= before + length ||
-                    (at % layout.area_bytes() == 0 && before + length + bytes + 2 * layout.place_bytes() > layout.area_bytes()))
-            << at << " after " << before;
+        const std::size_t slot = at / layout.area_bytes();
+        const bool begins_anew = (slot + 1) * layout.area_bytes() - (at + bytes) < layout.place_bytes() &&
+                                 before - slot * layout.area_bytes() < bytes + layout.place_bytes();
+        EXPECT_TRUE(at + bytes <= before || begins_anew) << at << " after " << before << " of " << length;
       }
     }
   }
@@ -219,28 +221,36 @@ TEST(ShmTransport, TheSenderLearnsHowLongTheReceiverTookForLongMessages) {
   };
   pass(kLeastPlacedBytes - 1);
   EXPECT_EQ(out->drained().bytes, 0u);
-  pass(kLeastPlacedBytes);
-  EXPECT_EQ(out->drained().bytes, kLeastPlacedBytes) << "one of the slots' messages is timed";
+  constexpr std::size_t kOneIn = kTimedEach / kLeastPlacedBytes;
+  for (std::size_t sent = 0; sent < 2 * kOneIn; sent += static_cast<std::size_t>(p.layout.slots)) {
+    EXPECT_EQ(out->drained().bytes, sent / kOneIn * kLeastPlacedBytes) << "one of " << kOneIn << " short messages is timed";
+    pass(kLeastPlacedBytes);
+  }
+  EXPECT_EQ(out->drained().bytes, 2 * kLeastPlacedBytes);
   EXPECT_GT(out->drained().ns, 0u);
+  data.resize(kTimedEach);
+  pass(kTimedEach);
+  EXPECT_EQ(out->drained().bytes, 2 * kLeastPlacedBytes + kTimedEach) << "one of the slots' messages is timed";
   for (int k = 0; k < p.layout.slots; ++k) {
-    ASSERT_TRUE(out->send(data.data(), kLeastPlacedBytes, nullptr));
+    ASSERT_TRUE(out->send(data.data(), kTimedEach, nullptr));
     ASSERT_NE(in->peek(), nullptr);
-    if (k == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
     in->release();
   }
-  EXPECT_EQ(out->drained().bytes, kLeastPlacedBytes) << "who needs so long was not running";
+  EXPECT_EQ(out->drained().bytes, 2 * kLeastPlacedBytes + kTimedEach) << "who needs so long was not running";
 }
 
 TEST(ShmTransport, TheTimeOfAMessageCountsFromItsLastPeek) {
   Pair p;
   auto* out = p.zero->sender(1);
   auto* in = p.one->receiver(0);
-  const std::vector<std::byte> data(kLeastPlacedBytes);
+  const std::vector<std::byte> data(kTimedEach);
   ASSERT_TRUE(out->send(data.data(), data.size(), nullptr));
   ASSERT_NE(in->peek(), nullptr);
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   ASSERT_NE(in->peek(), nullptr);
   in->release();
+  EXPECT_EQ(out->drained().bytes, kTimedEach);
   EXPECT_LT(out->drained().ns, 5'000'000u);
 }
 

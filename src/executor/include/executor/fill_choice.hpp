@@ -68,7 +68,11 @@ class FillLearner {
   /// A message is about to be filled: true when it is to be timed.
   bool count(std::uint64_t bytes) noexcept {
     bytes_ += bytes;
-    return is_paced_ || bytes >= kAlwaysTimed || untimed_++ % kTimedOf == 0;
+    if (is_paced_) return true;
+    untimed_ += bytes;
+    if (untimed_ < transport::kTimedEach) return false;
+    untimed_ = 0;
+    return true;
   }
   /// It took so long to fill, and so much time has passed since the message before it, which counts where that is paced. True when a sample
   /// is complete, or a trial is to be looked at: take_sample() is to follow.
@@ -121,9 +125,7 @@ class FillLearner {
 
  private:
   static constexpr std::uint64_t kSampleBytes = 1 << 20;
-  static constexpr std::uint64_t kAlwaysTimed = 64 * 1024;
-  static constexpr std::uint32_t kTimedOf = 4;  // one of so many shorter messages is timed
-  static constexpr int kUncounted = 3;          // samples until the slots are as they stay
+  static constexpr int kUncounted = 3;    // samples until the slots are as they stay
   static constexpr int kInFlight = 1;     // the same past the caches, in long calls, and where nothing goes round (and nothing is timed)
   static constexpr int kAlwaysMixed = 2;  // samples in a row: this kind does not come alone; one may be left of what was before
   static constexpr std::uint64_t kMostOthers = 3;          // times its bytes: what the receiver says then is of others
@@ -245,9 +247,9 @@ class FillLearner {
   int uncounted_ = kUncounted;
   int mixed_in_a_row_ = 0;
   int changed_in_a_row_ = 0;
-  int since_trial_ = 0;  // samples
-  int unlike_ = 0;       // samples of this trial that could not be compared
-  std::uint32_t untimed_ = 0;
+  int since_trial_ = 0;        // samples
+  int unlike_ = 0;             // samples of this trial that could not be compared
+  std::uint64_t untimed_ = 0;  // bytes since one was timed
   bool is_trial_ = false;
   bool has_drained_ = false;  // its receiver said something that counts
   bool is_alone_;

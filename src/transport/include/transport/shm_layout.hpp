@@ -25,7 +25,7 @@ inline constexpr int kFewestLines = 2;
 
 /// Where in its slot's area a message may begin: at multiples of a part of it. Where areas are longer than slots, messages that follow one
 /// another in a slot lie side by side.
-inline constexpr std::uint32_t kPlaces = 64;
+inline constexpr std::uint32_t kPlaces = 128;
 /// What the places are called in descriptors that lie in memory that the sender borrows: from here on.
 inline constexpr std::uint32_t kLentPlaces = kMaxShmSlots * kPlaces;
 /// Shorter messages, and those of more than half a slot, lie at the beginning of their slot's area.

@@ -236,15 +236,16 @@ class ShmSender final : public Sender {
   }
 
   // Messages go round in their slot's area, so that a place is filled again only when it has left the caches of both cores: a line that the
-  // receiver's core still holds is slow to fill. Those of more than half a slot are long enough for that wherever they lie.
+  // receiver's core still holds is slow to fill. Those of more than half a slot are long enough for that wherever they lie. From the end of
+  // the area to its beginning: prefetchers fetch what lies behind the bytes that a core reads, and so would fetch the place that is filled
+  // next, from where its sender must get it back (bench/RESULTS.md).
   std::uint32_t find_place(std::size_t bytes) {
     std::uint32_t in_area = 0;
     if (goes_round_ && bytes >= kLeastPlacedBytes && bytes <= slot_bytes_ / 2) {
       const auto places = static_cast<std::uint32_t>((bytes + place_bytes_ - 1) / place_bytes_);
-      std::uint32_t& next = next_place_[next_slot_];
-      if (next + places > kPlaces) next = 0;
-      in_area = next;
-      next += places;
+      std::uint32_t& end = end_of_places_[next_slot_];
+      if (end < places) end = kPlaces;
+      in_area = end -= places;
     }
     return place_ = next_slot_ * kPlaces + in_area;
   }
@@ -275,9 +276,18 @@ class ShmSender final : public Sender {
     ShmLine& line = lines_[sent_ & line_mask_];
     put_tag(line, tag);
     slot_owner_[next_slot_] = sent_ + 1;
-    const bool is_timed = goes_round_ && bytes >= kLeastPlacedBytes && next_slot_ == 0;
+    const bool is_timed = goes_round_ && bytes >= kLeastPlacedBytes && is_turn_to_time(bytes);
     next_slot_ = (next_slot_ + 1) & slot_mask_;
     commit(line, is_timed ? shm::in_timed_slot : shm::in_slot, bytes, first_place_ + place_);
+  }
+
+  // The receiver, this message: of shorter ones few, since the clock is part of what they cost.
+  bool is_turn_to_time(std::size_t bytes) {
+    if (bytes >= kTimedEach) return next_slot_ == 0;
+    untimed_ += bytes;
+    if (untimed_ < kTimedEach) return false;
+    untimed_ = 0;
+    return true;
   }
 
   void commit(ShmLine& line, shm::Kind kind, std::size_t bytes, std::uint32_t place) {
@@ -332,9 +342,10 @@ class ShmSender final : public Sender {
   ShmSlotPool::Area* area_ = nullptr;  // null: not to be had
   int peer_ = -1;
   int channel_ = 0;
-  std::unique_ptr<std::byte[]> staging_;         // kInlineBytes, from the first small message that is acquired on
-  std::uint32_t next_place_[kMaxShmSlots] = {};  // of each slot's area
-  std::uint64_t slot_owner_[kMaxShmSlots] = {};  // sequence of the message that used the slot last
+  std::unique_ptr<std::byte[]> staging_;            // kInlineBytes, from the first small message that is acquired on
+  std::uint32_t end_of_places_[kMaxShmSlots] = {};  // of each slot's area: those that are to be filled next lie before it
+  std::size_t untimed_ = 0;                         // bytes of short messages since one was timed
+  std::uint64_t slot_owner_[kMaxShmSlots] = {};     // sequence of the message that used the slot last
 };
 
 class ShmReceiver final : public Receiver {
