@@ -103,26 +103,27 @@ TEST(ShmTransport, MessagesThatFitIntoALineNeedNoDataMemory) {
   EXPECT_GE(p.one->receiver(0)->peek()->data, base + p.layout.data_offset(0, 1, 0));
 }
 
-// Messages in flight never overlap, whatever their lengths, and come back to a place only after their slot's area has been filled: each
-// lies before the last one, since what lies behind that is fetched along by its receiver's prefetcher.
+// Messages in flight never overlap, whatever their lengths, and come back to a place only after their slot's area has been filled. Short
+// ones lie before the last one, since what lies behind that is fetched along by its receiver's prefetcher.
 TEST(ShmTransport, MessagesGoRoundInTheAreasOfTheirSlots) {
   for (const int spread : {2, 3}) {
     ShmLayout layout = ShmLayout::of(2);
     layout.spread = spread;
     Pair p(layout);
     const std::byte* const begin = p.segment.data() + layout.data_offset(0, 1, 0);
-    std::vector<std::vector<std::pair<std::size_t, std::size_t>>> places(
-        static_cast<std::size_t>(layout.slots));  // of each slot, one by one
+    const auto slots = static_cast<std::size_t>(layout.slots);
+    using Places = std::vector<std::vector<std::pair<std::size_t, std::size_t>>>;  // of each slot, one by one
+    Places of_short(slots), of_long(slots);
     auto* out = p.zero->sender(1);
     auto* in = p.one->receiver(0);
-    const std::size_t sizes[] = {16 * 1024, 200, layout.slot_bytes, 40'000, 8 * 1024, 100'000, 12'345};
+    const std::size_t sizes[] = {16 * 1024, 200, layout.slot_bytes, 40'000, kMostBackwardsBytes, 100'000, 12'345, 5'000, 70'000};
     for (std::size_t k = 0; k < 500; ++k) {
       const std::size_t bytes = sizes[k % std::size(sizes)];
       std::byte* const room = out->acquire(bytes);
       ASSERT_NE(room, nullptr);
       EXPECT_EQ(out->acquire(bytes), room);
       const auto at = static_cast<std::size_t>(room - begin);
-      const std::size_t slot = k % places.size();
+      const std::size_t slot = k % slots;
       EXPECT_GE(at, slot * layout.area_bytes());
       EXPECT_LE(at + bytes, (slot + 1) * layout.area_bytes());
       room[0] = room[bytes - 1] = static_cast<std::byte>(k);
@@ -133,18 +134,27 @@ TEST(ShmTransport, MessagesGoRoundInTheAreasOfTheirSlots) {
       EXPECT_EQ(m->data[bytes - 1], static_cast<std::byte>(k));
       in->release();
       if (bytes >= kLeastPlacedBytes && bytes <= layout.slot_bytes / 2)
-        places[slot].push_back({at, bytes});
+        (bytes <= kMostBackwardsBytes ? of_short : of_long)[slot].push_back({at, bytes});
       else
         EXPECT_EQ(at, slot * layout.area_bytes());
     }
-    for (const auto& of_slot : places) {
+    const auto of_area = [&](std::size_t at) { return at % layout.area_bytes(); };
+    const auto at_next_place = [&](std::size_t at) {
+      return (at + layout.place_bytes() - 1) / layout.place_bytes() * layout.place_bytes();
+    };
+    for (const auto& of_slot : of_long) {
+      ASSERT_GT(of_slot.size(), 50u);
       for (std::size_t i = 1; i < of_slot.size(); ++i) {
-        const auto [before, length] = of_slot[i - 1];
-        const auto [at, bytes] = of_slot[i];
-        const std::size_t slot = at / layout.area_bytes();
-        const bool begins_anew = (slot + 1) * layout.area_bytes() - (at + bytes) < layout.place_bytes() &&
-                                 before - slot * layout.area_bytes() < bytes + layout.place_bytes();
-        EXPECT_TRUE(at + bytes <= before || begins_anew) << at << " after " << before << " of " << length;
+        const std::size_t next = at_next_place(of_area(of_slot[i - 1].first) + of_slot[i - 1].second);
+        const bool fits = next + of_slot[i].second <= layout.area_bytes();
+        EXPECT_EQ(of_area(of_slot[i].first), fits ? next : 0) << "after " << of_slot[i - 1].first;
+      }
+    }
+    for (const auto& of_slot : of_short) {
+      ASSERT_GT(of_slot.size(), 50u);
+      for (std::size_t i = 1; i < of_slot.size(); ++i) {
+        const std::size_t end = of_area(of_slot[i - 1].first), bytes = at_next_place(of_slot[i].second);
+        EXPECT_EQ(of_area(of_slot[i].first), (end >= bytes ? end : layout.area_bytes()) - bytes) << "after " << of_slot[i - 1].first;
       }
     }
   }

@@ -30,6 +30,8 @@ inline constexpr std::uint32_t kPlaces = 128;
 inline constexpr std::uint32_t kLentPlaces = kMaxShmSlots * kPlaces;
 /// Shorter messages, and those of more than half a slot, lie at the beginning of their slot's area.
 inline constexpr std::size_t kLeastPlacedBytes = 4 * 1024;
+/// Up to here messages go round in their slot's area from its end to its beginning; longer ones gain nothing by it.
+inline constexpr std::size_t kMostBackwardsBytes = 8 * 1024;
 
 /// One message. Sequence k + 1 marks message k of the ring; 0 never occurs. The sender writes it last, with release.
 /// The body holds [tag, 24 bytes, when has_tag][payload, when inlined | where a shown message lies], or at its end a reference.

@@ -236,16 +236,21 @@ class ShmSender final : public Sender {
   }
 
   // Messages go round in their slot's area, so that a place is filled again only when it has left the caches of both cores: a line that the
-  // receiver's core still holds is slow to fill. Those of more than half a slot are long enough for that wherever they lie. From the end of
-  // the area to its beginning: prefetchers fetch what lies behind the bytes that a core reads, and so would fetch the place that is filled
-  // next, from where its sender must get it back (bench/RESULTS.md).
+  // receiver's core still holds is slow to fill. Those of more than half a slot are long enough for that wherever they lie. Short ones
+  // go from the end of the area to its beginning: prefetchers fetch what lies behind the bytes that a core reads, and so would fetch the
+  // place that is filled next, from where its sender must get it back (bench/RESULTS.md).
   std::uint32_t find_place(std::size_t bytes) {
     std::uint32_t in_area = 0;
     if (goes_round_ && bytes >= kLeastPlacedBytes && bytes <= slot_bytes_ / 2) {
       const auto places = static_cast<std::uint32_t>((bytes + place_bytes_ - 1) / place_bytes_);
-      std::uint32_t& end = end_of_places_[next_slot_];
-      if (end < places) end = kPlaces;
-      in_area = end -= places;
+      Round& round = rounds_[next_slot_];
+      if (bytes <= kMostBackwardsBytes) {
+        if (round.end < places) round.end = kPlaces;
+        in_area = round.end -= places;
+      } else {
+        if (round.next + places > kPlaces) round.next = 0;
+        in_area = std::exchange(round.next, round.next + places);
+      }
     }
     return place_ = next_slot_ * kPlaces + in_area;
   }
@@ -342,10 +347,14 @@ class ShmSender final : public Sender {
   ShmSlotPool::Area* area_ = nullptr;  // null: not to be had
   int peer_ = -1;
   int channel_ = 0;
-  std::unique_ptr<std::byte[]> staging_;            // kInlineBytes, from the first small message that is acquired on
-  std::uint32_t end_of_places_[kMaxShmSlots] = {};  // of each slot's area: those that are to be filled next lie before it
-  std::size_t untimed_ = 0;                         // bytes of short messages since one was timed
-  std::uint64_t slot_owner_[kMaxShmSlots] = {};     // sequence of the message that used the slot last
+  std::unique_ptr<std::byte[]> staging_;  // kInlineBytes, from the first small message that is acquired on
+  struct Round {
+    std::uint32_t next = 0;  // place for a long message
+    std::uint32_t end = 0;   // short ones lie before it
+  };
+  Round rounds_[kMaxShmSlots];                   // of each slot's area
+  std::size_t untimed_ = 0;                      // bytes of short messages since one was timed
+  std::uint64_t slot_owner_[kMaxShmSlots] = {};  // sequence of the message that used the slot last
 };
 
 class ShmReceiver final : public Receiver {
