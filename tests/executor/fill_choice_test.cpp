@@ -205,9 +205,10 @@ TEST(FillChoice, CountsInShortCallsNothingButFillingAndTaking) {
 
 TEST(FillChoice, ReadsTheClockSeldomForShortMessagesOfShortCalls) {
   FillChoice choice;
-  Stream stream({.bytes = 16 * 1024, .in_call = 1});
+  constexpr std::uint64_t kBytes = 16 * 1024;
+  Stream stream({.bytes = kBytes, .in_call = 1});
   stream.run(choice, 10'000, {0.1, 0.1}, {0.1, 0.2});
-  EXPECT_EQ(stream.clocks, 2 * 10'000 / 4);
+  EXPECT_EQ(stream.clocks, 2 * 10'000 / (transport::kTimedEach / kBytes));
 }
 
 TEST(FillChoice, NoticesSoonThatTheCoresHaveMoved) {
