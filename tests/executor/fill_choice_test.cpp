@@ -208,7 +208,7 @@ TEST(FillChoice, ReadsTheClockSeldomForShortMessagesOfShortCalls) {
   constexpr std::uint64_t kBytes = 16 * 1024;
   Stream stream({.bytes = kBytes, .in_call = 1});
   stream.run(choice, 10'000, {0.1, 0.1}, {0.1, 0.2});
-  EXPECT_EQ(stream.clocks, 2 * 10'000 / (transport::kTimedEach / kBytes));
+  EXPECT_EQ(stream.clocks, 2 * 10'000 / (transport::TimingTurns::kEach / kBytes));
 }
 
 TEST(FillChoice, NoticesSoonThatTheCoresHaveMoved) {

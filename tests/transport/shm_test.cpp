@@ -231,36 +231,36 @@ TEST(ShmTransport, TheSenderLearnsHowLongTheReceiverTookForLongMessages) {
   };
   pass(kLeastPlacedBytes - 1);
   EXPECT_EQ(out->drained().bytes, 0u);
-  constexpr std::size_t kOneIn = kTimedEach / kLeastPlacedBytes;
+  constexpr std::size_t kOneIn = TimingTurns::kEach / kLeastPlacedBytes;
   for (std::size_t sent = 0; sent < 2 * kOneIn; sent += static_cast<std::size_t>(p.layout.slots)) {
     EXPECT_EQ(out->drained().bytes, sent / kOneIn * kLeastPlacedBytes) << "one of " << kOneIn << " short messages is timed";
     pass(kLeastPlacedBytes);
   }
   EXPECT_EQ(out->drained().bytes, 2 * kLeastPlacedBytes);
   EXPECT_GT(out->drained().ns, 0u);
-  data.resize(kTimedEach);
-  pass(kTimedEach);
-  EXPECT_EQ(out->drained().bytes, 2 * kLeastPlacedBytes + kTimedEach) << "one of the slots' messages is timed";
+  data.resize(TimingTurns::kEach);
+  pass(TimingTurns::kEach);
+  EXPECT_EQ(out->drained().bytes, 2 * kLeastPlacedBytes + TimingTurns::kEach) << "one of the slots' messages is timed";
   for (int k = 0; k < p.layout.slots; ++k) {
-    ASSERT_TRUE(out->send(data.data(), kTimedEach, nullptr));
+    ASSERT_TRUE(out->send(data.data(), TimingTurns::kEach, nullptr));
     ASSERT_NE(in->peek(), nullptr);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     in->release();
   }
-  EXPECT_EQ(out->drained().bytes, 2 * kLeastPlacedBytes + kTimedEach) << "who needs so long was not running";
+  EXPECT_EQ(out->drained().bytes, 2 * kLeastPlacedBytes + TimingTurns::kEach) << "who needs so long was not running";
 }
 
 TEST(ShmTransport, TheTimeOfAMessageCountsFromItsLastPeek) {
   Pair p;
   auto* out = p.zero->sender(1);
   auto* in = p.one->receiver(0);
-  const std::vector<std::byte> data(kTimedEach);
+  const std::vector<std::byte> data(TimingTurns::kEach);
   ASSERT_TRUE(out->send(data.data(), data.size(), nullptr));
   ASSERT_NE(in->peek(), nullptr);
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   ASSERT_NE(in->peek(), nullptr);
   in->release();
-  EXPECT_EQ(out->drained().bytes, kTimedEach);
+  EXPECT_EQ(out->drained().bytes, TimingTurns::kEach);
   EXPECT_LT(out->drained().ns, 5'000'000u);
 }
 

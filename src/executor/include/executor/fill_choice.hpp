@@ -37,6 +37,7 @@
 #include <reduce/copy.hpp>
 #include <span>
 #include <transport/channel.hpp>
+#include <transport/timing_turns.hpp>
 #include <utility>
 #include <vector>
 
@@ -68,11 +69,7 @@ class FillLearner {
   /// A message is about to be filled: true when it is to be timed.
   bool count(std::uint64_t bytes) noexcept {
     bytes_ += bytes;
-    if (is_paced_) return true;
-    untimed_ += bytes;
-    if (untimed_ < transport::kTimedEach) return false;
-    untimed_ = 0;
-    return true;
+    return is_paced_ || timing_turns_.next(bytes);
   }
   /// It took so long to fill, and so much time has passed since the message before it, which counts where that is paced. True when a sample
   /// is complete, or a trial is to be looked at: take_sample() is to follow.
@@ -247,9 +244,9 @@ class FillLearner {
   int uncounted_ = kUncounted;
   int mixed_in_a_row_ = 0;
   int changed_in_a_row_ = 0;
-  int since_trial_ = 0;        // samples
-  int unlike_ = 0;             // samples of this trial that could not be compared
-  std::uint64_t untimed_ = 0;  // bytes since one was timed
+  int since_trial_ = 0;  // samples
+  int unlike_ = 0;       // samples of this trial that could not be compared
+  transport::TimingTurns timing_turns_;
   bool is_trial_ = false;
   bool has_drained_ = false;  // its receiver said something that counts
   bool is_alone_;

@@ -25,9 +25,6 @@ struct Drained {
   std::uint64_t bytes = 0;
 };
 
-/// Of messages that are shorter than this, one is timed each time that so many bytes have gone: the clock is part of what they cost.
-inline constexpr std::size_t kTimedEach = 128 * 1024;
-
 /// Memory in one piece, one of several that make a message.
 struct Run {
   std::byte* data = nullptr;

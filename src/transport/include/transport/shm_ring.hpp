@@ -13,6 +13,7 @@
 #include <transport/channel.hpp>
 #include <transport/shm_layout.hpp>
 #include <transport/shm_slot_pool.hpp>
+#include <transport/timing_turns.hpp>
 #include <utility>
 
 namespace peal::transport {
@@ -286,14 +287,8 @@ class ShmSender final : public Sender {
     commit(line, is_timed ? shm::in_timed_slot : shm::in_slot, bytes, first_place_ + place_);
   }
 
-  // The receiver, this message: of shorter ones few, since the clock is part of what they cost.
-  bool is_turn_to_time(std::size_t bytes) {
-    if (bytes >= kTimedEach) return next_slot_ == 0;
-    untimed_ += bytes;
-    if (untimed_ < kTimedEach) return false;
-    untimed_ = 0;
-    return true;
-  }
+  // By its receiver: of long messages that of one slot.
+  bool is_turn_to_time(std::size_t bytes) { return bytes < TimingTurns::kEach ? timing_turns_.next(bytes) : next_slot_ == 0; }
 
   void commit(ShmLine& line, shm::Kind kind, std::size_t bytes, std::uint32_t place) {
     line.length = static_cast<std::uint32_t>(bytes);
@@ -353,7 +348,7 @@ class ShmSender final : public Sender {
     std::uint32_t end = 0;   // short ones lie before it
   };
   Round rounds_[kMaxShmSlots];                   // of each slot's area
-  std::size_t untimed_ = 0;                      // bytes of short messages since one was timed
+  TimingTurns timing_turns_;                     // of short messages
   std::uint64_t slot_owner_[kMaxShmSlots] = {};  // sequence of the message that used the slot last
 };
 
