@@ -247,10 +247,10 @@ class ShmSender final : public Sender {
       Round& round = rounds_[next_slot_];
       if (bytes <= kMostBackwardsBytes) {
         if (round.end < places) round.end = kPlaces;
-        in_area = round.end -= places;
+        in_area = round.end = static_cast<std::uint8_t>(round.end - places);
       } else {
         if (round.next + places > kPlaces) round.next = 0;
-        in_area = std::exchange(round.next, round.next + places);
+        in_area = std::exchange(round.next, static_cast<std::uint8_t>(round.next + places));
       }
     }
     return place_ = next_slot_ * kPlaces + in_area;
@@ -344,8 +344,9 @@ class ShmSender final : public Sender {
   int channel_ = 0;
   std::unique_ptr<std::byte[]> staging_;  // kInlineBytes, from the first small message that is acquired on
   struct Round {
-    std::uint32_t next = 0;  // place for a long message
-    std::uint32_t end = 0;   // short ones lie before it
+    static_assert(kPlaces <= UINT8_MAX);
+    std::uint8_t next = 0;  // place for a long message
+    std::uint8_t end = 0;   // short ones lie before it
   };
   Round rounds_[kMaxShmSlots];                   // of each slot's area
   TimingTurns timing_turns_;                     // of short messages
