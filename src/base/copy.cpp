@@ -22,16 +22,36 @@ bool find_zen5() noexcept {
   return base == 0xf && base + extended == kFamily;
 }
 const bool kIsZen5 = find_zen5();
+const bool kHasLongVectors = __builtin_cpu_supports("avx512f") != 0;
+
+using Vector [[gnu::vector_size(64)]] = long long;
+
+/// At least one vector. The last bytes may be moved twice. One vector a turn: the compiler may not change the order of reads, and it
+/// counts.
+[[gnu::target("avx512f")]] void copy_with_vectors(void* dst, const void* src, std::size_t bytes) noexcept {
+  auto* const to = static_cast<std::byte*>(dst);
+  const auto* const from = static_cast<const std::byte*>(src);
+  Vector v;
+  for (std::size_t at = 0; at + sizeof v < bytes; at += sizeof v) {
+    std::memcpy(&v, from + at, sizeof v);
+    std::memcpy(to + at, &v, sizeof v);
+  }
+  std::memcpy(&v, from + bytes - sizeof v, sizeof v);
+  std::memcpy(to + bytes - sizeof v, &v, sizeof v);
+}
 
 void move_string(void* dst, const void* src, std::size_t bytes) noexcept {
   asm volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(bytes) : : "memory");
 }
 #else
 constexpr bool kIsZen5 = false;
+constexpr bool kHasLongVectors = false;
 void move_string(void* dst, const void* src, std::size_t bytes) noexcept { std::memcpy(dst, src, bytes); }
+void copy_with_vectors(void* dst, const void* src, std::size_t bytes) noexcept { std::memcpy(dst, src, bytes); }
 #endif
 constexpr std::size_t kPiece = 2048;
-constexpr std::size_t kLeastString = 4096;  // from here on one string is faster than strings of a piece
+constexpr std::size_t kMostFromOtherCore = 16 * 1024;  // of more a string is faster
+constexpr std::size_t kLeastString = 4096;             // from here on one string is faster than strings of a piece
 
 /// Within their pages.
 bool is_just_behind(const void* dst, const void* src) noexcept {
@@ -52,6 +72,11 @@ void copy_long(void* dst, const void* src, std::size_t bytes) noexcept {
   if (kIsZen5 && bytes < kLeastString) return in_pieces(move_string, dst, src, bytes);
   if (!kIsZen5 && bytes > kPiece && is_just_behind(dst, src)) return in_pieces(std::memcpy, dst, src, bytes);
   std::memcpy(dst, src, bytes);
+}
+
+void copy_long_from_other_core(void* dst, const void* src, std::size_t bytes) noexcept {
+  if (kIsZen5 && kHasLongVectors && bytes <= kMostFromOtherCore) return copy_with_vectors(dst, src, bytes);
+  copy_long(dst, src, bytes);
 }
 
 }  // namespace peal

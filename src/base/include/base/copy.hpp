@@ -29,4 +29,11 @@ inline void copy_bytes(void* dst, const void* src, std::size_t bytes) noexcept {
   }
 }
 
+/// As copy_long, of what another core has just written there, and will write anew.
+///
+/// Between near cores of an AMD Zen 5 that core takes four times as long to write 4 KiB anew when `rep movsb` has read them while this
+/// core's prefetcher was at work, as it is for seconds after long copies: it no longer finds in the common cache what was prefetched. Up to
+/// 16 KiB are read with vectors there, which takes no longer, and has no such consequence (bench/RESULTS.md, "How messages are taken out").
+void copy_long_from_other_core(void* dst, const void* src, std::size_t bytes) noexcept;
+
 }  // namespace peal

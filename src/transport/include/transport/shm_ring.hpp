@@ -89,6 +89,12 @@ inline void copy_message(std::byte* to, const std::byte* from, std::size_t bytes
   }
 }
 
+/// copy_message() of what a peer has written.
+inline void take_message(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes >= kLeastLongCopy) return copy_long_from_other_core(to, from, bytes);
+  copy_message(to, from, bytes);
+}
+
 /// Wakes whoever sleeps at a bell.
 void ring(ShmBell& bell);
 
@@ -417,7 +423,7 @@ class ShmReceiver final : public Receiver {
     *has_tag = message_.tag != nullptr;
     *tag = tag_;
     // Else it was shown where it is wanted, or has been fetched to there.
-    if (message_.bytes <= bytes && data != message_.data) shm::copy_message(data, message_.data, message_.bytes);
+    if (message_.bytes <= bytes && data != message_.data) shm::take_message(data, message_.data, message_.bytes);
     release();
     return true;
   }
