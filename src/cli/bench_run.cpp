@@ -2,10 +2,10 @@
 // aligned (a barrier of Peal's, then a spin barrier in shared memory), a call's time is the maximum over ranks. What models are fitted to
 // starts at one instant by the clock.
 #include <algorithm>
-#include <atomic>
 #include <base/clock.hpp>
 #include <base/names.hpp>
 #include <base/percentile.hpp>
+#include <cli/aligner.hpp>
 #include <cli/bench.hpp>
 #include <cli/bench_buffers.hpp>
 #include <cli/bench_reals.hpp>
@@ -24,74 +24,6 @@ constexpr int kMostIterations = 3000;
 constexpr int kFirstCalls = 3;                                   // of a half row, before those that are timed
 constexpr double kFullSpeed = 1.1;                               // times as long as the fastest tenth takes: the clock's grain and no more
 constexpr std::uint64_t kMostCompared = std::uint64_t{1} << 18;  // results over all ranks that are compared with a reference
-
-// A spin barrier that all ranks of one host share. Ranks on several hosts align by Peal's barrier alone.
-struct Aligner {
-  static constexpr std::int64_t kStartInNs = 500, kForEachRankNs = 250;  // long enough for the news to be everywhere
-
-  struct Words {
-    alignas(128) std::atomic<std::uint32_t> arrived;
-    alignas(128) std::atomic<std::uint32_t> generation;
-    std::atomic<std::int64_t> start_ns;
-    struct alignas(128) Flag {
-      std::atomic<std::uint32_t> value;
-    } flags[2];
-  };
-  transport::SharedSegment segment;
-  std::uint32_t ranks = 0;
-  bool shares_cores = false;
-
-  /// `is_by_clock`: all start at one instant, where each has a core. Else who comes last starts earlier than the others, by the time in
-  /// which they learn of it: as long as a small message, which a call that goes one way gains or loses by it.
-  Status meet(const comm::Core& core, bool is_by_clock) const {
-    if (segment.data() == nullptr) return {};
-    PEAL_TRY(arrive(core));
-    if (!is_by_clock || shares_cores) return {};
-    const std::int64_t start = reinterpret_cast<const Words*>(segment.data())->start_ns.load(std::memory_order_relaxed);
-    while (now_ns() < start) executor::pause_cpu();
-    return {};
-  }
-
-  Status arrive(const comm::Core& core) const {
-    auto& words = *reinterpret_cast<Words*>(segment.data());
-    const std::uint32_t now = words.generation.load(std::memory_order_acquire);
-    if (words.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks) {
-      words.arrived.store(0, std::memory_order_relaxed);
-      words.start_ns.store(now_ns() + kStartInNs + kForEachRankNs * ranks, std::memory_order_relaxed);
-      words.generation.store(now + 1, std::memory_order_release);
-      return {};
-    }
-    const std::uint32_t patience = shares_cores ? 50 : 20000;
-    for (std::uint32_t spins = 0; words.generation.load(std::memory_order_acquire) == now;) {
-      if (++spins < patience) {
-        executor::pause_cpu();
-        continue;
-      }
-      PEAL_TRY(core.fault());  // whoever died will not come
-      sched_yield();
-    }
-    return {};
-  }
-};
-
-// The time in which two ranks show each other a flag, nanoseconds: virtual machines move their cores together and apart.
-Result<double> exchange_flags(const Aligner& aligner, const comm::Core& core) {
-  const int rank = core.rank();
-  constexpr std::uint32_t kWarm = 100, kTimed = 200;
-  if (aligner.segment.data() == nullptr || aligner.shares_cores || rank > 1) return 0.0;
-  auto& words = *reinterpret_cast<Aligner::Words*>(aligner.segment.data());
-  std::atomic<std::uint32_t>& mine = words.flags[rank].value;
-  const std::atomic<std::uint32_t>& other = words.flags[1 - rank].value;
-  const std::uint32_t first = mine.load(std::memory_order_relaxed);
-  std::int64_t begin = 0;
-  for (std::uint32_t i = 1; i <= kWarm + kTimed; ++i) {
-    if (i == kWarm + 1) begin = now_ns();
-    mine.store(first + i, std::memory_order_release);
-    for (std::uint32_t spins = 1; other.load(std::memory_order_acquire) - first - i > 0x7fffffffu; ++spins)
-      if (spins % 65536 == 0) PEAL_TRY(core.fault());
-  }
-  return static_cast<double>(now_ns() - begin) / kTimed;
-}
 
 // Collectives whose results begin alike whatever their size (BenchBuffers::fill_reals).
 bool has_head(Collective collective) {
@@ -118,7 +50,7 @@ class Bench {
   Result<ErrorFigures> measure_numerics(bool in_place);
   Status align();
   Result<double> maximum(double value);
-  /// exchange_flags() as every rank is to know it: two of them measure, and what all do next depends on it.
+  /// Aligner::exchange_flags() as every rank is to know it: two of them measure, and what all do next depends on it.
   Result<double> core_line();
   Result<std::vector<double>> maxima(std::vector<double> values) { return over_ranks(std::move(values), ReduceOp::max); }
   Result<std::vector<double>> over_ranks(std::vector<double> values, ReduceOp op);
@@ -133,14 +65,7 @@ class Bench {
   Digest first_{}, first_head_{};  // of this rank's result in the first hashed call of a row
 };
 
-Status Bench::open() {
-  if (core_->size() > 1 && static_cast<int>(core_->locals().size()) == core_->size()) {
-    PEAL_ASSIGN(aligner_.segment, plain_.share_segment(sizeof(Aligner::Words), 0, "peal-bench"));
-    aligner_.ranks = static_cast<std::uint32_t>(core_->size());
-    aligner_.shares_cores = core_->shares_cores();
-  }
-  return {};
-}
+Status Bench::open() { return aligner_.open(plain_); }
 
 Status Bench::operate(bool in_place) {
   if (options_.collective == Collective::barrier) return core_->barrier();
@@ -166,7 +91,7 @@ Status Bench::count_wrong(bool in_place, BenchHalf& half) {
 
 Status Bench::align() {
   PEAL_TRY(plain_.barrier());
-  return aligner_.meet(plain_, options_.only_aligned);
+  return options_.only_aligned ? aligner_.start_by_clock(plain_) : aligner_.meet(plain_);
 }
 
 Result<std::vector<double>> Bench::over_ranks(std::vector<double> values, ReduceOp op) {
@@ -176,7 +101,7 @@ Result<std::vector<double>> Bench::over_ranks(std::vector<double> values, Reduce
 }
 
 Result<double> Bench::core_line() {
-  PEAL_ASSIGN(const double mine, exchange_flags(aligner_, plain_));
+  PEAL_ASSIGN(const double mine, aligner_.exchange_flags(plain_));
   return maximum(mine);
 }
 
@@ -323,6 +248,7 @@ Result<BenchRow> Bench::measure(Bytes size) {
   BenchRow row;
   row.bytes = buffers_.bytes();
   row.count = buffers_.count();
+  if (options_.only_aligned) PEAL_TRY(aligner_.compare_clocks(plain_));
   PEAL_TRY(align());
   PEAL_ASSIGN(double line, core_line());
   const bool wanted[2] = {options_.out_of_place, options_.in_place && has_in_place(options_.collective)};
