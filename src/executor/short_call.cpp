@@ -191,7 +191,7 @@ inline std::byte* ShortCall::target_of(const Step& step, const Operands& operand
   }
   std::byte* const dst = target_of(step, operands);
   if (step.kind == OpKind::recv) {
-    transport::shm::take_message(dst, data, step.bytes);
+    step.from->take_out(dst, data, step.bytes);
   } else if (step.count > 0) {
     const std::byte* const own = source_of(step, operands);
     (step.is_last_sum ? operands.combine_last : operands.combine_cached)(dst, own, data, step.count);
@@ -301,7 +301,7 @@ inline bool ShortCall::take_shown(const Step& step, ShownStep& shown, const Oper
   if (message == nullptr) return false;
   std::byte* const dst = target_of(step, operands);
   if (step.kind == OpKind::recv) {
-    if (dst != message->data) transport::shm::take_message(dst, message->data, step.bytes);
+    if (dst != message->data) transport::shm::copy_message(dst, message->data, step.bytes);
   } else if (message->answer != nullptr && shown.may_answer) {
     operands.combine_twice(dst, message->answer, source_of(step, operands), message->data, step.count);
     shown.answered = message->answer;

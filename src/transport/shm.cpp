@@ -134,7 +134,7 @@ ShmSender* ShmTransport::open_sender(int peer, int channel) {
   end->slot_bytes_ = layout_.slot_bytes;
   end->place_bytes_ = layout_.place_bytes();
   end->takes_lowest_ = takes_lowest_;
-  end->goes_round_ = layout_.spread > 1 && !takes_lowest_;
+  end->goes_round_ = goes_round();
   // The messages of further channels are few: they lie in slots of the communicator's own.
   if (borrowing_.pool != nullptr && channel == 0) end->area_ = &borrowing_.pool->to(borrowing_.numbers[static_cast<std::size_t>(peer)]);
   end->peer_bell_ = &card(peer).bell;
@@ -155,6 +155,7 @@ ShmReceiver* ShmTransport::open_receiver(int peer, int channel) {
   end->slot_bytes_ = layout_.slot_bytes;
   end->place_bytes_ = layout_.place_bytes();
   end->data_ = segment_.data() + layout_.data_offset(peer, rank_, channel);
+  end->comes_round_ = goes_round();
   if (borrowing_.pool != nullptr) {
     const int number = borrowing_.numbers[static_cast<std::size_t>(peer)];
     if (channel == 0) end->lent_data_ = borrowing_.pool->from(number);

@@ -106,6 +106,8 @@ class ShmTransport final : public Transport {
   }
   template <class End>
   End* keep(std::vector<std::unique_ptr<End>>& ends, std::unique_ptr<End> end, int peer, int channel);
+  /// Whether messages go round in their slots' areas: between two ranks with a core each.
+  bool goes_round() const { return layout_.spread > 1 && !takes_lowest_; }
   ShmSender* open_sender(int peer, int channel);
   ShmReceiver* open_receiver(int peer, int channel);
   bool prepare_ring(int from, int to, int channel);

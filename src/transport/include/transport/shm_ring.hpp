@@ -89,12 +89,6 @@ inline void copy_message(std::byte* to, const std::byte* from, std::size_t bytes
   }
 }
 
-/// copy_message() of what a peer has written.
-inline void take_message(std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (bytes >= kLeastLongCopy) return copy_long_from_other_core(to, from, bytes);
-  copy_message(to, from, bytes);
-}
-
 /// Wakes whoever sleeps at a bell.
 void ring(ShmBell& bell);
 
@@ -401,6 +395,11 @@ class ShmReceiver final : public Receiver {
     if (tag == nullptr) return line.body;
     return std::memcmp(line.body, tag, kTagBytes) == 0 ? line.body + kTagBytes : nullptr;
   }
+  /// What lies at `from` in a slot, to where it is wanted.
+  void take_out(std::byte* to, const std::byte* from, std::size_t bytes) const {
+    if (bytes >= kLeastLongCopy && comes_round_) return copy_long_from_other_core(to, from, bytes);
+    shm::copy_message(to, from, bytes);
+  }
   void release_inline() {
     credit_line_->released.store(++taken_, std::memory_order_release);
     shm::wake_sleepers(*peer_bell_);
@@ -423,7 +422,7 @@ class ShmReceiver final : public Receiver {
     *has_tag = message_.tag != nullptr;
     *tag = tag_;
     // Else it was shown where it is wanted, or has been fetched to there.
-    if (message_.bytes <= bytes && data != message_.data) shm::take_message(data, message_.data, message_.bytes);
+    if (message_.bytes <= bytes && data != message_.data) take_out(data, message_.data, message_.bytes);
     release();
     return true;
   }
@@ -509,6 +508,7 @@ class ShmReceiver final : public Receiver {
   int peer_ = -1;
   bool has_message_ = false;
   bool is_waited_ = false;           // the last peek found nothing
+  bool comes_round_ = false;         // what is sent: the peer is on another core, and writes its slots anew long after they were read
   std::int64_t timed_since_ns_ = 0;  // the open message's last peek; 0: it is not timed
   Message message_;
   Tag tag_;
