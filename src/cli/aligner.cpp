@@ -4,7 +4,6 @@
 #include <base/percentile.hpp>
 #include <cli/aligner.hpp>
 #include <cmath>
-#include <executor/waiting.hpp>
 #include <vector>
 
 namespace peal::cli {

@@ -5,7 +5,6 @@
 #include <base/result.hpp>
 #include <comm/core.hpp>
 #include <cstdint>
-#include <transport/shared_segment.hpp>
 
 namespace peal::cli {
 
