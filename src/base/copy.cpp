@@ -22,7 +22,7 @@ bool find_zen5() noexcept {
   return base == 0xf && base + extended == kFamily;
 }
 const bool kIsZen5 = find_zen5();
-const bool kHasLongVectors = __builtin_cpu_supports("avx512f") != 0;
+const bool kTakesWithVectors = kIsZen5 && __builtin_cpu_supports("avx512f") != 0;
 
 using Vector [[gnu::vector_size(64)]] = long long;
 
@@ -45,7 +45,7 @@ void move_string(void* dst, const void* src, std::size_t bytes) noexcept {
 }
 #else
 constexpr bool kIsZen5 = false;
-constexpr bool kHasLongVectors = false;
+constexpr bool kTakesWithVectors = false;
 void move_string(void* dst, const void* src, std::size_t bytes) noexcept { std::memcpy(dst, src, bytes); }
 void copy_with_vectors(void* dst, const void* src, std::size_t bytes) noexcept { std::memcpy(dst, src, bytes); }
 #endif
@@ -75,7 +75,7 @@ void copy_long(void* dst, const void* src, std::size_t bytes) noexcept {
 }
 
 void copy_long_from_other_core(void* dst, const void* src, std::size_t bytes) noexcept {
-  if (kIsZen5 && kHasLongVectors && bytes <= kMostFromOtherCore) return copy_with_vectors(dst, src, bytes);
+  if (kTakesWithVectors && bytes <= kMostFromOtherCore) return copy_with_vectors(dst, src, bytes);
   copy_long(dst, src, bytes);
 }
 

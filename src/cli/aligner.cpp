@@ -1,5 +1,5 @@
 #include <sched.h>
-#include <algorithm>
+
 #include <base/clock.hpp>
 #include <base/percentile.hpp>
 #include <cli/aligner.hpp>
@@ -8,21 +8,21 @@
 
 namespace peal::cli {
 
-Status Aligner::open(comm::Core& core) {
-  if (core.size() < 2 || static_cast<int>(core.locals().size()) != core.size()) return {};
-  PEAL_ASSIGN(segment_, core.share_segment(sizeof(Words), 0, "peal-bench"));
-  ranks_ = static_cast<std::uint32_t>(core.size());
-  shares_cores_ = core.shares_cores();
+Status Aligner::open() {
+  if (core_.size() < 2 || static_cast<int>(core_.locals().size()) != core_.size()) return {};
+  PEAL_ASSIGN(segment_, core_.share_segment(sizeof(Words), 0, "peal-bench"));
+  shares_cores_ = core_.shares_cores();
   return {};
 }
 
-Status Aligner::meet(const comm::Core& core) {
+Status Aligner::meet() {
   if (segment_.data() == nullptr) return {};
   Words& shared = words();
+  const auto ranks = static_cast<std::uint32_t>(core_.size());
   const std::uint32_t now = shared.generation.load(std::memory_order_acquire);
-  if (shared.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks_) {
+  if (shared.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks) {
     shared.arrived.store(0, std::memory_order_relaxed);
-    shared.start_ns.store(now_ns() + kStartInNs + kForEachRankNs * ranks_ + jitter_ns(now), std::memory_order_relaxed);
+    shared.start_ns.store(now_ns() + kStartInNs + kForEachRankNs * ranks + jitter_ns(now), std::memory_order_relaxed);
     shared.generation.store(now + 1, std::memory_order_release);
     return {};
   }
@@ -32,7 +32,7 @@ Status Aligner::meet(const comm::Core& core) {
       executor::pause_cpu();
       continue;
     }
-    PEAL_TRY(core.fault());  // whoever died will not come
+    PEAL_TRY(core_.fault());  // whoever died will not come
     sched_yield();
   }
   return {};
@@ -42,9 +42,9 @@ Status Aligner::meet(const comm::Core& core) {
 // came last: without this the same rank would start up to 30 ns after the other, call after call.
 std::int64_t Aligner::jitter_ns(std::uint32_t generation) { return generation * 2654435769u >> 26; }
 
-Status Aligner::start_by_clock(const comm::Core& core) {
-  PEAL_TRY(meet(core));
-  if (segment_.data() == nullptr || shares_cores_) return {};
+Status Aligner::start_by_clock() {
+  PEAL_TRY(meet());
+  if (!may_spin()) return {};
   const std::int64_t start = words().start_ns.load(std::memory_order_relaxed) + ahead_ns_;
   while (now_ns() < start - kWithoutPausesNs) executor::pause_cpu();
   while (now_ns() < start) {
@@ -52,44 +52,50 @@ Status Aligner::start_by_clock(const comm::Core& core) {
   return {};
 }
 
-Status Aligner::compare_clocks(comm::Core& core) {
-  if (core.size() != 2 || segment_.data() == nullptr || shares_cores_) return {};
-  PEAL_ASSIGN(const double delay, delay_by_clocks(core));
-  double difference = core.rank() == 0 ? -delay : delay;  // summed up: twice what the clock of rank 1 is ahead
-  PEAL_TRY(core.run({Collective::all_reduce, &difference, &difference, 1, DataType::f64, ReduceOp::sum}));
-  if (core.rank() == 1) ahead_ns_ = std::llround(difference / 2);
+template <class Condition>
+Status Aligner::spin_until(Condition&& is_so) {
+  for (std::uint32_t spins = 1; !is_so(); ++spins)
+    if (spins % 65536 == 0) PEAL_TRY(core_.fault());
   return {};
 }
 
-Result<double> Aligner::delay_by_clocks(const comm::Core& core) {
+Status Aligner::compare_clocks() {
+  if (!may_spin() || core_.size() != 2) return {};
+  PEAL_ASSIGN(const double delay, delay_by_clocks());
+  double difference = core_.rank() == 0 ? -delay : delay;  // summed up: twice what the clock of rank 1 is ahead
+  PEAL_TRY(core_.run({Collective::all_reduce, &difference, &difference, 1, DataType::f64, ReduceOp::sum}));
+  if (core_.rank() == 1) ahead_ns_ = std::llround(difference / 2);
+  return {};
+}
+
+// A rank remembers the last stamp that it has seen: the other one's next may be there before it looks.
+Result<double> Aligner::delay_by_clocks() {
   constexpr int kMessages = 100;
-  std::atomic<std::int64_t>& mine = words().stamps[core.rank()].at_ns;
-  const std::atomic<std::int64_t>& other = words().stamps[1 - core.rank()].at_ns;
+  std::atomic<std::int64_t>& mine = words().stamps[core_.rank()].at_ns;
+  const std::atomic<std::int64_t>& other = words().stamps[1 - core_.rank()].at_ns;
   std::vector<double> delays;
   for (int i = 0; i < kMessages; ++i) {
-    if (core.rank() == 0) mine.store(now_ns(), std::memory_order_release);
+    if (core_.rank() == 0) mine.store(now_ns(), std::memory_order_release);
     std::int64_t sent = stamp_ns_;
-    for (std::uint32_t spins = 1; (sent = other.load(std::memory_order_acquire)) == stamp_ns_; ++spins)
-      if (spins % 65536 == 0) PEAL_TRY(core.fault());
+    PEAL_TRY(spin_until([&] { return (sent = other.load(std::memory_order_acquire)) != stamp_ns_; }));
     delays.push_back(static_cast<double>(now_ns() - sent));
     stamp_ns_ = sent;
-    if (core.rank() == 1) mine.store(now_ns(), std::memory_order_release);
+    if (core_.rank() == 1) mine.store(now_ns(), std::memory_order_release);
   }
   return mean_of_middle_half(std::move(delays));
 }
 
-Result<double> Aligner::exchange_flags(const comm::Core& core) {
+Result<double> Aligner::exchange_flags() {
   constexpr std::uint32_t kWarm = 100, kTimed = 200;
-  if (!is_spinning_pair(core)) return 0.0;
-  std::atomic<std::uint32_t>& mine = words().flags[core.rank()].value;
-  const std::atomic<std::uint32_t>& other = words().flags[1 - core.rank()].value;
+  if (!may_spin() || core_.rank() > 1) return 0.0;
+  std::atomic<std::uint32_t>& mine = words().flags[core_.rank()].value;
+  const std::atomic<std::uint32_t>& other = words().flags[1 - core_.rank()].value;
   const std::uint32_t first = mine.load(std::memory_order_relaxed);
   std::int64_t begin = 0;
   for (std::uint32_t i = 1; i <= kWarm + kTimed; ++i) {
     if (i == kWarm + 1) begin = now_ns();
     mine.store(first + i, std::memory_order_release);
-    for (std::uint32_t spins = 1; other.load(std::memory_order_acquire) - first - i > 0x7fffffffu; ++spins)
-      if (spins % 65536 == 0) PEAL_TRY(core.fault());
+    PEAL_TRY(spin_until([&] { return other.load(std::memory_order_acquire) - first - i <= 0x7fffffffu; }));
   }
   return static_cast<double>(now_ns() - begin) / kTimed;
 }

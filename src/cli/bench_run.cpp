@@ -33,8 +33,8 @@ bool has_head(Collective collective) {
 class Bench {
  public:
   Bench(comm::Core& core, comm::Core& plain, const BenchOptions& options)
-      : core_(&core), plain_(plain), options_(options), buffers_(options, core) {}
-  Status open();
+      : core_(&core), plain_(plain), options_(options), aligner_(plain), buffers_(options, core) {}
+  Status open() { return aligner_.open(); }
   /// From now on calls go over `core`, which has the same ranks.
   void go_over(comm::Core& core) { core_ = &core; }
   Result<BenchRow> measure(Bytes size);
@@ -65,8 +65,6 @@ class Bench {
   Digest first_{}, first_head_{};  // of this rank's result in the first hashed call of a row
 };
 
-Status Bench::open() { return aligner_.open(plain_); }
-
 Status Bench::operate(bool in_place) {
   if (options_.collective == Collective::barrier) return core_->barrier();
   if (options_.collective != Collective::send_recv) return core_->run(buffers_.call(in_place));
@@ -91,7 +89,7 @@ Status Bench::count_wrong(bool in_place, BenchHalf& half) {
 
 Status Bench::align() {
   PEAL_TRY(plain_.barrier());
-  return options_.only_aligned ? aligner_.start_by_clock(plain_) : aligner_.meet(plain_);
+  return options_.only_aligned ? aligner_.start_by_clock() : aligner_.meet();
 }
 
 Result<std::vector<double>> Bench::over_ranks(std::vector<double> values, ReduceOp op) {
@@ -101,7 +99,7 @@ Result<std::vector<double>> Bench::over_ranks(std::vector<double> values, Reduce
 }
 
 Result<double> Bench::core_line() {
-  PEAL_ASSIGN(const double mine, aligner_.exchange_flags(plain_));
+  PEAL_ASSIGN(const double mine, aligner_.exchange_flags());
   return maximum(mine);
 }
 
@@ -248,7 +246,7 @@ Result<BenchRow> Bench::measure(Bytes size) {
   BenchRow row;
   row.bytes = buffers_.bytes();
   row.count = buffers_.count();
-  if (options_.only_aligned) PEAL_TRY(aligner_.compare_clocks(plain_));
+  if (options_.only_aligned) PEAL_TRY(aligner_.compare_clocks());
   PEAL_TRY(align());
   PEAL_ASSIGN(double line, core_line());
   const bool wanted[2] = {options_.out_of_place, options_.in_place && has_in_place(options_.collective)};

@@ -19,8 +19,8 @@ template <class Copy>
 void expect_copies(Copy&& copy, std::size_t least) {
   std::vector<std::byte> from(kRoom), to(kRoom);
   for (std::size_t i = 0; i < kRoom; ++i) from[i] = byte_at(i);
-  for (const std::size_t bytes : {1536u, 1537u, 1599u, 1600u, 2047u, 2048u, 2049u, 3072u, 4095u, 4096u, 4097u, 8191u, 8192u, 12288u, 16383u,
-                                  16384u, 16385u, 20480u, 40000u}) {
+  for (const std::size_t bytes : {1u,    255u,  1535u, 1536u, 1537u, 1599u,  1600u,  2047u,  2048u,  2049u,  3072u,
+                                  4095u, 4096u, 4097u, 8191u, 8192u, 12288u, 16383u, 16384u, 16385u, 20480u, 40000u}) {
     if (bytes < least) continue;
     for (const std::size_t to_at : {64u, 65u, 79u, 127u, 4096u}) {
       for (const std::size_t from_at : {0u, 1u, 17u, 63u, 4095u}) {

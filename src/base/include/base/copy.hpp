@@ -29,7 +29,7 @@ inline void copy_bytes(void* dst, const void* src, std::size_t bytes) noexcept {
   }
 }
 
-/// As copy_long, of what another core has just written there, and will write anew.
+/// As copy_long (so of kLeastLongCopy bytes and more), of what another core has just written at `src`, and will write anew.
 ///
 /// Between near cores of an AMD Zen 5 that core takes four times as long to write 4 KiB anew when `rep movsb` has read them while this
 /// core's prefetcher was at work, as it is for seconds after long copies: it no longer finds in the common cache what was prefetched. Up to

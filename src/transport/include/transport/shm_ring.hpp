@@ -395,7 +395,7 @@ class ShmReceiver final : public Receiver {
     if (tag == nullptr) return line.body;
     return std::memcmp(line.body, tag, kTagBytes) == 0 ? line.body + kTagBytes : nullptr;
   }
-  /// What lies at `from` in a slot, to where it is wanted.
+  /// The bytes of the open message, which lie at `from`, to where they are wanted.
   void take_out(std::byte* to, const std::byte* from, std::size_t bytes) const {
     if (bytes >= kLeastLongCopy && comes_round_) return copy_long_from_other_core(to, from, bytes);
     shm::copy_message(to, from, bytes);
