@@ -264,18 +264,42 @@ TEST(FillChoice, OfAnotherCommunicatorBeginsWithWhatWasFound) {
   EXPECT_EQ(stream_elsewhere.run(elsewhere, 8, cached, past), 0);
 }
 
-TEST(FillChoice, ShortMessagesGoAsWasFoundOfOthersAndAreNotTimed) {
+TEST(FillChoice, ShortMessagesStayInTheCachesUntilOthersHaveFoundTheOtherWayBetter) {
   WaysFound found;
   FillChoice choice(FillChoice::Of::one_end, &found.to(0)), alone;
   for (const bool is_past : {false, true, false}) {
     found.to(0).note(is_past, false);
-    for (FillChoice* each : {&choice, &alone}) EXPECT_FALSE(each->is_to_be_timed(3 * 1024, true));
-    choice.set_receives(true);
-    EXPECT_EQ(choice.stores() == reduce::Stores::streaming, is_past);
-    choice.set_receives(false);
-    EXPECT_EQ(choice.stores(), reduce::Stores::cached);
-    EXPECT_EQ(alone.stores(), reduce::Stores::cached) << "nobody tells it";
+    for (const bool receives : {false, true}) {
+      choice.set_receives(receives);
+      alone.set_receives(receives);
+      for (FillChoice* each : {&choice, &alone}) EXPECT_FALSE(each->is_to_be_timed(3 * 1024, true));
+      EXPECT_EQ(choice.stores() == reduce::Stores::streaming, is_past && receives);
+      EXPECT_EQ(alone.stores(), reduce::Stores::cached) << "nobody tells it";
+    }
   }
+}
+
+TEST(FillChoice, ShortMessagesLearnThatWhatOthersFoundIsWrongForThem) {
+  constexpr Way cached{0.08, 0.1}, past{0.2, 0.1};
+  WaysFound found;
+  FillChoice choice(FillChoice::Of::one_end, &found.to(0));
+  choice.set_receives(true);
+  found.to(0).note(true, false);
+  Stream stream({.bytes = 3 * 1024, .in_call = 1, .is_timed = false});
+  EXPECT_EQ(stream.run(choice, 100, cached, past), 1);
+  stream.run(choice, 3000, cached, past);
+  stream.clocks = 0;
+  EXPECT_EQ(stream.run(choice, 100'000, cached, past), 0);
+  EXPECT_EQ(stream.clocks, 0) << "it stays there from then on, and costs nothing";
+}
+
+TEST(FillChoice, ShortMessagesGoPastTheCachesWhereThatIsFaster) {
+  constexpr Way cached{0.5, 0.1}, past{0.1, 0.1};
+  WaysFound found;
+  FillChoice choice(FillChoice::Of::one_end, &found.to(0));
+  choice.set_receives(true);
+  found.to(0).note(true, false);
+  EXPECT_GT(Stream({.bytes = 3 * 1024, .in_call = 1, .is_timed = false}).run(choice, 100'000, cached, past), 0.95);
 }
 
 TEST(FillChoice, OfAnotherCommunicatorHearsSoonThatTheCoresHaveMoved) {

@@ -11,7 +11,8 @@
 //
 // In a long call the sender waits for slots, and so for its receiver: the time from one message to the next is that of both. In a short
 // one it waits for nobody. There the time of filling counts, and that which the receiver says it took to take messages out: what was filled
-// past the caches it has to fetch from memory. Short messages of short calls are timed now and then, since the clock is part of what they
+// past the caches it has to fetch from memory. Filling ends when the message can be seen, not when its last store has been issued: what
+// goes past the caches is on its way for 0.3 us. Short messages of short calls are timed now and then, since the clock is part of what they
 // cost. The same two times count in long calls of ranks that receive, too, by turns with their sending: from one message to the next such a
 // rank takes out what its peer has filled, and what it gains by its own choice is its peer's time, not its own.
 //
@@ -262,11 +263,12 @@ class FillChoice {
   explicit FillChoice(Of of = Of::one_end, WayFound* found = nullptr)
       : found_(found), is_alone_(of == Of::one_end), is_past_(of == Of::all_to_other_cores) {}
 
-  /// Of shorter messages nothing is learnt, since a look at the clock would cost too much.
-  static constexpr std::uint64_t kLeastBytes = 4 * 1024;
-  /// From here on shorter ones go as was found of others, where their rank receives, too. Else they go through the caches: who only sends
-  /// need not wait until they are filled.
-  static constexpr std::uint64_t kLeastFollowingBytes = 2 * 1024;
+  /// Shorter messages go through the caches: what their sender does else counts more than how they are filled.
+  static constexpr std::uint64_t kLeastBytes = 2 * 1024;
+  /// Those below this stay there until past the caches is what was found of others, and learn from then on whether that is right for them:
+  /// learning costs a few percent of such a message. That where their rank receives as well; who only sends need not wait until they are
+  /// filled, and they stay there.
+  static constexpr std::uint64_t kLeastAlwaysLearntBytes = 4 * 1024;
   /// As kLeastBytes, where ranks share cores, and shorter ones go through the caches: the choice begins past the caches, which near costs
   /// such messages a quarter more.
   static constexpr std::uint64_t kLeastBytesToOtherCores = 8 * 1024;
@@ -277,8 +279,11 @@ class FillChoice {
   /// A message of `bytes` is about to be filled: true when it is to be timed, by begin() before and end() after. `is_first` of its call on
   /// this channel: what went before does not count.
   bool is_to_be_timed(std::uint64_t bytes, bool is_first, Work work = Work::copies) {
-    follows_ = bytes < kLeastBytes;
-    if (follows_) return false;
+    stays_ = bytes < kLeastAlwaysLearntBytes && !(receives_ && found_ != nullptr && WayFound::is_past_in(found_->version(false)));
+    if (stays_) {
+      sent_ += bytes;
+      return false;
+    }
     if (is_first) {
       is_after_long_ = sent_in_call_ > FillLearner::kSlots;
       sent_in_call_ = 0;
@@ -299,7 +304,7 @@ class FillChoice {
   void set_receives(bool receives) noexcept { receives_ = receives; }
   /// How to fill it.
   reduce::Stores stores() const noexcept {
-    if (follows_) return stores_for(receives_ && found_ != nullptr && WayFound::is_past_in(found_->version(false)));
+    if (stays_) return reduce::Stores::cached;
     return stores_for(current_ != nullptr ? current_->is_past() : is_past_);
   }
   void begin(std::int64_t now_ns) noexcept {
@@ -307,6 +312,8 @@ class FillChoice {
     began_ns_ = now_ns;
   }
   bool is_timing() const noexcept { return is_timing_; }
+  /// The message that is timed has been filled and published to `to`: end() and, when the sample is to be looked at, take_sample().
+  void end_timed(std::uint64_t bytes, const transport::Sender& to);
   /// It has been filled and published. True when the sample is to be looked at: take_sample() is to follow.
   bool end(std::uint64_t bytes, std::int64_t now_ns) noexcept {
     is_timing_ = false;
@@ -328,7 +335,7 @@ class FillChoice {
   }
 
  private:
-  static constexpr int kLengths = 5;  // from kLeastBytes on, each up to twice its beginning; the last has all that is longer
+  static constexpr int kLengths = 6;  // from kLeastBytes on, each up to twice its beginning; the last has all that is longer
   static constexpr int kPaces = 2;
   static constexpr int kWorks = 2;
 
@@ -370,9 +377,9 @@ class FillChoice {
   bool receives_ = false;       // the rank, in this call
   bool is_told_ = false;        // by the receiver how long it takes
   bool is_timing_ = false;
-  bool follows_ = false;  // the message at hand: what was found
-  bool is_alone_;         // one end
-  bool is_past_;          // at first
+  bool stays_ = false;  // the message at hand: in the caches
+  bool is_alone_;       // one end
+  bool is_past_;        // at first
 };
 
 /// Before a message of `bytes` is filled by `fill`, and after it has been published to `to`. Null: there is nothing to choose.
@@ -380,7 +387,8 @@ inline void begin_fill(FillChoice* fill, std::uint64_t bytes, bool is_first, Fil
   if (fill != nullptr && fill->is_to_be_timed(bytes, is_first, work)) fill->begin(now_ns());
 }
 inline void end_fill(FillChoice* fill, std::uint64_t bytes, const transport::Sender& to) {
-  if (fill != nullptr && fill->is_timing() && fill->end(bytes, now_ns())) fill->take_sample(to.drained());
+  if (fill != nullptr && fill->is_timing()) [[unlikely]]
+    fill->end_timed(bytes, to);
 }
 inline reduce::Stores stores_by(const FillChoice* fill) { return fill == nullptr ? reduce::Stores::cached : fill->stores(); }
 /// Where what is sent is to be kept as well: done with the first copy of it, in the same pass, and then nowhere.
@@ -415,6 +423,7 @@ class FillChoices {
   /// The rank shares its core. `is_beside`: by peer, whether it does with that one. Ends are numbered as by edge_index(). Before resize().
   void share_core(std::vector<bool> is_beside) {
     is_beside_ = std::move(is_beside);
+    to_other_cores_ = std::make_unique<FillChoice>(FillChoice::Of::all_to_other_cores);
     least_bytes_ = FillChoice::kLeastBytesToOtherCores;
   }
   /// What is found is shared with other communicators: `job_ranks` are those of the peers. Both must outlive this.
@@ -426,7 +435,7 @@ class FillChoices {
   std::uint64_t least_bytes() const { return least_bytes_; }
   /// Null: nothing is to choose, all goes through the caches.
   FillChoice* find(std::size_t end) {
-    if (!is_beside_.empty()) return is_beside_[end % is_beside_.size()] ? nullptr : &to_other_cores_;
+    if (!is_beside_.empty()) return is_beside_[end % is_beside_.size()] ? nullptr : to_other_cores_.get();
     std::unique_ptr<FillChoice>& choice = choices_[end];
     if (choice == nullptr) [[unlikely]]
       choice = std::make_unique<FillChoice>(FillChoice::Of::one_end,
@@ -434,15 +443,15 @@ class FillChoices {
     return choice.get();
   }
   /// Of what is filled once for several ends, of which this is one: some are on other cores.
-  FillChoice* find_shared(std::size_t end) { return is_beside_.empty() ? find(end) : &to_other_cores_; }
+  FillChoice* find_shared(std::size_t end) { return is_beside_.empty() ? find(end) : to_other_cores_.get(); }
 
  private:
   std::vector<std::unique_ptr<FillChoice>> choices_;
   WaysFound* found_ = nullptr;  // null: not shared
   std::span<const int> job_ranks_;
   std::vector<bool> is_beside_;  // empty: ranks have a core each
-  std::uint64_t least_bytes_ = FillChoice::kLeastFollowingBytes;
-  FillChoice to_other_cores_{FillChoice::Of::all_to_other_cores};
+  std::uint64_t least_bytes_ = FillChoice::kLeastBytes;
+  std::unique_ptr<FillChoice> to_other_cores_;  // null: ranks have a core each
 };
 
 }  // namespace peal::executor
