@@ -280,10 +280,7 @@ class FillChoice {
   /// this channel: what went before does not count.
   bool is_to_be_timed(std::uint64_t bytes, bool is_first, Work work = Work::copies) {
     stays_ = bytes < kLeastAlwaysLearntBytes && !(receives_ && found_ != nullptr && WayFound::is_past_in(found_->version(false)));
-    if (stays_) {
-      sent_ += bytes;
-      return false;
-    }
+    if (stays_) return false;
     if (is_first) {
       is_after_long_ = sent_in_call_ > FillLearner::kSlots;
       sent_in_call_ = 0;
@@ -370,7 +367,7 @@ class FillChoice {
   WayFound::Version heard_ = 0;
   std::int64_t began_ns_ = 0;
   std::int64_t last_ns_ = 0;  // 0: of another call
-  std::uint64_t sent_ = 0;    // bytes of all kinds
+  std::uint64_t sent_ = 0;    // bytes of all kinds that learn
   int sent_in_call_ = 0;
   bool is_after_long_ = false;  // the call before was a long one: this will be another
   bool is_paced_ = false;       // the message at hand
