@@ -81,8 +81,8 @@ class FillLearner {
     if (++timed_messages_ > first_told()) least_ns_a_byte_ = std::min(least_ns_a_byte_, ns / static_cast<double>(bytes));
     return bytes_ >= kSampleBytes || is_far_off() || is_to_be_peeked();
   }
-  /// `drained_so_far`, `sent_so_far`: what the receiver has taken out, and bytes that were sent, of all kinds. A sample that is not
-  /// complete goes on, unless it shows that the trial is far off.
+  /// `drained_so_far`, `sent_so_far`: what the receiver has taken out, and bytes that were sent, of all kinds that learn. A sample that
+  /// is not complete goes on, unless it shows that the trial is far off.
   Found take_sample(transport::Drained drained_so_far, std::uint64_t sent_so_far) noexcept {
     const transport::Drained drained{drained_so_far.ns - drained_.ns, drained_so_far.bytes - drained_.bytes};
     const std::uint64_t others = sent_so_far - sent_ - bytes_;
@@ -263,11 +263,10 @@ class FillChoice {
   explicit FillChoice(Of of = Of::one_end, WayFound* found = nullptr)
       : found_(found), is_alone_(of == Of::one_end), is_past_(of == Of::all_to_other_cores) {}
 
-  /// Shorter messages go through the caches: what their sender does else counts more than how they are filled.
+  /// Shorter messages go through the caches.
   static constexpr std::uint64_t kLeastBytes = 2 * 1024;
-  /// Those below this stay there until past the caches is what was found of others, and learn from then on whether that is right for them:
-  /// learning costs a few percent of such a message. That where their rank receives as well; who only sends need not wait until they are
-  /// filled, and they stay there.
+  /// Shorter ones, of which learning costs a few percent, go through the caches until longer ones have found the other way better, and
+  /// learn from then on whether that is right for them. One-way they stay there: who only sends need not wait until they are filled.
   static constexpr std::uint64_t kLeastAlwaysLearntBytes = 4 * 1024;
   /// As kLeastBytes, where ranks share cores, and shorter ones go through the caches: the choice begins past the caches, which near costs
   /// such messages a quarter more.
@@ -440,7 +439,7 @@ class FillChoices {
     return choice.get();
   }
   /// Of what is filled once for several ends, of which this is one: some are on other cores.
-  FillChoice* find_shared(std::size_t end) { return is_beside_.empty() ? find(end) : to_other_cores_.get(); }
+  FillChoice* find_shared(std::size_t end) { return to_other_cores_ == nullptr ? find(end) : to_other_cores_.get(); }
 
  private:
   std::vector<std::unique_ptr<FillChoice>> choices_;
