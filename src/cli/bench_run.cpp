@@ -22,6 +22,7 @@ namespace {
 
 constexpr int kMostIterations = 3000;
 constexpr int kFirstCalls = 3;                                   // of a half row, before those that are timed
+constexpr double kFaster = 0.95;                                 // times the call before: it was still warming up
 constexpr double kFullSpeed = 1.1;                               // times as long as the fastest tenth takes: the clock's grain and no more
 constexpr std::uint64_t kMostCompared = std::uint64_t{1} << 18;  // results over all ranks that are compared with a reference
 
@@ -204,7 +205,12 @@ Status Bench::measure_half(bool in_place, BenchHalf& half) {
   const int warmup = options_.warmup >= 0 ? options_.warmup : is_long ? 0 : iterations / 5 + 1;
   for (int i = 0; i < warmup; ++i) {
     if (options_.rewrites) buffers_.rewrite(in_place);
+    const std::int64_t begin = now_ns();
     PEAL_TRY(operate(in_place));
+    if (!options_.warms_while_faster) continue;
+    PEAL_ASSIGN(const double now, maximum(static_cast<double>(now_ns() - begin) * 1e-9));
+    if (now > kFaster * best) break;
+    best = now;
   }
   std::vector<double> times(static_cast<std::size_t>(iterations)), slowness;
   for (double& time : times) {

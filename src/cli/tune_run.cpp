@@ -1,6 +1,7 @@
 // Rounds over all ways at all sizes, so that what the machine does meanwhile meets all of them alike: short ones, because a machine that
 // others use too differs more from round to round than the calls of a round do among each other. After each of the first of them
-// what is too slow to matter is dropped, the others go on until the budget is spent.
+// what is too slow to matter is dropped, the others go on until the budget is spent. What a choice is judged by is measured again where it
+// was measured too rarely for a judgement.
 #include <algorithm>
 #include <base/clock.hpp>
 #include <base/names.hpp>
@@ -27,7 +28,7 @@ constexpr int kRoundsThatDrop = static_cast<int>(std::size(kHopelessAfter));
 constexpr int kMostRounds = 25;
 constexpr int kRoundsOfLong = 2;                   // the second counts (TunedPoint::typical)
 constexpr int kLongOneIn = 6;                      // of the rounds from then on
-constexpr double kHopelessLong = 1.5;              // long calls vary little
+constexpr double kHopelessLong[] = {2, 1.5};       // long calls vary little; the first round has one of each
 constexpr std::uint64_t kMostInCaches = 32 << 20;  // a mesh's third caches keep what was used a few times in a row
 constexpr int kCallsIntoCaches = 4;
 // Every way has a communicator of its own, and between two ranks messages go round in its slots' areas, which the third cache keeps only
@@ -35,7 +36,12 @@ constexpr int kCallsIntoCaches = 4;
 constexpr std::uint64_t kLeastThroughAreas = 4 << 10;
 constexpr std::uint64_t kMostThroughAreas = 1 << 20;
 constexpr std::uint64_t kBytesIntoAreas = 16 << 20;
-constexpr double kSameSpeed = 1.1;       // of a core that no neighbour slows, from round to round
+// Of the time for a table and its judgement. The least of several ways that were measured once is that of the luckiest.
+constexpr double kShareOfDoubts = 0.2;
+constexpr int kFewestRoundsOfDoubts = 2;
+constexpr int kMostRoundsOfDoubts = 10;
+constexpr double kSameSpeed = 1.1;  // of a core that no neighbour slows, from round to round
+constexpr std::size_t kFewestWithSpread = 3;
 constexpr double kPointSeconds = 0.001;  // of timed calls a point and round
 constexpr double kWarmUpSeconds = 0.02;  // of calls before the first round
 constexpr std::uint64_t kWarmUpBytes = 256 * 1024;
@@ -112,24 +118,27 @@ struct MeasuredMean {
   const TunedPoint* point = nullptr;
   double us = 0;
   double spread = 0;
+  int repeats = 0;
 };
 
 /// Those that were measured at all.
 std::vector<MeasuredMean> means_of(const std::vector<const TunedPoint*>& points, const std::vector<tuning::DistanceShare>& distances) {
   std::vector<tuning::DistanceTimes> times(points.size());
   std::vector<double> spreads(points.size());
+  std::vector<int> repeats(points.size());
   for (std::size_t i = 0; i < points.size(); ++i) {
     for (const tuning::DistanceShare& at : distances) {
       const auto typical = points[i]->typical(at.cores);
       if (!typical) continue;
       times[i][static_cast<std::size_t>(at.cores)] = typical->us;
       spreads[i] = std::max(spreads[i], typical->spread);
+      repeats[i] += typical->repeats;
     }
   }
   const std::vector<double> us = tuning::mean_over_distances(times, distances);
   std::vector<MeasuredMean> means;
   for (std::size_t i = 0; i < points.size(); ++i)
-    if (us[i] > 0) means.push_back({points[i], us[i], spreads[i]});
+    if (us[i] > 0) means.push_back({points[i], us[i], spreads[i], repeats[i]});
   return means;
 }
 
@@ -144,17 +153,32 @@ class Tuner {
     double round_s = 0;
     for (int round = 1; round <= kMostRounds; ++round) {
       const std::int64_t round_begin = now_ns();
-      PEAL_TRY(measure_round(points, round, what));
-      if (round <= kRoundsThatDrop) drop_hopeless(points, kHopelessAfter[round - 1]);
+      PEAL_TRY(measure_these(points, order_of_round(points, round), round == 1, what));
+      if (round <= kRoundsThatDrop) drop_hopeless(points, kHopelessAfter[round - 1], kHopelessLong[std::min(round, kRoundsOfLong) - 1]);
       round_s = static_cast<double>(now_ns() - round_begin) * 1e-9;
-      // All ranks must come to the same end.
-      double spent[2] = {static_cast<double>(now_ns() - begin) * 1e-9, round <= kRoundsThatDrop ? round_s / 2 : round_s};
-      comm::Call call{Collective::all_reduce, spent, spent, 2, DataType::f64, ReduceOp::max};
-      PEAL_TRY(world_.run(call));
-      say_(fmt::format("{}: round {} done after {:.1f} s of {:.0f}", what, round, spent[0], budget_s));
-      if (spent[0] + spent[1] > budget_s) return round;
+      if (round <= kRoundsThatDrop) round_s /= 2;
+      PEAL_ASSIGN(const double spent_s, longest_since(begin, round_s));
+      say_(fmt::format("{}: round {} done after {:.1f} s of {:.0f}", what, round, spent_s, budget_s));
+      if (spent_s + round_s > budget_s) return round;
     }
     return kMostRounds;
+  }
+
+  /// Measures what is in doubt of the judgement of `ways` by `points` again, until it is not or the budget is spent.
+  Status settle(const std::vector<tuning::MeasuredWay>& ways, std::vector<TunedPoint>& points, double budget_s, const std::string& what) {
+    const std::int64_t begin = now_ns();
+    for (int round = 1; round <= kMostRoundsOfDoubts; ++round) {
+      PEAL_ASSIGN(const std::vector<Judgement> judgements, judge(*world_.plans().environment(), ways, points));
+      const std::vector<std::size_t> order = order_of_doubts(points, judgements, round);
+      if (order.empty()) break;
+      const std::int64_t round_begin = now_ns();
+      PEAL_TRY(measure_these(points, order, false, what));
+      double round_s = static_cast<double>(now_ns() - round_begin) * 1e-9;
+      PEAL_ASSIGN(const double spent_s, longest_since(begin, round_s));
+      say_(fmt::format("{}: {} measurements in doubt again, {:.1f} s of {:.0f}", what, order.size(), spent_s, budget_s));
+      if (round >= kFewestRoundsOfDoubts && spent_s + round_s > budget_s) break;
+    }
+    return {};
   }
 
  private:
@@ -177,16 +201,29 @@ class Tuner {
                       [](std::size_t, const BenchRow&) {});
   }
 
-  Status measure_round(std::vector<TunedPoint>& points, int round, const std::string& what) {
-    const std::vector<std::size_t> order = order_of_round(points, round);
+  /// Seconds since `begin`, and `round_s`, by the rank that took longest: all must come to the same end.
+  Result<double> longest_since(std::int64_t begin, double& round_s) {
+    double spent[2] = {static_cast<double>(now_ns() - begin) * 1e-9, round_s};
+    comm::Call call{Collective::all_reduce, spent, spent, 2, DataType::f64, ReduceOp::max};
+    PEAL_TRY(world_.run(call));
+    round_s = spent[1];
+    return spent[0];
+  }
+
+  /// A sample more of the points at these places, in this order. The first of a long call is one call, that says which ways are hopeless.
+  Status measure_these(std::vector<TunedPoint>& points, const std::vector<std::size_t>& order, bool is_first, const std::string& what) {
     std::vector<BenchPoint> asked;
     const bool goes_round = tuning::is_pair(*world_.plans().environment());
     for (const std::size_t i : order) {
       PEAL_ASSIGN(comm::Core* const core, core_of({points[i].algorithm, points[i].protocol}));
       BenchPoint point = aligned_calls(core, points[i].collective, points[i].bytes, kPointSeconds, points[i].is_in_place);
       point.options.only_full_speed = !world_.shares_cores();
-      point.options.fewest = 2;
-      if (points[i].bytes > kTunedFinely && points[i].bytes <= kMostInCaches) point.options.warmup = kCallsIntoCaches;
+      const bool is_glance = is_first && points[i].bytes > kTunedFinely;
+      point.options.fewest = is_glance ? 1 : 2;
+      if (!is_glance && points[i].bytes > kTunedFinely && points[i].bytes <= kMostInCaches) {
+        point.options.warmup = kCallsIntoCaches;
+        point.options.warms_while_faster = true;
+      }
       if (goes_round && points[i].protocol == schedule::Protocol::staged && points[i].bytes >= kLeastThroughAreas &&
           points[i].bytes <= kMostThroughAreas)
         point.options.warmup = static_cast<int>(kBytesIntoAreas / points[i].bytes);
@@ -199,7 +236,7 @@ class Tuner {
         read = pass_on(sample.error());
       else if (*sample)
         points[order[k]].samples.push_back(**sample);
-      if (round > 1 || now_ns() - said_ns_ < 3'000'000'000) return;
+      if (!is_first || now_ns() - said_ns_ < 3'000'000'000) return;
       said_ns_ = now_ns();
       say_(fmt::format("{}: first round, {} of {} measurements", what, k + 1, asked.size()));
     }));
@@ -238,23 +275,26 @@ std::optional<tuning::MeasuredPoint> TunedPoint::typical(tuning::CoreDistance co
   };
   take(true);
   if (there.empty()) take(false);
-  std::vector<double> us, exchanges;
+  std::vector<double> us, all_us, exchanges;
   double fastest = std::numeric_limits<double>::max();
   for (const TunedSample& sample : there) fastest = std::min(fastest, sample.work_ns);
   for (const TunedSample& sample : there) {
+    all_us.push_back(sample.us);
     if (sample.work_ns > kSameSpeed * fastest) continue;
     us.push_back(sample.us);
     exchanges.push_back(sample.exchange_ns);
   }
   if (us.empty()) return std::nullopt;
-  std::sort(us.begin(), us.end());
-  std::sort(exchanges.begin(), exchanges.end());
-  const double quartile = us[us.size() / 4];
-  return tuning::MeasuredPoint{bytes, quartile, (us[us.size() * 3 / 4] - quartile) / quartile, exchanges[exchanges.size() / 2],
-                               static_cast<int>(us.size())};
+  for (std::vector<double>* const values : {&us, &all_us, &exchanges}) std::sort(values->begin(), values->end());
+  const auto spread_of = [](const std::vector<double>& sorted) {
+    const double quartile = sorted[sorted.size() / 4];
+    return (sorted[sorted.size() * 3 / 4] - quartile) / quartile;
+  };
+  return tuning::MeasuredPoint{bytes, us[us.size() / 4], spread_of(us.size() < kFewestWithSpread ? all_us : us),
+                               exchanges[exchanges.size() / 2], static_cast<int>(us.size())};
 }
 
-void drop_hopeless(std::vector<TunedPoint>& points, double hopeless) {
+void drop_hopeless(std::vector<TunedPoint>& points, double hopeless, double hopeless_long) {
   using Times = std::map<tuning::CoreDistance, double>;
   std::map<TunedCase, Times> best;
   const auto keep_least = [](Times& times, tuning::CoreDistance cores, double us) {
@@ -268,7 +308,7 @@ void drop_hopeless(std::vector<TunedPoint>& points, double hopeless) {
     for (const TunedSample& sample : p.samples) keep_least(least, sample.cores, sample.us);
     // A way that was not yet met at one of the distances may be the best there.
     const Times& there = best[case_of(p)];
-    const double most = p.bytes > kTunedFinely ? std::min(hopeless, kHopelessLong) : hopeless;
+    const double most = p.bytes > kTunedFinely ? std::min(hopeless, hopeless_long) : hopeless;
     p.is_dropped = !there.empty() && std::all_of(there.begin(), there.end(), [&](const auto& at) {
       const auto own = least.find(at.first);
       return own != least.end() && own->second > most * at.second;
@@ -276,11 +316,10 @@ void drop_hopeless(std::vector<TunedPoint>& points, double hopeless) {
   }
 }
 
-std::vector<std::size_t> order_of_round(const std::vector<TunedPoint>& points, int round) {
-  const bool is_for_long = round <= kRoundsOfLong || round % kLongOneIn == 0;
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < points.size(); ++i)
-    if (!points[i].is_dropped && (is_for_long || points[i].bytes <= kTunedFinely)) order.push_back(i);
+namespace {
+
+/// Case by case; each round begins one with another way.
+std::vector<std::size_t> in_turn(std::vector<std::size_t> order, const std::vector<TunedPoint>& points, int round) {
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return case_of(points[a]) < case_of(points[b]); });
   for (auto begin = order.begin(); begin != order.end();) {
     const auto end = std::find_if(begin, order.end(), [&](std::size_t i) { return case_of(points[i]) != case_of(points[*begin]); });
@@ -288,6 +327,30 @@ std::vector<std::size_t> order_of_round(const std::vector<TunedPoint>& points, i
     begin = end;
   }
   return order;
+}
+
+}  // namespace
+
+std::vector<std::size_t> order_of_round(const std::vector<TunedPoint>& points, int round) {
+  const bool is_for_long = round <= kRoundsOfLong || round % kLongOneIn == 0;
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (!points[i].is_dropped && (is_for_long || points[i].bytes <= kTunedFinely)) order.push_back(i);
+  return in_turn(std::move(order), points, round);
+}
+
+std::vector<std::size_t> order_of_doubts(const std::vector<TunedPoint>& points, const std::vector<Judgement>& judgements, int round) {
+  std::map<TunedCase, const Judgement*> doubts;
+  for (const Judgement& j : judgements)
+    if (j.is_in_doubt()) doubts[{j.collective, j.bytes, j.is_in_place}] = &j;
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto doubt = doubts.find(case_of(points[i]));
+    if (doubt == doubts.end()) continue;
+    const std::string name = name_of_way(points[i].algorithm, points[i].protocol);
+    if (!points[i].is_dropped || name == doubt->second->tuned || name == doubt->second->untuned) order.push_back(i);
+  }
+  return in_turn(std::move(order), points, round);
 }
 
 std::vector<tuning::MeasuredWay> ways_of(const std::vector<TunedPoint>& points, int ranks, const std::string& scope) {
@@ -339,7 +402,8 @@ Result<std::vector<Judgement>> judge(const tuning::Environment& environment, con
         *std::min_element(means.begin(), means.end(), [](const MeasuredMean& x, const MeasuredMean& y) { return x.us < y.us; });
     judgements.push_back({collective, bytes, environment.ranks, name_of_way(best.point->algorithm, best.point->protocol),
                           name_of_way(a->point->algorithm, a->point->protocol), name_of_way(b->point->algorithm, b->point->protocol),
-                          best.us, a->us, b->us, std::max(best.spread, a->spread), is_in_place});
+                          best.us, a->us, b->us, std::max(best.spread, a->spread), is_in_place,
+                          std::min({best.repeats, a->repeats, b->repeats})});
   }
   return judgements;
 }
@@ -359,14 +423,18 @@ Result<TuneResult> run_tune(comm::Core& world, const TuneOptions& options, const
     PEAL_ASSIGN(const std::vector<TunedPoint> kept_out, points_of(environment, sized, options.kept_out));
     points.insert(points.end(), kept_out.begin(), kept_out.end());
   }
-  PEAL_ASSIGN(result.rounds, tuner.measure(points, (keeps_out ? 2 : 1) * options.budget_s, fmt::format("{} ranks", world.size())));
+  const std::string what = fmt::format("{} ranks", world.size());
+  const double budget_s = (keeps_out ? 2 : 1) * options.budget_s, doubts_s = keeps_out ? kShareOfDoubts * budget_s : 0;
+  PEAL_ASSIGN(result.rounds, tuner.measure(points, budget_s - doubts_s, what));
   const auto kept_out = std::stable_partition(points.begin(), points.end(), [&](const TunedPoint& p) {
     return p.collective == Collective::barrier ||
            std::find(options.kept_out.begin(), options.kept_out.end(), p.bytes) == options.kept_out.end();
   });
   result.ways = ways_of({points.begin(), kept_out}, world.size(), environment.level[0].scope);
   if (keeps_out) {
-    PEAL_ASSIGN(result.judgements, judge(environment, result.ways, {kept_out, points.end()}));
+    std::vector<TunedPoint> judged(kept_out, points.end());
+    PEAL_TRY(tuner.settle(result.ways, judged, doubts_s, what));
+    PEAL_ASSIGN(result.judgements, judge(environment, result.ways, judged));
   }
   return result;
 }
@@ -381,10 +449,10 @@ std::string tune_report(const std::vector<Judgement>& judgements) {
     if (text.empty())
       text = fmt::format(
           "\nkept out, and chosen more than 5 % (and the noise) slower than the best:\n{:>16} {:>6} {:>10} {:>26} {:>10} {:>26} {:>10} "
-          "{:>6} {:>6}\n",
-          "collective", "ranks", "size", "chosen", "us", "best", "us", "ratio", "noise");
-    text += fmt::format("{:>16} {:>6} {:>10} {:>26} {:>10.4g} {:>26} {:>10.4g} {:>6.2f} {:>6.2f}{}\n", name_of(j.collective), j.ranks,
-                        to_text(Bytes{j.bytes}), j.tuned, j.tuned_us, j.best, j.best_us, j.tuned_us / j.best_us, j.noise,
+          "{:>6} {:>6} {:>6}\n",
+          "collective", "ranks", "size", "chosen", "us", "best", "us", "ratio", "noise", "rounds");
+    text += fmt::format("{:>16} {:>6} {:>10} {:>26} {:>10.4g} {:>26} {:>10.4g} {:>6.2f} {:>6.2f} {:>6}{}\n", name_of(j.collective), j.ranks,
+                        to_text(Bytes{j.bytes}), j.tuned, j.tuned_us, j.best, j.best_us, j.tuned_us / j.best_us, j.noise, j.rounds,
                         j.is_in_place ? "  in place" : "");
   }
   const auto share = [&](int good) { return 100.0 * good / static_cast<double>(std::max<std::size_t>(1, judgements.size())); };
@@ -408,7 +476,8 @@ std::string judgements_json(const std::vector<Judgement>& judgements) {
                    {"best_us", j.best_us},
                    {"tuned_us", j.tuned_us},
                    {"untuned_us", j.untuned_us},
-                   {"noise", j.noise}});
+                   {"noise", j.noise},
+                   {"rounds", j.rounds}});
   return all.dump();
 }
 
@@ -428,6 +497,7 @@ Result<std::vector<Judgement>> judgements_from_json(const std::string& text) {
       j.tuned_us = t.at("tuned_us").get<double>();
       j.untuned_us = t.at("untuned_us").get<double>();
       j.noise = t.at("noise").get<double>();
+      j.rounds = t.at("rounds").get<int>();
       judgements.push_back(std::move(j));
     }
   } catch (const nlohmann::json::exception& error) {

@@ -35,6 +35,10 @@ TEST(Tune, RoundsDuringWhichANeighbourSlowedACoreDoNotCount) {
   TunedPoint point{Collective::all_reduce, 8, "ring", Protocol::staged, near({20, 10, 30, 31, 32, 33, 34}), false};
   for (std::size_t i = 0; i < point.samples.size(); ++i) point.samples[i].work_ns = i == 1 ? 500 : 700;
   EXPECT_DOUBLE_EQ(point.typical(CoreDistance::near)->us, 10);
+  EXPECT_EQ(point.typical(CoreDistance::near)->repeats, 1);
+  EXPECT_DOUBLE_EQ(point.typical(CoreDistance::near)->spread, 3.0 / 30) << "of 10, 30 to 34: one round has none";
+  for (std::size_t i = 2; i < 5; ++i) point.samples[i].work_ns = 520;
+  EXPECT_DOUBLE_EQ(point.typical(CoreDistance::near)->spread, 2.0 / 30) << "of 10, 30, 31, 32";
 }
 
 TEST(Tune, TheFirstRoundAndThatAfterAMoveCountOnlyWhereThereIsNoOther) {
@@ -98,7 +102,7 @@ TEST(Tune, LongCallsAreMeasuredInTheFirstRoundsAndThenRarely) {
   points.push_back({Collective::all_gather, 8, "tree", Protocol::staged, near({20}), false});
   points.push_back({Collective::all_gather, 8 * kTunedFinely, "tree", Protocol::staged, near({20}), false});
   for (std::size_t i = 0; i < 3; ++i) points[i].samples = near({10});
-  drop_hopeless(points, 4);
+  drop_hopeless(points, 4, 1.5);
   EXPECT_FALSE(points[3].is_dropped);
   EXPECT_TRUE(points[4].is_dropped) << "long calls vary little";
 }
@@ -117,8 +121,29 @@ TEST(Tune, AWayIsDroppedThatIsTooSlowAtEveryDistance) {
       {Collective::all_gather, 64, "of another case", Protocol::staged, both({500}, 0), false},
       {Collective::all_gather, 8, "not met at all", Protocol::staged, {}, false},
   };
-  drop_hopeless(points, 2);
+  drop_hopeless(points, 2, 1.5);
   for (const TunedPoint& p : points) EXPECT_EQ(p.is_dropped, p.algorithm == "slow") << p.algorithm;
+}
+
+TEST(Tune, WhatAJudgementRestsOnIsMeasuredAgainWhereItWasMeasuredTooRarely) {
+  const auto point = [](const char* algorithm, std::uint64_t bytes, bool is_dropped = false) {
+    return TunedPoint{Collective::all_gather, bytes, algorithm, Protocol::staged, {}, is_dropped};
+  };
+  const std::vector<TunedPoint> points = {point("ring", 48),        point("tree", 48),  point("direct", 48, true),
+                                          point("bruck", 48, true), point("ring", 96),  point("tree", 96),
+                                          point("ring", 192),       point("tree", 192), point("ring", 384)};
+  const auto judged = [](std::uint64_t bytes, double tuned_us, int rounds) {
+    return Judgement{Collective::all_gather, bytes, 2, "tree staged", "ring staged", "direct staged", 100, tuned_us, 100, 0, false, rounds};
+  };
+  const Judgement rarely = judged(48, 100, 2), enough = judged(96, 100, 3), missed = judged(192, 110, 8), settled = judged(384, 110, 9);
+  EXPECT_TRUE(rarely.is_in_doubt());
+  EXPECT_FALSE(enough.is_in_doubt());
+  EXPECT_TRUE(missed.is_in_doubt()) << "several ways, one of which was lucky";
+  EXPECT_FALSE(settled.is_in_doubt());
+  EXPECT_EQ(order_of_doubts(points, {rarely, enough, missed, settled}, 3), (std::vector<std::size_t>{0, 1, 2, 7, 6}))
+      << "with what was chosen though it was dropped, and each round begins with another";
+  EXPECT_TRUE(order_of_doubts(points, {enough, settled}, 1).empty());
+  EXPECT_TRUE(order_of_doubts(points, {}, 1).empty());
 }
 
 TEST(Tune, PointsOfOneWayMakeALineOfTheTableForEachDistanceOfCores) {
@@ -160,12 +185,13 @@ TEST(Tune, AChoiceIsGoodWithinFivePercentOrTheNoise) {
 }
 
 TEST(Tune, JudgementsTravelAsJson) {
-  const Judgement j{Collective::gather, 64, 8, "ring staged", "tree staged", "direct line", 100.5, 104, 121, 0.25, true};
+  const Judgement j{Collective::gather, 64, 8, "ring staged", "tree staged", "direct line", 100.5, 104, 121, 0.25, true, 7};
   const auto read = judgements_from_json(judgements_json({j}));
   ASSERT_TRUE(read);
   ASSERT_EQ(read->size(), 1u);
   EXPECT_EQ(judgements_json(*read), judgements_json({j}));
   EXPECT_TRUE(read->front().is_in_place);
+  EXPECT_EQ(read->front().rounds, 7);
   EXPECT_FALSE(judgements_from_json("[{}]"));
 }
 

@@ -21,9 +21,10 @@ struct BenchOptions {
   DataType type = DataType::f32;
   ReduceOp op = ReduceOp::sum;
   int root = 0;
-  int groups = 0;      ///< ranks a group; 0: all in one
-  int iterations = 0;  ///< 0: as many as fit the budget
-  int warmup = -1;     ///< -1: a fifth of the iterations
+  int groups = 0;                   ///< ranks a group; 0: all in one
+  int iterations = 0;               ///< 0: as many as fit the budget
+  int warmup = -1;                  ///< -1: a fifth of the iterations
+  bool warms_while_faster = false;  ///< only as many of them as take less time than the one before
   bool out_of_place = true;
   bool in_place = true;
   bool check = false;

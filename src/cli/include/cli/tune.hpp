@@ -45,16 +45,16 @@ struct TunedPoint {
   bool is_in_place = false;  ///< how it is called
 
   /// The rounds with the cores there, those at their best speed alone: their lower quartile (others' work on the machine only ever makes a
-  /// round longer), the width of their middle half over it, and the median of their exchanges. Nothing where there was no such round. The
-  /// first round, and that after the cores were moved, count only where there is no other: how slots are filled best is still being learnt
-  /// (executor::FillChoice).
+  /// round longer), the width of their middle half over it (of all rounds there, where fewer than three were at that speed: one alone has
+  /// no width), and the median of their exchanges. Nothing where there was no such round. The first round, and that after the cores were
+  /// moved, count only where there is no other: how slots are filled best is still being learnt (executor::FillChoice).
   std::optional<tuning::MeasuredPoint> typical(tuning::CoreDistance cores) const;
 };
 
 /// Drops the ways that take more than `hopeless` times the best of their case wherever the cores were, each by the best of its rounds
-/// there, since the first call of all waits for pages; of sizes beyond kTunedFinely those that take more than 1.5 times. One that was not
-/// met at a distance may be the best there, and stays.
-void drop_hopeless(std::vector<TunedPoint>& points, double hopeless);
+/// there, since the first call of all waits for pages; of sizes beyond kTunedFinely those that take more than `hopeless_long` times, if
+/// that is less. One that was not met at a distance may be the best there, and stays.
+void drop_hopeless(std::vector<TunedPoint>& points, double hopeless, double hopeless_long);
 
 /// The places in `points` of what is measured in a round (counted from 1), in turn. The ways of one case come one behind the other: what
 /// the machine does to one of them, it mostly does to all. Each round begins a case with another way, since what was measured just before
@@ -71,9 +71,17 @@ struct Judgement {
   double best_us = 0, tuned_us = 0, untuned_us = 0;
   double noise = 0;  ///< the larger spread of best and tuned, each where it is largest
   bool is_in_place = false;
+  int rounds = 0;  ///< that count of the one of these ways that has the fewest
   bool is_tuned_good() const { return tuned_us <= best_us * (1 + std::max(0.05, noise)); }
   bool is_untuned_good() const { return untuned_us <= best_us * 1.20; }
+  /// Whether it stands on too few rounds: a miss needs more of them, since several ways, each measured a few times, have one that was
+  /// lucky.
+  bool is_in_doubt() const { return rounds < (is_tuned_good() && is_untuned_good() ? 3 : 9); }
 };
+
+/// The places in `points` of what is measured again for the judgements that are in doubt, in a round (counted from 1), in turn: the ways
+/// of their cases that were not dropped, and those that were chosen.
+std::vector<std::size_t> order_of_doubts(const std::vector<TunedPoint>& points, const std::vector<Judgement>& judgements, int round);
 
 struct TuneResult {
   std::vector<tuning::MeasuredWay> ways;
