@@ -177,7 +177,8 @@ void add_bench(CLI::App& app, Action& action) {
                    "all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, all_to_all, barrier, send_recv,\n"
                    "all_gather_v, reduce_scatter_v, all_to_all_v, gather_v or scatter_v")
       ->required();
-  command->add_option("-n", words->ranks, "Ranks to start on this host; under a launcher its ranks take part")->capture_default_str();
+  command->add_option("-n,--ranks", words->ranks, "Ranks to start on this host; under a launcher its ranks take part")
+      ->capture_default_str();
   command->add_option("-b", words->first, "Smallest size in bytes (8, 64K, 1M); with --digest or --numerics 64K unless -b or -e is given")
       ->capture_default_str();
   command->add_option("-e", words->last, "Largest size in bytes")->capture_default_str();

@@ -99,7 +99,7 @@ void add_run(CLI::App& app, Action& action) {
                                          "Start the ranks of a job and end all of them when one fails.\n"
                                          "Example: peal run -n 2 -- ./train --epochs 3\n"
                                          "Several hosts: peal run -n 4 --hosts 10.0.0.1,10.0.0.2 -- ./train   (says what to type on each)");
-  command->add_option("-n", options->ranks, "Number of ranks in the whole job")->required();
+  command->add_option("-n,--ranks", options->ranks, "Number of ranks in the whole job")->required();
   command->add_option("--hosts", options->hosts, "Addresses of the hosts, separated by commas; ranks are split evenly");
   command->add_option("--hostfile", options->host_file, "File with one host address a line (# begins a comment)");
   command->add_option("--host-index", options->host_index, "Which of the hosts this is, from 0");

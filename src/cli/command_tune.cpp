@@ -263,7 +263,7 @@ void add_tune(CLI::App& app, Action& action) {
                          "Example: peal tune --budget 60 --check");
   command->add_option("--budget", words->budget_s, "Seconds to spend; the first round over everything is always done")
       ->capture_default_str();
-  command->add_option("--ranks", words->ranks, "Numbers of ranks, as 2,4,8 (default: powers of two up to twice the cores, at least 8)");
+  command->add_option("--ranks,-n", words->ranks, "Numbers of ranks, as 2,4,8 (default: powers of two up to twice the cores, at least 8)");
   command->add_option("--collectives", words->collectives, "Only these, as all_reduce,broadcast (default: all that have a choice)");
   command->add_option("--transport", words->transport, "auto, shm or tcp")->capture_default_str();
   command

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <base/names.hpp>
 #include <CLI/CLI.hpp>
 #include <cli/commands.hpp>
@@ -42,13 +43,36 @@ std::vector<std::string>& arguments() {
   return words;
 }
 
-// "Could not convert: -n = abc" and the like.
-std::string in_plain_words(const std::string& text) {
+// An option of several names by the one that was typed.
+std::string as_typed(const CLI::App& command, const std::string& name, const std::vector<std::string>& words) {
+  const CLI::Option* const option = command.get_option_no_throw(name);
+  for (const std::string& word : words)
+    if (const std::string typed = word.substr(0, word.find('=')); option != nullptr && option->check_name(typed)) return typed;
+  return name;
+}
+
+// "Could not convert: --ranks = abc" and the like.
+std::string in_plain_words(const std::string& text, const CLI::App& command, const std::vector<std::string>& words) {
   constexpr std::string_view kConvert = "Could not convert: ";
   const std::size_t equals = text.find(" = ");
   if (text.compare(0, kConvert.size(), kConvert) != 0 || equals == std::string::npos) return text;
-  return fmt::format("{} does not take \"{}\": give a number", text.substr(kConvert.size(), equals - kConvert.size()),
-                     text.substr(equals + 3));
+  const std::string name = as_typed(command, text.substr(kConvert.size(), equals - kConvert.size()), words);
+  return fmt::format("{} does not take \"{}\": give a number", name, text.substr(equals + 3));
+}
+
+// Of what a command does not know the first option, or the first word.
+std::string unknown_word(const CLI::App& command, const std::string& path) {
+  const std::vector<std::string> left = command.remaining();
+  const auto is_option = [](const std::string& word) { return word.size() > 1 && word[0] == '-'; };
+  const auto option = std::find_if(left.begin(), left.end(), is_option);
+  if (option == left.end()) return fmt::format("\"{}\" is one word more than `{}` takes", left.front(), path);
+  std::vector<std::string> names;
+  for (const CLI::Option* known : command.get_options([](const CLI::Option* o) { return !o->get_group().empty(); }))
+    for (const std::string& name : known->get_lnames()) names.push_back("--" + name);
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string word = option->substr(0, option->find('='));
+  const std::string_view near = nearest(word, views.data(), views.size());
+  return fmt::format("`{}` has no option {}{}", path, word, near.empty() ? std::string() : fmt::format(" (did you mean {}?)", near));
 }
 
 // CLI11 says what is wrong; we add where help is, and the command that was probably meant.
@@ -75,8 +99,10 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error, const 
       hint = fmt::format(" (did you mean `peal {}`?)", near);
     else if (words.empty() || is_word)
       hint = fmt::format("; type one of: {}", fmt::join(names, ", "));
+  } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && command->remaining_size() > 0) {
+    text = unknown_word(*command, path);
   } else {
-    text = in_plain_words(text);
+    text = in_plain_words(text, *command, words);
   }
   std::fprintf(stderr, "peal: %s%s; `%s --help` shows what can be typed\n", text.c_str(), hint.c_str(), path.c_str());
   return 2;

@@ -20,7 +20,14 @@ class BadWords(harness.ToolCase):
         self.refuse("bensh all_reduce", '"bensh"', "did you mean `peal bench`")
 
     def test_unknown_option(self):
-        self.refuse("bench all_reduce --fast", "--fast", "`peal bench --help`")
+        self.refuse("bench all_reduce --fast", "`peal bench` has no option --fast;", "`peal bench --help`")
+
+    def test_mistyped_option_names_the_near_one(self):
+        self.refuse("bench all_reduce --rank 2", "no option --rank (did you mean --ranks?)")
+        self.refuse("sim all_reduce --machine dgx-h100 --node=2", "`peal sim` has no option --node (did you mean --nodes?)")
+
+    def test_word_too_many(self):
+        self.refuse("bench all_reduce all_gather", '"all_gather" is one word more than `peal bench` takes')
 
     def test_collective(self):
         for command in ("bench all_reduc", "sim all_reduc", "explain all_reduc --bytes 8"):
@@ -159,6 +166,7 @@ class BadWords(harness.ToolCase):
 
     def test_rank_count_that_is_no_number(self):
         self.refuse("bench all_reduce -n two", '-n does not take "two"', "number", "`peal bench --help`")
+        self.refuse("bench all_reduce --ranks=two", '--ranks does not take "two"', "number")
 
     def test_groups(self):
         self.refuse("bench all_reduce -n 4 --groups 3", "groups of 3", "divisor of 4")
