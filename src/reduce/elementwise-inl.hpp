@@ -59,6 +59,8 @@ struct Elementwise {
     return Out::encode(d, op(d, A::load(d, a), B::load(d, b)));
   }
 
+  static HWY_INLINE bool is_few(std::size_t count) { return count <= 2 * hn::Lanes(Wide()); }
+
   template <std::size_t kLanes>
   static HWY_INLINE void few(Op op, OutLane* dst, OutLane* also, const ALane* a, const BLane* b, std::size_t count) {
     const hn::CappedTag<C, kLanes> d;
@@ -88,7 +90,7 @@ struct Elementwise {
     auto* also = static_cast<OutLane*>(also_bytes);
     const auto* a = static_cast<const ALane*>(a_bytes);
     const auto* b = static_cast<const BLane*>(b_bytes);
-    if (count <= 2 * hn::Lanes(Wide())) return few<hn::MaxLanes(Wide())>(op, dst, also, a, b, count);
+    if (is_few(count)) return few<hn::MaxLanes(Wide())>(op, dst, also, a, b, count);
     if (also != nullptr) return many<true>(op, dst, also, a, b, count, stores, reads);
     many<false>(op, dst, nullptr, a, b, count, stores, reads);
   }
@@ -154,14 +156,26 @@ struct Elementwise {
     for (std::size_t o = 0; o < bytes; o += 64) hwy::Prefetch(reinterpret_cast<const char*>(at + o));
   }
 
-  /// As CombineFns, for an operator without state.
+  /// As CombineFns, for an operator without state. For few elements there is one way, whatever the stores and reads.
   template <Stores kStores, Reads kReads>
   static void combine(void* dst, const void* a, const void* b, std::size_t count) {
-    run(Op(), dst, nullptr, a, b, count, kStores, kReads);
+    if constexpr (kStores == Stores::cached && kReads == Reads::in_a_row) {
+      run(Op(), dst, nullptr, a, b, count, kStores, kReads);
+    } else {
+      if (is_few(count)) return combine<Stores::cached, Reads::in_a_row>(dst, a, b, count);
+      many<false>(Op(), static_cast<OutLane*>(dst), nullptr, static_cast<const ALane*>(a), static_cast<const BLane*>(b), count, kStores,
+                  kReads);
+    }
   }
   template <Reads kReads>
   static void combine_twice(void* dst, void* also, const void* a, const void* b, std::size_t count) {
-    run(Op(), dst, also, a, b, count, Stores::cached, kReads);
+    if constexpr (kReads == Reads::in_a_row) {
+      run(Op(), dst, also, a, b, count, Stores::cached, kReads);
+    } else {
+      if (is_few(count)) return combine_twice<Reads::in_a_row>(dst, also, a, b, count);
+      many<true>(Op(), static_cast<OutLane*>(dst), static_cast<OutLane*>(also), static_cast<const ALane*>(a), static_cast<const BLane*>(b),
+                 count, Stores::cached, kReads);
+    }
   }
   static Kernels kernels(Stores stores, Reads reads) { return pick_kernels<Elementwise>(stores, reads); }
   static CombineFn pick(Stores stores) { return kernels(stores, Reads::in_a_row).once; }
