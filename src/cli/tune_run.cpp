@@ -442,9 +442,16 @@ Result<TuneResult> run_tune(comm::Core& world, const TuneOptions& options, const
 std::string tune_report(const std::vector<Judgement>& judgements) {
   std::string text;
   int tuned = 0, untuned = 0;
+  std::size_t rarely = 0;
+  int rarely_tuned = 0, rarely_untuned = 0;
   for (const Judgement& j : judgements) {
     tuned += j.is_tuned_good() ? 1 : 0;
     untuned += j.is_untuned_good() ? 1 : 0;
+    if (j.rounds < Judgement::kFewestRounds) {
+      ++rarely;
+      rarely_tuned += j.is_tuned_good() ? 1 : 0;
+      rarely_untuned += j.is_untuned_good() ? 1 : 0;
+    }
     if (j.is_tuned_good()) continue;
     if (text.empty())
       text = fmt::format(
@@ -455,11 +462,16 @@ std::string tune_report(const std::vector<Judgement>& judgements) {
                         to_text(Bytes{j.bytes}), j.tuned, j.tuned_us, j.best, j.best_us, j.tuned_us / j.best_us, j.noise, j.rounds,
                         j.is_in_place ? "  in place" : "");
   }
-  const auto share = [&](int good) { return 100.0 * good / static_cast<double>(std::max<std::size_t>(1, judgements.size())); };
+  const auto share = [](int good, std::size_t all) { return 100.0 * good / static_cast<double>(std::max<std::size_t>(1, all)); };
   text += fmt::format(
       "\nof {} cases that were kept out: the table's choice within 5 % of the best, or within the noise, in {} ({:.0f} %); "
       "the cost model's choice within 20 % in {} ({:.0f} %)\n",
-      judgements.size(), tuned, share(tuned), untuned, share(untuned));
+      judgements.size(), tuned, share(tuned, judgements.size()), untuned, share(untuned, judgements.size()));
+  if (rarely > 0)
+    text += fmt::format(
+        "{} of them were measured in fewer than {} rounds, of the others {} ({:.0f} %) and {} ({:.0f} %): a larger --budget tells more\n",
+        rarely, Judgement::kFewestRounds, tuned - rarely_tuned, share(tuned - rarely_tuned, judgements.size() - rarely),
+        untuned - rarely_untuned, share(untuned - rarely_untuned, judgements.size() - rarely));
   return text;
 }
 

@@ -180,6 +180,12 @@ TEST(Tune, AChoiceIsGoodWithinFivePercentOrTheNoise) {
   EXPECT_THAT(report, HasSubstr("tree staged"));
   EXPECT_THAT(report, HasSubstr("1.06"));
   EXPECT_THAT(report, Not(HasSubstr("in place")));
+  EXPECT_THAT(report, HasSubstr("3 of them were measured in fewer than 3 rounds"));
+  Judgement often = j;
+  often.rounds = 3;
+  EXPECT_THAT(tune_report({often}), Not(HasSubstr("fewer than")));
+  EXPECT_THAT(tune_report({j, often, {Collective::barrier, 0, 8, "a", "a", "a", 1, 1, 1, 0, false, 3}}),
+              HasSubstr("1 of them were measured in fewer than 3 rounds, of the others 1 (50 %) and 1 (50 %)"));
   j.is_in_place = true;
   EXPECT_THAT(tune_report({j}), HasSubstr("in place"));
 }

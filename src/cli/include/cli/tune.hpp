@@ -76,7 +76,9 @@ struct Judgement {
   bool is_untuned_good() const { return untuned_us <= best_us * 1.20; }
   /// Whether it stands on too few rounds: a miss needs more of them, since several ways, each measured a few times, have one that was
   /// lucky.
-  bool is_in_doubt() const { return rounds < (is_tuned_good() && is_untuned_good() ? 3 : 9); }
+  bool is_in_doubt() const { return rounds < (is_tuned_good() && is_untuned_good() ? kFewestRounds : kFewestRoundsOfMiss); }
+  static constexpr int kFewestRounds = 3;
+  static constexpr int kFewestRoundsOfMiss = 9;
 };
 
 /// The places in `points` of what is measured again for the judgements that are in doubt, in a round (counted from 1), in turn: the ways
