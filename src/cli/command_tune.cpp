@@ -261,7 +261,9 @@ void add_tune(CLI::App& app, Action& action) {
       app.add_subcommand("tune",
                          "Measure every algorithm and protocol on this host, and write the table that chooses from then on.\n"
                          "Example: peal tune --budget 60 --check");
-  command->add_option("--budget", words->budget_s, "Seconds to spend; the first round over everything is always done")
+  command
+      ->add_option("--budget", words->budget_s,
+                   "Seconds to spend; the first round over everything is always done, with --check two over what is in doubt, too")
       ->capture_default_str();
   command->add_option("--ranks,-n", words->ranks, "Numbers of ranks, as 2,4,8 (default: powers of two up to twice the cores, at least 8)");
   command->add_option("--collectives", words->collectives, "Only these, as all_reduce,broadcast (default: all that have a choice)");
@@ -271,7 +273,7 @@ void add_tune(CLI::App& app, Action& action) {
                    "Largest size that is measured (less where ranks share cores or memory is short); above it times grow with the bytes")
       ->capture_default_str();
   command->add_option("--out", words->out, "The table (default: PEAL_TUNING, or peal/tuning.json in $XDG_CONFIG_HOME or ~/.config)");
-  command->add_flag("--check", words->check, "Half of the budget judges the choice at sizes that the table does not have");
+  command->add_flag("--check", words->check, "More than half of the budget judges the choice at sizes that the table does not have");
   command->add_option("--json", words->json, "Write table and judgement as JSON to a file, or - for standard output");
   command->add_option("--part", words->part, "")->group("");  // how the command starts its ranks
   command->callback([words, &action] { action = [words] { return run(*words); }; });

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <base/clock.hpp>
 #include <base/names.hpp>
+#include <base/percentile.hpp>
 #include <cli/bench.hpp>
 #include <cli/tune.hpp>
 #include <iterator>
@@ -23,12 +24,15 @@ namespace {
 
 // Times the best of a case's rounds so far: slower ways are dropped after the first round (whose first call of all waits for pages), after
 // the second and so on, and the rounds that are left go to those that may be the best.
-constexpr double kHopelessAfter[] = {4, 2, 1.5, 1.5, 1.3};
+// Long calls vary little, but the first round has one of each.
+struct Hopeless {
+  double of_short, of_long;
+};
+constexpr Hopeless kHopelessAfter[] = {{4, 2}, {2, 1.5}, {1.5, 1.5}, {1.5, 1.5}, {1.3, 1.3}};
 constexpr int kRoundsThatDrop = static_cast<int>(std::size(kHopelessAfter));
 constexpr int kMostRounds = 25;
 constexpr int kRoundsOfLong = 2;                   // the second counts (TunedPoint::typical)
 constexpr int kLongOneIn = 6;                      // of the rounds from then on
-constexpr double kHopelessLong[] = {2, 1.5};       // long calls vary little; the first round has one of each
 constexpr std::uint64_t kMostInCaches = 32 << 20;  // a mesh's third caches keep what was used a few times in a row
 constexpr int kCallsIntoCaches = 4;
 // Every way has a communicator of its own, and between two ranks messages go round in its slots' areas, which the third cache keeps only
@@ -40,8 +44,7 @@ constexpr std::uint64_t kBytesIntoAreas = 16 << 20;
 constexpr double kShareOfDoubts = 0.2;
 constexpr int kFewestRoundsOfDoubts = 2;
 constexpr int kMostRoundsOfDoubts = 10;
-constexpr double kSameSpeed = 1.1;  // of a core that no neighbour slows, from round to round
-constexpr std::size_t kFewestWithSpread = 3;
+constexpr double kSameSpeed = 1.1;       // of a core that no neighbour slows, from round to round
 constexpr double kPointSeconds = 0.001;  // of timed calls a point and round
 constexpr double kWarmUpSeconds = 0.02;  // of calls before the first round
 constexpr std::uint64_t kWarmUpBytes = 256 * 1024;
@@ -154,7 +157,7 @@ class Tuner {
     for (int round = 1; round <= kMostRounds; ++round) {
       const std::int64_t round_begin = now_ns();
       PEAL_TRY(measure_these(points, order_of_round(points, round), round == 1, what));
-      if (round <= kRoundsThatDrop) drop_hopeless(points, kHopelessAfter[round - 1], kHopelessLong[std::min(round, kRoundsOfLong) - 1]);
+      if (round <= kRoundsThatDrop) drop_hopeless(points, kHopelessAfter[round - 1].of_short, kHopelessAfter[round - 1].of_long);
       round_s = static_cast<double>(now_ns() - round_begin) * 1e-9;
       if (round <= kRoundsThatDrop) round_s /= 2;
       PEAL_ASSIGN(const double spent_s, longest_since(begin, round_s));
@@ -164,21 +167,22 @@ class Tuner {
     return kMostRounds;
   }
 
-  /// Measures what is in doubt of the judgement of `ways` by `points` again, until it is not or the budget is spent.
-  Status settle(const std::vector<tuning::MeasuredWay>& ways, std::vector<TunedPoint>& points, double budget_s, const std::string& what) {
+  /// The judgements of `ways` by `points`. What is in doubt of them is measured again, until nothing is or the budget is spent.
+  Result<std::vector<Judgement>> judge_surely(const std::vector<tuning::MeasuredWay>& ways, std::vector<TunedPoint>& points,
+                                              double budget_s, const std::string& what) {
     const std::int64_t begin = now_ns();
-    for (int round = 1; round <= kMostRoundsOfDoubts; ++round) {
-      PEAL_ASSIGN(const std::vector<Judgement> judgements, judge(*world_.plans().environment(), ways, points));
+    bool has_time = true;
+    for (int round = 1;; ++round) {
+      PEAL_ASSIGN(std::vector<Judgement> judgements, judge(*world_.plans().environment(), ways, points));
       const std::vector<std::size_t> order = order_of_doubts(points, judgements, round);
-      if (order.empty()) break;
+      if (order.empty() || !has_time || round > kMostRoundsOfDoubts) return judgements;
       const std::int64_t round_begin = now_ns();
       PEAL_TRY(measure_these(points, order, false, what));
       double round_s = static_cast<double>(now_ns() - round_begin) * 1e-9;
       PEAL_ASSIGN(const double spent_s, longest_since(begin, round_s));
       say_(fmt::format("{}: {} measurements in doubt again, {:.1f} s of {:.0f}", what, order.size(), spent_s, budget_s));
-      if (round >= kFewestRoundsOfDoubts && spent_s + round_s > budget_s) break;
+      has_time = round < kFewestRoundsOfDoubts || spent_s + round_s <= budget_s;
     }
-    return {};
   }
 
  private:
@@ -285,13 +289,11 @@ std::optional<tuning::MeasuredPoint> TunedPoint::typical(tuning::CoreDistance co
     exchanges.push_back(sample.exchange_ns);
   }
   if (us.empty()) return std::nullopt;
-  for (std::vector<double>* const values : {&us, &all_us, &exchanges}) std::sort(values->begin(), values->end());
-  const auto spread_of = [](const std::vector<double>& sorted) {
-    const double quartile = sorted[sorted.size() / 4];
-    return (sorted[sorted.size() * 3 / 4] - quartile) / quartile;
-  };
-  return tuning::MeasuredPoint{bytes, us[us.size() / 4], spread_of(us.size() < kFewestWithSpread ? all_us : us),
-                               exchanges[exchanges.size() / 2], static_cast<int>(us.size())};
+  const auto repeats = static_cast<int>(us.size());
+  const std::vector<double>& of_spread = repeats < kFewestRounds ? all_us : us;
+  const double quartile = value_at(of_spread, 0.25);
+  return tuning::MeasuredPoint{bytes, value_at(us, 0.25), (value_at(of_spread, 0.75) - quartile) / quartile, value_at(exchanges, 0.5),
+                               repeats};
 }
 
 void drop_hopeless(std::vector<TunedPoint>& points, double hopeless, double hopeless_long) {
@@ -308,7 +310,7 @@ void drop_hopeless(std::vector<TunedPoint>& points, double hopeless, double hope
     for (const TunedSample& sample : p.samples) keep_least(least, sample.cores, sample.us);
     // A way that was not yet met at one of the distances may be the best there.
     const Times& there = best[case_of(p)];
-    const double most = p.bytes > kTunedFinely ? std::min(hopeless, hopeless_long) : hopeless;
+    const double most = p.bytes > kTunedFinely ? hopeless_long : hopeless;
     p.is_dropped = !there.empty() && std::all_of(there.begin(), there.end(), [&](const auto& at) {
       const auto own = least.find(at.first);
       return own != least.end() && own->second > most * at.second;
@@ -433,25 +435,33 @@ Result<TuneResult> run_tune(comm::Core& world, const TuneOptions& options, const
   result.ways = ways_of({points.begin(), kept_out}, world.size(), environment.level[0].scope);
   if (keeps_out) {
     std::vector<TunedPoint> judged(kept_out, points.end());
-    PEAL_TRY(tuner.settle(result.ways, judged, doubts_s, what));
-    PEAL_ASSIGN(result.judgements, judge(environment, result.ways, judged));
+    PEAL_ASSIGN(result.judgements, tuner.judge_surely(result.ways, judged, doubts_s, what));
   }
   return result;
 }
 
-std::string tune_report(const std::vector<Judgement>& judgements) {
-  std::string text;
-  int tuned = 0, untuned = 0;
-  std::size_t rarely = 0;
-  int rarely_tuned = 0, rarely_untuned = 0;
-  for (const Judgement& j : judgements) {
+namespace {
+
+/// How many of some judgements are good.
+struct Tally {
+  int cases = 0, tuned = 0, untuned = 0;
+  void add(const Judgement& j) {
+    ++cases;
     tuned += j.is_tuned_good() ? 1 : 0;
     untuned += j.is_untuned_good() ? 1 : 0;
-    if (j.rounds < Judgement::kFewestRounds) {
-      ++rarely;
-      rarely_tuned += j.is_tuned_good() ? 1 : 0;
-      rarely_untuned += j.is_untuned_good() ? 1 : 0;
-    }
+  }
+  /// Percent.
+  double share(int good) const { return 100.0 * good / std::max(1, cases); }
+};
+
+}  // namespace
+
+std::string tune_report(const std::vector<Judgement>& judgements) {
+  std::string text;
+  Tally all, often;
+  for (const Judgement& j : judgements) {
+    all.add(j);
+    if (j.rounds >= kFewestRounds) often.add(j);
     if (j.is_tuned_good()) continue;
     if (text.empty())
       text = fmt::format(
@@ -462,16 +472,14 @@ std::string tune_report(const std::vector<Judgement>& judgements) {
                         to_text(Bytes{j.bytes}), j.tuned, j.tuned_us, j.best, j.best_us, j.tuned_us / j.best_us, j.noise, j.rounds,
                         j.is_in_place ? "  in place" : "");
   }
-  const auto share = [](int good, std::size_t all) { return 100.0 * good / static_cast<double>(std::max<std::size_t>(1, all)); };
   text += fmt::format(
       "\nof {} cases that were kept out: the table's choice within 5 % of the best, or within the noise, in {} ({:.0f} %); "
       "the cost model's choice within 20 % in {} ({:.0f} %)\n",
-      judgements.size(), tuned, share(tuned, judgements.size()), untuned, share(untuned, judgements.size()));
-  if (rarely > 0)
+      all.cases, all.tuned, all.share(all.tuned), all.untuned, all.share(all.untuned));
+  if (often.cases < all.cases)
     text += fmt::format(
         "{} of them were measured in fewer than {} rounds, of the others {} ({:.0f} %) and {} ({:.0f} %): a larger --budget tells more\n",
-        rarely, Judgement::kFewestRounds, tuned - rarely_tuned, share(tuned - rarely_tuned, judgements.size() - rarely),
-        untuned - rarely_untuned, share(untuned - rarely_untuned, judgements.size() - rarely));
+        all.cases - often.cases, kFewestRounds, often.tuned, often.share(often.tuned), often.untuned, often.share(often.untuned));
   return text;
 }
 

@@ -156,26 +156,19 @@ struct Elementwise {
     for (std::size_t o = 0; o < bytes; o += 64) hwy::Prefetch(reinterpret_cast<const char*>(at + o));
   }
 
-  /// As CombineFns, for an operator without state. For few elements there is one way, whatever the stores and reads.
+  /// As CombineFns, for an operator without state. For few elements there is one way, whatever the stores and reads,
+  /// which is compiled once.
   template <Stores kStores, Reads kReads>
   static void combine(void* dst, const void* a, const void* b, std::size_t count) {
-    if constexpr (kStores == Stores::cached && kReads == Reads::in_a_row) {
-      run(Op(), dst, nullptr, a, b, count, kStores, kReads);
-    } else {
+    if constexpr (kStores != Stores::cached || kReads != Reads::in_a_row)
       if (is_few(count)) return combine<Stores::cached, Reads::in_a_row>(dst, a, b, count);
-      many<false>(Op(), static_cast<OutLane*>(dst), nullptr, static_cast<const ALane*>(a), static_cast<const BLane*>(b), count, kStores,
-                  kReads);
-    }
+    run(Op(), dst, nullptr, a, b, count, kStores, kReads);
   }
   template <Reads kReads>
   static void combine_twice(void* dst, void* also, const void* a, const void* b, std::size_t count) {
-    if constexpr (kReads == Reads::in_a_row) {
-      run(Op(), dst, also, a, b, count, Stores::cached, kReads);
-    } else {
+    if constexpr (kReads != Reads::in_a_row)
       if (is_few(count)) return combine_twice<Reads::in_a_row>(dst, also, a, b, count);
-      many<true>(Op(), static_cast<OutLane*>(dst), static_cast<OutLane*>(also), static_cast<const ALane*>(a), static_cast<const BLane*>(b),
-                 count, Stores::cached, kReads);
-    }
+    run(Op(), dst, also, a, b, count, Stores::cached, kReads);
   }
   static Kernels kernels(Stores stores, Reads reads) { return pick_kernels<Elementwise>(stores, reads); }
   static CombineFn pick(Stores stores) { return kernels(stores, Reads::in_a_row).once; }

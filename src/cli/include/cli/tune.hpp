@@ -13,12 +13,15 @@ namespace peal::cli {
 
 /// Sizes beyond it take long and vary little: they are measured in the first rounds, and then rarely.
 inline constexpr std::uint64_t kTunedFinely = 8 << 20;
+/// Rounds that have a spread, and that a judgement rests on.
+inline constexpr int kFewestRounds = 3;
 
 struct TuneOptions {
   std::vector<Collective> collectives;
   std::vector<std::uint64_t> sizes;     ///< measured for the table
   std::vector<std::uint64_t> kept_out;  ///< measured to judge the choice; none: no judgement
-  double budget_s = 20;                 ///< for the table, and as much again for the judgement; the first round is always done
+  double budget_s = 20;  ///< for the table; with a judgement twice that for both, a fifth of it for what is in doubt. The first round is
+                         ///< always done, and two of doubts
 };
 
 /// A round, with where the cores were; the same on every rank.
@@ -45,15 +48,15 @@ struct TunedPoint {
   bool is_in_place = false;  ///< how it is called
 
   /// The rounds with the cores there, those at their best speed alone: their lower quartile (others' work on the machine only ever makes a
-  /// round longer), the width of their middle half over it (of all rounds there, where fewer than three were at that speed: one alone has
-  /// no width), and the median of their exchanges. Nothing where there was no such round. The first round, and that after the cores were
-  /// moved, count only where there is no other: how slots are filled best is still being learnt (executor::FillChoice).
+  /// round longer), the width of their middle half over it (of all rounds there, where fewer than kFewestRounds were at that speed: one
+  /// alone has no width), and the median of their exchanges. Nothing where there was no such round. The first round, and that after the
+  /// cores were moved, count only where there is no other: how slots are filled best is still being learnt (executor::FillChoice).
   std::optional<tuning::MeasuredPoint> typical(tuning::CoreDistance cores) const;
 };
 
 /// Drops the ways that take more than `hopeless` times the best of their case wherever the cores were, each by the best of its rounds
-/// there, since the first call of all waits for pages; of sizes beyond kTunedFinely those that take more than `hopeless_long` times, if
-/// that is less. One that was not met at a distance may be the best there, and stays.
+/// there, since the first call of all waits for pages; of sizes beyond kTunedFinely those that take more than `hopeless_long` times. One
+/// that was not met at a distance may be the best there, and stays.
 void drop_hopeless(std::vector<TunedPoint>& points, double hopeless, double hopeless_long);
 
 /// The places in `points` of what is measured in a round (counted from 1), in turn. The ways of one case come one behind the other: what
@@ -76,9 +79,10 @@ struct Judgement {
   bool is_untuned_good() const { return untuned_us <= best_us * 1.20; }
   /// Whether it stands on too few rounds: a miss needs more of them, since several ways, each measured a few times, have one that was
   /// lucky.
-  bool is_in_doubt() const { return rounds < (is_tuned_good() && is_untuned_good() ? kFewestRounds : kFewestRoundsOfMiss); }
-  static constexpr int kFewestRounds = 3;
-  static constexpr int kFewestRoundsOfMiss = 9;
+  bool is_in_doubt() const {
+    constexpr int kFewestOfMiss = 9;
+    return rounds < (is_tuned_good() && is_untuned_good() ? kFewestRounds : kFewestOfMiss);
+  }
 };
 
 /// The places in `points` of what is measured again for the judgements that are in doubt, in a round (counted from 1), in turn: the ways
