@@ -53,10 +53,17 @@ struct Elementwise {
   using BLane = typename B::Lane;
   using Wide = hn::ScalableTag<C>;
   using WideOut = typename Out::template StoreTag<Wide>;
+  static constexpr bool kOneLane = hn::MaxLanes(Wide()) == 1;
 
   template <class D>
   static HWY_INLINE auto compute(D d, Op op, const ALane* a, const BLane* b) {
     return Out::encode(d, op(d, A::load(d, a), B::load(d, b)));
+  }
+
+  /// Where there is no vector unit, one plain loop for any count.
+  static HWY_NOINLINE void one_by_one(Op op, OutLane* dst, OutLane* also, const ALane* a, const BLane* b, std::size_t count) {
+    const WideOut out;
+    for (std::size_t i = 0; i < count; ++i) store(out, compute(Wide(), op, a + i, b + i), dst, also, i);
   }
 
   static HWY_INLINE bool is_few(std::size_t count) { return count <= 2 * hn::Lanes(Wide()); }
@@ -90,9 +97,13 @@ struct Elementwise {
     auto* also = static_cast<OutLane*>(also_bytes);
     const auto* a = static_cast<const ALane*>(a_bytes);
     const auto* b = static_cast<const BLane*>(b_bytes);
-    if (is_few(count)) return few<hn::MaxLanes(Wide())>(op, dst, also, a, b, count);
-    if (also != nullptr) return many<true>(op, dst, also, a, b, count, stores, reads);
-    many<false>(op, dst, nullptr, a, b, count, stores, reads);
+    if constexpr (kOneLane) {
+      one_by_one(op, dst, also, a, b, count);
+    } else {
+      if (is_few(count)) return few<hn::MaxLanes(Wide())>(op, dst, also, a, b, count);
+      if (also != nullptr) return many<true>(op, dst, also, a, b, count, stores, reads);
+      many<false>(op, dst, nullptr, a, b, count, stores, reads);
+    }
   }
 
   /// Its own function, so that a call with few elements pays for no stack frame. One loop for both kinds of stores: a branch that
@@ -171,7 +182,10 @@ struct Elementwise {
     run(Op(), dst, also, a, b, count, Stores::cached, kReads);
   }
   static Kernels kernels(Stores stores, Reads reads) { return pick_kernels<Elementwise>(stores, reads); }
-  static CombineFn pick(Stores stores) { return kernels(stores, Reads::in_a_row).once; }
+  /// Into one place, read in a row: nothing else is compiled for it.
+  static CombineFn pick(Stores stores) {
+    return stores == Stores::streaming ? &combine<Stores::streaming, Reads::in_a_row> : &combine<Stores::cached, Reads::in_a_row>;
+  }
 };
 
 /// dst = op(src), for the operators of one operand.
