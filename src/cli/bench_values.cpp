@@ -116,10 +116,14 @@ std::int64_t count_wrong_reductions(const void* data, std::uint64_t count, int r
   const auto* at = static_cast<const std::byte*>(data);
   const std::size_t element = size_of(type);
   std::int64_t wrong = 0;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const double got = decode(at + i * element, type);
-    const std::uint64_t k = i % kPeriod;
-    if (!(std::abs(got - expected[k]) <= slack[k])) ++wrong;  // a NaN is wrong
+  bool is_before_right = false;  // all of the period before
+  for (std::uint64_t i = 0; i < count; i += kPeriod) {
+    const std::uint64_t n = std::min(kPeriod, count - i);
+    if (is_before_right && std::memcmp(at + i * element, at + (i - kPeriod) * element, n * element) == 0) continue;
+    const std::int64_t before = wrong;
+    for (std::uint64_t k = 0; k < n; ++k)
+      if (!(std::abs(decode(at + (i + k) * element, type) - expected[k]) <= slack[k])) ++wrong;  // a NaN is wrong
+    is_before_right = wrong == before;
   }
   return wrong;
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kFirstChecked = 48;  // tables go 32, 64, 128, ...: these lie between
 constexpr double kCheckedSeconds = 0.004;    // of timed calls a cell and round
-constexpr int kFewestRounds = 4;             // of a cell
+constexpr int kFewestRoundsOfCell = 4;       // of a cell
 // One after the other: where the lines of a communicator lie on a mesh of cores, small calls of a few ranks are faster or slower by a
 // quarter for all of its life, and a prediction is of any.
 constexpr std::size_t kCommunicators = 3;
@@ -53,7 +53,7 @@ Result<std::vector<HostCell>> cells_of(comm::Core& core, const std::vector<Tuned
       exchanges.push_back(typical->exchange_ns);
     }
     cell.rounds = static_cast<int>(of_all.size());
-    if (cell.rounds < kFewestRounds) continue;
+    if (cell.rounds < kFewestRoundsOfCell) continue;
     cell.full_speed = full_speed / cell.rounds;
     cell.all_us = value_at(std::move(of_all), 0.5);
     cell.least_us = *std::min_element(us.begin(), us.end());

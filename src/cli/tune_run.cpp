@@ -443,7 +443,7 @@ Result<TuneResult> run_tune(comm::Core& world, const TuneOptions& options, const
 namespace {
 
 /// How many of some judgements are good.
-struct Tally {
+struct GoodCases {
   int cases = 0, tuned = 0, untuned = 0;
   void add(const Judgement& j) {
     ++cases;
@@ -458,7 +458,7 @@ struct Tally {
 
 std::string tune_report(const std::vector<Judgement>& judgements) {
   std::string text;
-  Tally all, often;
+  GoodCases all, often;
   for (const Judgement& j : judgements) {
     all.add(j);
     if (j.rounds >= kFewestRounds) often.add(j);
