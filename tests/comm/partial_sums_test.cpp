@@ -1,4 +1,5 @@
 // Sums of narrow floats whose partial sums travel as f32: by every algorithm the bits of the f32 sum in its order, rounded once.
+#include <algorithm>
 #include <base/names.hpp>
 #include <cmath>
 #include <cstring>
@@ -66,11 +67,16 @@ Status sum(Core& core, const Case& c, DataType type, ReduceOp op, double factor,
   return {};
 }
 
-/// Runs the case with wide partial sums and again in f32: the second, rounded, is what the first must be.
-Status check(Core& core, const Case& c) {
-  const std::size_t n = inputs_of(c, core.size());
+/// A rank's inputs; those of fewer are their beginning.
+std::vector<float> elements(int rank, std::size_t n) {
   std::vector<float> numbers(n);
-  for (std::size_t i = 0; i < n; ++i) numbers[i] = element(core.rank(), i);
+  for (std::size_t i = 0; i < n; ++i) numbers[i] = element(rank, i);
+  return numbers;
+}
+
+/// Runs the case with wide partial sums and again in f32: the second, rounded, is what the first must be.
+Status check(Core& core, const Case& c, const std::vector<float>& numbers) {
+  const std::size_t n = inputs_of(c, core.size());
   std::vector<std::byte> narrow(n * size_of(c.type)), scaled(narrow.size()), wide(n * 4);
   reduce::convert(c.type, narrow.data(), DataType::f32, numbers.data(), n);
   const double factor = c.op == ReduceOp::premul_sum ? 1 + 0.37 * core.rank() : 1;
@@ -92,7 +98,9 @@ int check_all(const std::string& name, const std::string& protocol, int ranks, T
   CoreOptions options = core_options(transport);
   options.wishes = {deterministic, name, protocol, true};
   std::vector<int> served(static_cast<std::size_t>(ranks));
+  const std::size_t most = *std::max_element(counts.begin(), counts.end());
   on_cores(ranks, options, [&](Core& core) -> Status {
+    const std::vector<float> numbers = elements(core.rank(), most * static_cast<std::size_t>(ranks));
     for (const Collective collective : kSums) {
       if (!schedule::find_algorithm(collective, name)) continue;
       for (const std::size_t count : counts) {
@@ -100,7 +108,7 @@ int check_all(const std::string& name, const std::string& protocol, int ranks, T
           for (const ReduceOp op : kRounding) {
             if (count > 5 && type != DataType::bf16 && op != ReduceOp::sum) continue;
             const Case c{collective, type, op, count, (static_cast<int>(type) + static_cast<int>(op) + (count > 5 ? 1 : 0)) % 2 == 0};
-            if (Status status = check(core, c); !status) {
+            if (Status status = check(core, c, numbers); !status) {
               // Refused alike on all ranks, before anything is sent.
               if (status.error().code != ErrorCode::unsupported) return status;
               continue;
@@ -157,8 +165,7 @@ TEST(PartialSums, AsF32GiveDeterministicSumsOneResultByEveryCanonicalAlgorithm) 
       options.wishes = {true, name, "", true};
       std::vector<std::byte> got;
       on_cores(8, options, [&](Core& core) -> Status {
-        std::vector<float> numbers(kCount);
-        for (std::size_t i = 0; i < kCount; ++i) numbers[i] = element(core.rank(), i);
+        const std::vector<float> numbers = elements(core.rank(), kCount);
         std::vector<std::byte> narrow(kCount * 2), mine;
         reduce::convert(DataType::bf16, narrow.data(), DataType::f32, numbers.data(), kCount);
         const Case c{Collective::all_reduce, DataType::bf16, op, kCount, false};

@@ -2,6 +2,7 @@
 // every order of summation gives the same bits. Knows the collectives' meaning only, nothing of how they are done.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -127,9 +128,11 @@ struct CollectiveCase {
       case Collective::reduce_scatter:
         for (std::size_t i = 0; i < out.size(); ++i) out[i] = sum(own * count + i);
         break;
-      case Collective::reduce_scatter_v:
-        for (std::size_t i = 0; i < out.size(); ++i) out[i] = sum(block_displs(0)[own] + i);
+      case Collective::reduce_scatter_v: {
+        const std::uint64_t begin = block_displs(0)[own];
+        for (std::size_t i = 0; i < out.size(); ++i) out[i] = sum(begin + i);
         break;
+      }
       case Collective::broadcast:
       case Collective::send_recv:
         for (std::size_t i = 0; i < out.size(); ++i) out[i] = value(root, i);
@@ -144,9 +147,11 @@ struct CollectiveCase {
       case Collective::all_to_all:
         for (std::size_t i = 0; i < out.size(); ++i) out[i] = value(static_cast<int>(i / count), own * count + i % count);
         break;
-      case Collective::scatter_v:
-        for (std::size_t i = 0; i < out.size(); ++i) out[i] = value(root, block_displs(0)[own] + i);
+      case Collective::scatter_v: {
+        const std::uint64_t begin = block_displs(0)[own];
+        for (std::size_t i = 0; i < out.size(); ++i) out[i] = value(root, begin + i);
         break;
+      }
       case Collective::gather_v:
         if (rank != root) break;
         [[fallthrough]];
@@ -246,13 +251,13 @@ class RankBuffers {
   std::int32_t* receive() { return receive_at_; }
   /// True when the receive buffer holds what it must, and a separate send buffer is as it was.
   bool is_right() const {
-    const CollectiveCase::Data sent = case_.send_data(rank_);
-    if (!case_.is_in_place_at(rank_) && !std::equal(sent.begin(), sent.end(), send_at_)) return false;
-    const CollectiveCase::Data right = case_.expected(rank_);
+    if (!case_.is_in_place_at(rank_)) {
+      const CollectiveCase::Data sent = case_.send_data(rank_);
+      if (!std::equal(sent.begin(), sent.end(), send_at_)) return false;
+    }
     if (!case_.receives(rank_)) return true;
-    for (std::size_t i = 0; i < right.size(); ++i)
-      if (receive_at_[i] != right[i]) return false;
-    return true;
+    const CollectiveCase::Data right = case_.expected(rank_);
+    return std::equal(right.begin(), right.end(), receive_at_);
   }
 
  private:

@@ -12,7 +12,7 @@ namespace peal::reduce {
 namespace {
 
 /// `onto`: the source that dst equals, or -1.
-void check_many(DataType type, ReduceOp op, int k, std::size_t count, Order order, int onto, int divisor, std::mt19937_64& random) {
+void check_many(DataType type, ReduceOp op, int k, std::size_t count, Order order, int onto, int divisor, Random& random) {
   const std::size_t bytes = count * size_of(type);
   std::vector<std::unique_ptr<GuardedBuffer>> buffers;
   std::vector<const void*> sources;
@@ -36,7 +36,7 @@ void check_many(DataType type, ReduceOp op, int k, std::size_t count, Order orde
 class CombineManyTest : public testing::TestWithParam<DataType> {};
 
 TEST_P(CombineManyTest, matches_the_reference_for_every_operator_order_and_place) {
-  std::mt19937_64 random(7);
+  Random random(7);
   const DataType type = GetParam();
   on_every_instruction_set([&] {
     for (const ReduceOp op : all_ops()) {

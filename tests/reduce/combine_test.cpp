@@ -17,7 +17,7 @@ struct Case {
   GuardedBuffer a, b, apart, second;
   std::vector<std::byte> expected;
 
-  Case(DataType type, ReduceOp op, std::size_t count, std::size_t slack, std::mt19937_64& random)
+  Case(DataType type, ReduceOp op, std::size_t count, std::size_t slack, Random& random)
       : bytes(count * size_of(type)),
         a(bytes, 2 * slack),
         b(bytes, 3 * slack),
@@ -33,7 +33,7 @@ struct Case {
 };
 
 /// Combines `count` elements and compares with the reference.
-void check(DataType type, ReduceOp op, Stores stores, std::size_t count, std::size_t slack, Place place, std::mt19937_64& random,
+void check(DataType type, ReduceOp op, Stores stores, std::size_t count, std::size_t slack, Place place, Random& random,
            Reads reads = Reads::in_a_row) {
   Case now(type, op, count, slack, random);
   auto& [bytes, a, b, apart, second, expected] = now;
@@ -47,7 +47,7 @@ void check(DataType type, ReduceOp op, Stores stores, std::size_t count, std::si
 }
 
 /// The same into two places.
-void check_twice(DataType type, ReduceOp op, std::size_t count, std::size_t slack, Place place, Place also, std::mt19937_64& random,
+void check_twice(DataType type, ReduceOp op, std::size_t count, std::size_t slack, Place place, Place also, Random& random,
                  Reads reads = Reads::in_a_row) {
   SCOPED_TRACE(testing::Message() << name_of(type) << ' ' << name_of(op) << " twice, count " << count << " slack " << slack << " places "
                                   << static_cast<int>(place) << ' ' << static_cast<int>(also));
@@ -61,7 +61,7 @@ void check_twice(DataType type, ReduceOp op, std::size_t count, std::size_t slac
 }
 
 void check_pair(DataType type, ReduceOp op) {
-  std::mt19937_64 random(static_cast<unsigned>(type) * 16 + static_cast<unsigned>(op));
+  Random random(static_cast<unsigned>(type) * 16 + static_cast<unsigned>(op));
   const auto one = [&](std::size_t count, std::size_t slack, Place place, Stores stores) {
     SCOPED_TRACE(testing::Message() << name_of(type) << ' ' << name_of(op) << " count " << count << " slack " << slack << " place "
                                     << static_cast<int>(place) << (stores == Stores::streaming ? " streaming" : ""));
@@ -84,7 +84,7 @@ void check_pair(DataType type, ReduceOp op) {
 }
 
 void check_pair_twice(DataType type, ReduceOp op) {
-  std::mt19937_64 random(static_cast<unsigned>(type) * 16 + static_cast<unsigned>(op));
+  Random random(static_cast<unsigned>(type) * 16 + static_cast<unsigned>(op));
   const Place places[][2] = {{Place::onto_a, Place::onto_b}, {Place::onto_b, Place::onto_a}, {Place::apart, Place::apart},
                              {Place::apart, Place::onto_a},  {Place::apart, Place::onto_b},  {Place::onto_a, Place::apart}};
   for (std::size_t count = 0; count <= 200; ++count) {
@@ -103,7 +103,7 @@ void check_pair_twice(DataType type, ReduceOp op) {
 
 // A length that is no multiple of what the lanes take by turns, nor of a vector.
 void check_pair_in_lanes(DataType type, ReduceOp op) {
-  std::mt19937_64 random(static_cast<unsigned>(type) * 16 + static_cast<unsigned>(op));
+  Random random(static_cast<unsigned>(type) * 16 + static_cast<unsigned>(op));
   const std::size_t count = kLeastInLanes / size_of(type) + 5003;
   const auto place = static_cast<Place>(static_cast<unsigned>(op) % 3);
   SCOPED_TRACE(testing::Message() << name_of(type) << ' ' << name_of(op) << " in lanes, place " << static_cast<int>(place));

@@ -82,7 +82,7 @@ TEST_P(HalfTest, rounds_to_nearest_even_around_every_half_and_every_midpoint) {
     const auto middle = static_cast<float>(std::ldexp(2 * i + 1, -format.bias - format.fraction));
     for (const std::uint32_t step : {0u, 1u, ~0u}) values.push_back(std::bit_cast<float>(bits_of(middle) + step));
   }
-  std::mt19937_64 random(3);
+  Random random(3);
   for (int i = 0; i < 400000; ++i) values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(random())));
   on_every_instruction_set([&] {
     std::vector<std::uint16_t> halves(values.size());
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, HalfTest, testing::Values(kF16, kBf16),
                          [](const auto& format) { return std::string(name_of(format.param.type)); });
 
 TEST(Convert, f64_narrows_to_f32_with_infinity_and_nan_and_widens_exactly) {
-  std::mt19937_64 random(5);
+  Random random(5);
   std::vector<double> wide(5000);
   fill(DataType::f64, reinterpret_cast<std::byte*>(wide.data()), wide.size(), random);
   for (std::size_t i = 0; i < wide.size(); i += 3) wide[i] = std::ldexp(wide[i], static_cast<int>(random() % 200) - 100);
@@ -123,7 +123,7 @@ TEST(Convert, f64_narrows_to_f32_with_infinity_and_nan_and_widens_exactly) {
 }
 
 TEST(Convert, touches_nothing_outside_at_any_size_and_alignment) {
-  std::mt19937_64 random(11);
+  Random random(11);
   on_every_instruction_set([&] {
     for (const DataType from : all_types()) {
       for (const DataType to : all_types()) {

@@ -9,7 +9,7 @@ namespace peal::reduce {
 namespace {
 
 TEST(Copy, copies_exactly_the_bytes_at_every_size_and_alignment) {
-  std::mt19937_64 random(17);
+  Random random(17);
   on_every_instruction_set([&] {
     for (const auto& [stores, reads] : {std::pair{Stores::cached, Reads::in_a_row},
                                         {Stores::streaming, Reads::in_a_row},
@@ -29,7 +29,7 @@ TEST(Copy, copies_exactly_the_bytes_at_every_size_and_alignment) {
 }
 
 TEST(Copy, twice_in_one_pass_at_every_size_and_alignment) {
-  std::mt19937_64 random(19);
+  Random random(19);
   on_every_instruction_set([&] {
     for (const auto& [stores, also] : {std::pair{Stores::cached, Stores::cached},
                                        {Stores::streaming, Stores::cached},
@@ -54,7 +54,7 @@ TEST(Copy, twice_in_one_pass_at_every_size_and_alignment) {
 
 TEST(Copy, behind_the_source_within_their_pages) {
   constexpr std::size_t kPage = 4096, kMost = 5 * kPage;
-  std::mt19937_64 random(18);
+  Random random(18);
   std::vector<std::byte> from(kMost + 2 * kPage), to(kMost + 2 * kPage), before(to.size());
   const auto page_of = [](std::vector<std::byte>& bytes) {
     return bytes.data() + (kPage - reinterpret_cast<std::uintptr_t>(bytes.data()) % kPage) % kPage;

@@ -115,7 +115,7 @@ std::vector<float> f32_to_round(const Definition& format) {
       }
     }
   }
-  std::mt19937_64 random(17);
+  Random random(17);
   for (int i = 0; i < 100000; ++i) values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(random())));
   return values;
 }

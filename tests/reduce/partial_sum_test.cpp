@@ -33,7 +33,7 @@ std::vector<std::byte> expected_of(DataType type, ReduceOp op, bool is_finished,
 }
 
 TEST(PartialSum, isF32UntilItsOneRounding) {
-  std::mt19937_64 random(11);
+  Random random(11);
   const double factor = 0.7;
   on_every_instruction_set([&] {
     for (const DataType type : kNarrow) {

@@ -14,7 +14,7 @@ class ScaleTest : public testing::TestWithParam<DataType> {};
 /// Calls `run` (the kernel) and `expect` (the reference) as (dst, src, count) over sizes, alignments and in place.
 template <class Run, class Expect>
 void compare(DataType type, Run run, Expect expect) {
-  std::mt19937_64 random(13);
+  Random random(13);
   for (std::size_t count = 0; count <= 330; count += count < 140 ? 1 : 19) {
     const std::size_t bytes = count * size_of(type);
     GuardedBuffer src(bytes, count % 7), apart(bytes, count % 3);
