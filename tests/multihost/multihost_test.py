@@ -1,4 +1,4 @@
-"""Jobs over several hosts: `peal run` in two and three network namespaces. Usage: multihost_test.py PATH_OF_PEAL"""
+"""Jobs over several hosts: `peal run` in two and three network namespaces. Usage: multihost_test.py PATH_OF_PEAL [CLASS]"""
 
 import json
 import os
@@ -19,7 +19,7 @@ LIMIT = 60  # seconds that a job may take
 
 
 @unittest.skipIf(REASON, f"network namespaces cannot be made here: {REASON}")
-class MultiHost(unittest.TestCase):
+class OnHosts(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(prefix="peal-multihost-")
         self.addCleanup(self.folder.cleanup)
@@ -61,6 +61,8 @@ class MultiHost(unittest.TestCase):
     def bench(self, collective="all_reduce", largest="1M"):
         return [PEAL, "bench", collective, "-b", "8", "-e", largest, "-f", "16", "--iters", "5", "--check"]
 
+
+class MultiHost(OnHosts):
     def test_two_hosts_v4(self):
         with Network(2) as network:
             for collective in ("all_reduce", "all_to_all", "all_gather_v", "broadcast"):
@@ -201,50 +203,6 @@ class MultiHost(unittest.TestCase):
                 self.assertNotEqual(code, 0)
                 self.assertIn("eth7", err)
 
-    def test_a_wrong_key_is_refused(self):
-        with Network(2) as network:
-            short = {"PEAL_START_TIMEOUT": "5"}
-            results = self.ends(
-                self.job(
-                    network,
-                    ["192.168.77.1", "192.168.77.2"],
-                    4,
-                    self.bench(largest="8"),
-                    keys={1: self.new_key("other.key")},
-                    environment={0: short, 1: short},
-                )
-            )
-            for code, out, err in results:
-                self.assertNotEqual(code, 0, out + err)
-            self.assertIn("key", results[1][2])
-
-    def test_a_host_that_never_comes_is_named(self):
-        with Network(2) as network:
-            begin = time.monotonic()
-            results = self.ends(
-                self.job(
-                    network, ["192.168.77.1", "192.168.77.2"], 4, self.bench(largest="8"), only=[0], environment={0: {"PEAL_START_TIMEOUT": "3"}}
-                )
-            )
-            self.assertLess(time.monotonic() - begin, 20)
-            code, out, err = results[0]
-            self.assertNotEqual(code, 0, out + err)
-            self.assertRegex(err, r"2.*3")  # the ranks of the missing host
-            self.assertIn("PEAL_START_TIMEOUT", err)
-
-    def test_no_root_is_named(self):
-        with Network(2) as network:
-            begin = time.monotonic()
-            results = self.ends(
-                self.job(
-                    network, ["192.168.77.1", "192.168.77.2"], 4, self.bench(largest="8"), only=[1], environment={1: {"PEAL_START_TIMEOUT": "3"}}
-                )
-            )
-            self.assertLess(time.monotonic() - begin, 20)
-            code, out, err = results[0]
-            self.assertNotEqual(code, 0, out + err)
-            self.assertIn("192.168.77.1", err)
-
     def rank_pids(self, network, host, program, count):
         """The pids of the ranks on a host, once there are `count` of them in their second second of running."""
         deadline = time.monotonic() + LIMIT
@@ -368,6 +326,54 @@ class MultiHost(unittest.TestCase):
         names = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, timeout=20, check=False).stdout
         for name in made:
             self.assertNotIn(name, names)
+
+
+class WaitingForHosts(OnHosts):
+    """These wait for nearly all of their time."""
+
+    def test_a_wrong_key_is_refused(self):
+        with Network(2) as network:
+            short = {"PEAL_START_TIMEOUT": "5"}
+            results = self.ends(
+                self.job(
+                    network,
+                    ["192.168.77.1", "192.168.77.2"],
+                    4,
+                    self.bench(largest="8"),
+                    keys={1: self.new_key("other.key")},
+                    environment={0: short, 1: short},
+                )
+            )
+            for code, out, err in results:
+                self.assertNotEqual(code, 0, out + err)
+            self.assertIn("key", results[1][2])
+
+    def test_a_host_that_never_comes_is_named(self):
+        with Network(2) as network:
+            begin = time.monotonic()
+            results = self.ends(
+                self.job(
+                    network, ["192.168.77.1", "192.168.77.2"], 4, self.bench(largest="8"), only=[0], environment={0: {"PEAL_START_TIMEOUT": "3"}}
+                )
+            )
+            self.assertLess(time.monotonic() - begin, 20)
+            code, out, err = results[0]
+            self.assertNotEqual(code, 0, out + err)
+            self.assertRegex(err, r"2.*3")  # the ranks of the missing host
+            self.assertIn("PEAL_START_TIMEOUT", err)
+
+    def test_no_root_is_named(self):
+        with Network(2) as network:
+            begin = time.monotonic()
+            results = self.ends(
+                self.job(
+                    network, ["192.168.77.1", "192.168.77.2"], 4, self.bench(largest="8"), only=[1], environment={1: {"PEAL_START_TIMEOUT": "3"}}
+                )
+            )
+            self.assertLess(time.monotonic() - begin, 20)
+            code, out, err = results[0]
+            self.assertNotEqual(code, 0, out + err)
+            self.assertIn("192.168.77.1", err)
 
 
 if __name__ == "__main__":
