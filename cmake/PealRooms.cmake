@@ -52,8 +52,10 @@ set(PEAL_GROUP_BYTES 60000)
 set(PEAL_DEAR_GROUP_BYTES 120000)
 set(PEAL_DEAR_HEADERS "^#include <(nlohmann/json|CLI/CLI)[.]hpp>")
 
-# peal_group_files(TARGET): the names in the unnamed namespaces of a folder must differ, and those of the files with dear headers.
+# peal_group_files(TARGET [APART]): the names in the unnamed namespaces of a folder must differ, and those of the files with dear headers.
+# Files whose names match APART are compiled alone.
 function(peal_group_files target)
+  set(apart "${ARGN}")
   if(PEAL_GROUPS STREQUAL none)
     return()
   endif()
@@ -62,6 +64,10 @@ function(peal_group_files target)
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME)
+    if(apart AND name MATCHES "${apart}")
+      continue()
+    endif()
     file(STRINGS ${source} dear REGEX "${PEAL_DEAR_HEADERS}")
     set(most ${PEAL_GROUP_BYTES})
     if(dear)
@@ -87,12 +93,12 @@ function(peal_group_files target)
   endforeach()
 endfunction()
 
-# peal_room(NAME [OWN_OPTIONS] [GROUPED] [UNHURRIED] [USES room...] [LIBRARIES target...] [PRIVATE_LIBRARIES target...])
+# peal_room(NAME [OWN_OPTIONS] [GROUPED [APART regex]] [UNHURRIED] [USES room...] [LIBRARIES target...] [PRIVATE_LIBRARIES target...])
 # USES: rooms whose words appear in this room; LIBRARIES: outside libraries that its headers name; PRIVATE_LIBRARIES: those only its sources name.
-# OWN_OPTIONS: it is compiled with options of its own. GROUPED: its files are compiled a few at a time (peal_group_files).
+# OWN_OPTIONS: it is compiled with options of its own. GROUPED: its files are compiled a few at a time, but for APART (peal_group_files).
 # UNHURRIED: it reads, asks, plans and prints, and is released with less optimisation, which compiles a quarter to a third faster.
 function(peal_room name)
-  cmake_parse_arguments(ARG "OWN_OPTIONS;GROUPED;UNHURRIED" "" "USES;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "OWN_OPTIONS;GROUPED;UNHURRIED" "APART" "USES;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*/*.cpp)
   add_library(peal_${name} STATIC ${sources})
   target_include_directories(peal_${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/include PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
@@ -103,7 +109,7 @@ function(peal_room name)
     peal_take_headers(peal_${name} peal_room_headers)
   endif()
   if(ARG_GROUPED)
-    peal_group_files(peal_${name})
+    peal_group_files(peal_${name} ${ARG_APART})
   endif()
   if(ARG_UNHURRIED)
     target_compile_options(peal_${name} PRIVATE $<$<CONFIG:Release>:-O1>)

@@ -1,6 +1,9 @@
 # shellcheck shell=bash
 # Steps that ./quickstart and ./check share. Sourced by bash from the top of the checkout, with set -euo pipefail.
 
+# Compilers for as many files at a time as there are cores. Ninja's own two more cost a tenth of the time on two cores.
+export CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}"
+
 say() { printf '\n== %s\n' "$*"; }
 die() {
   printf '\n%s: %s\n' "$(basename "$0")" "$*" >&2
