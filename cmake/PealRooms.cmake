@@ -55,10 +55,10 @@ set(PEAL_DEAR_HEADERS "^#include <(nlohmann/json|CLI/CLI)[.]hpp>")
 # peal_group_files(TARGET [APART]): the names in the unnamed namespaces of a folder must differ, and those of the files with dear headers.
 # Files whose names match APART are compiled alone.
 function(peal_group_files target)
-  set(apart "${ARGN}")
   if(PEAL_GROUPS STREQUAL none)
     return()
   endif()
+  set(apart "${ARGN}")
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   # Meant for headers: in the main file of a compilation GCC does not say it.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)

@@ -348,32 +348,24 @@ class WaitingForHosts(OnHosts):
                 self.assertNotEqual(code, 0, out + err)
             self.assertIn("key", results[1][2])
 
-    def test_a_host_that_never_comes_is_named(self):
+    def ends_alone(self, index):
+        """What a host of two says of which the other never comes."""
         with Network(2) as network:
             begin = time.monotonic()
-            results = self.ends(
-                self.job(
-                    network, ["192.168.77.1", "192.168.77.2"], 4, self.bench(largest="8"), only=[0], environment={0: {"PEAL_START_TIMEOUT": "3"}}
-                )
-            )
+            hosts = ["192.168.77.1", "192.168.77.2"]
+            job = self.job(network, hosts, 4, self.bench(largest="8"), only=[index], environment={index: {"PEAL_START_TIMEOUT": "3"}})
+            code, out, err = self.ends(job)[0]
             self.assertLess(time.monotonic() - begin, 20)
-            code, out, err = results[0]
             self.assertNotEqual(code, 0, out + err)
-            self.assertRegex(err, r"2.*3")  # the ranks of the missing host
-            self.assertIn("PEAL_START_TIMEOUT", err)
+            return err
+
+    def test_a_host_that_never_comes_is_named(self):
+        err = self.ends_alone(0)
+        self.assertRegex(err, r"2.*3")  # the ranks of the missing host
+        self.assertIn("PEAL_START_TIMEOUT", err)
 
     def test_no_root_is_named(self):
-        with Network(2) as network:
-            begin = time.monotonic()
-            results = self.ends(
-                self.job(
-                    network, ["192.168.77.1", "192.168.77.2"], 4, self.bench(largest="8"), only=[1], environment={1: {"PEAL_START_TIMEOUT": "3"}}
-                )
-            )
-            self.assertLess(time.monotonic() - begin, 20)
-            code, out, err = results[0]
-            self.assertNotEqual(code, 0, out + err)
-            self.assertIn("192.168.77.1", err)
+        self.assertIn("192.168.77.1", self.ends_alone(1))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 // Elements to test with: ordinary ones, random bit patterns, and every special value of the type; and what counts as equal.
 #pragma once
 
+#include <base/mix_bits.hpp>
 #include <base/names.hpp>
 #include <cmath>
 #include <cstdint>
@@ -14,19 +15,14 @@
 
 namespace peal::reduce {
 
-/// splitmix64 (Steele, Lea and Flood, 2014): most of the time of these tests is the making of elements.
+/// The numbers of splitmix64: most of the time of these tests is the making of elements.
 class Random {
  public:
   using result_type = std::uint64_t;
   explicit Random(std::uint64_t seed) : state_(seed) {}
   static constexpr std::uint64_t min() { return 0; }
   static constexpr std::uint64_t max() { return ~std::uint64_t{0}; }
-  std::uint64_t operator()() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15ull;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-    return z ^ z >> 31;
-  }
+  std::uint64_t operator()() { return next_mixed(state_); }
 
  private:
   std::uint64_t state_;
