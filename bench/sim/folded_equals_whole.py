@@ -2,7 +2,7 @@
 """Are folded and unfolded simulations equal to 1e-9? Every algorithm at many ranks, on several fabrics, also with one slow rank or wire.
 
     bench/sim/folded_equals_whole.py [--peal build/release/bin/peal] [--nodes 1,4,16,64,128] [--bytes 16M] [--deadline 120]
-                                     [--only tree,double_binary_tree]
+                                     [--only k_nomial_tree,binary_tree]
 
 Exits with 1 where two times differ. Where the whole itself comes out at least as differently when one rank is slower by 1e-12 (messages that
 share wires unevenly for hundreds of steps: each step makes a small difference larger), no two ways of working it out can agree: that is
@@ -16,12 +16,12 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ALGORITHMS = {
-    "all_reduce": ["ring", "bidirectional_ring", "multi_ring", "tree", "double_binary_tree", "hierarchical", "grid",
+    "all_reduce": ["ring", "bidirectional_ring", "multi_ring", "k_nomial_tree", "binary_tree", "double_binary_tree", "hierarchical", "grid",
                    "rabenseifner", "recursive_doubling", "two_shot", "one_shot"],
     "reduce_scatter": ["ring", "recursive_halving", "pat", "hierarchical", "direct"],
     "all_gather": ["ring", "recursive_doubling", "bruck", "pat", "hierarchical", "direct"],
-    "broadcast": ["ring", "tree", "double_binary_tree", "hierarchical", "leader_chain", "direct"],
-    "reduce": ["ring", "tree", "double_binary_tree", "hierarchical", "leader_chain"],
+    "broadcast": ["ring", "k_nomial_tree", "binary_tree", "double_binary_tree", "hierarchical", "leader_chain", "direct"],
+    "reduce": ["ring", "k_nomial_tree", "binary_tree", "double_binary_tree", "hierarchical", "leader_chain"],
     "all_to_all": ["all_pairs", "bruck", "hierarchical", "grid"],
     "barrier": ["dissemination", "tree", "hierarchical"],
 }

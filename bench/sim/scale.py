@@ -26,6 +26,9 @@ CASES = [
     ("tree", "all_reduce", "tree", "1G", 100_000, []),
     ("tree, slow root", "all_reduce", "tree", "1G", 100_000, ["--straggler", "0=2"]),
     ("tree, slow port", "all_reduce", "tree", "1G", 100_000, ["--slow-link", "n0: nic0 port in=0.5"]),
+    ("k-nomial tree", "all_reduce", "k_nomial_tree", "1G", 100_000, []),
+    ("k-nomial tree, slow root", "all_reduce", "k_nomial_tree", "1G", 100_000, ["--straggler", "0=2"]),
+    ("k-nomial tree, slow port", "all_reduce", "k_nomial_tree", "1G", 100_000, ["--slow-link", "n0: nic0 port in=0.5"]),
     ("all-to-all", "all_to_all", "all_pairs", "64M", 100_000, []),
     ("all-to-all along rails", "all_to_all", "hierarchical", "64M", 100_000, []),
     ("grid, slow rank", "all_reduce", "grid", "1G", 100_000, ["--straggler", "5=2"]),
@@ -48,7 +51,7 @@ OTHERS = {
     "SimGrid, all-to-all": [(256, 4.4)],
 }
 # What the picture shows; the table has all.
-DRAWN = ["ring", "hierarchical", "tree", "tree, slow root", "nvls_tree", "all-to-all", "grid, slow rank", "all-to-all by grid, slow rank",
+DRAWN = ["ring", "hierarchical", "tree", "tree, slow root", "k-nomial tree", "nvls_tree", "all-to-all", "grid, slow rank", "all-to-all by grid, slow rank",
          "ring, unfolded", "all-to-all, unfolded", "ring on ECMP", "all-to-all on ECMP"]
 RANKS = [64, 256, 1_024, 4_096, 16_384, 100_000]
 

@@ -16,6 +16,7 @@ std::vector<Algorithm> bruck_algorithms();               // build_bruck.cpp
 std::vector<Algorithm> pat_algorithms();                 // build_pat.cpp
 std::vector<Algorithm> rabenseifner_algorithms();        // build_rabenseifner.cpp
 std::vector<Algorithm> tree_algorithms();                // build_tree.cpp: k-nomial
+std::vector<Algorithm> binary_tree_algorithms();         // build_binary_tree.cpp
 std::vector<Algorithm> double_binary_tree_algorithms();  // build_double_binary_tree.cpp
 std::vector<Algorithm> hierarchical_algorithms();        // build_hierarchical.cpp: hierarchical, leader_chain
 std::vector<Algorithm> grid_algorithms();                // build_grid.cpp: grid; hierarchical all_to_all

@@ -186,7 +186,7 @@ bool is_binary(const Request& request) { return request.radix == 2 || request.ra
 
 std::vector<Algorithm> tree_algorithms() {
   using C = Collective;
-  return {
+  std::vector<Algorithm> all = {
       {"tree", "k-nomial reduce and broadcast", C::all_reduce, true, always, plain_layouts, build_all_reduce, all_reduce_cost, is_binary},
       {"tree", "k-nomial tree from the root", C::broadcast, true, always, plain_layouts, build_broadcast, broadcast_cost,
        without_reduction},
@@ -198,6 +198,11 @@ std::vector<Algorithm> tree_algorithms() {
       {"tree", "k-nomial tree up and down", C::barrier, true, always, plain_layouts, build_barrier, barrier_cost, without_reduction,
        has_slots},
   };
+  // These have another form, of which nobody serves more than three (build_binary_tree.cpp).
+  for (Algorithm& algorithm : all)
+    if (algorithm.collective == C::all_reduce || algorithm.collective == C::broadcast || algorithm.collective == C::reduce)
+      algorithm.alone = "k_nomial_tree";
+  return all;
 }
 
 }  // namespace peal::schedule

@@ -120,7 +120,9 @@ SwitchGroup RankBuilder::switch_group(std::span<const std::int32_t> members) {
 }
 
 StrandBuilder RankBuilder::strand(std::string name) {
+  constexpr std::size_t kFewOps = 4;  // that many a strand has: room for them is taken at once
   schedule_.strands.push_back({std::move(name), {}});
+  schedule_.strands.back().ops.reserve(kFewOps);
   return {schedule_, schedule_.strands.size() - 1};
 }
 

@@ -37,6 +37,7 @@ bool can_fuse(const Op& first, const Op& second) {
 
 std::vector<Op> fuse_strand(const std::vector<Op>& ops) {
   std::vector<Op> out;
+  out.reserve(ops.size());
   std::vector<std::size_t> open;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     if (i + 1 < ops.size() && can_fuse(ops[i], ops[i + 1])) {
@@ -138,7 +139,11 @@ Program lower(const RankSchedule& strands, std::int32_t rank, std::int32_t ranks
   program.rank = rank;
   program.ranks = ranks;
   program.sources = strands.sources;
+  program.strand_begin.reserve(strands.strands.size() + 1);
   program.strand_begin.push_back(0);
+  std::size_t ops_in_all = 0;
+  for (const Strand& strand : strands.strands) ops_in_all += strand.ops.size();
+  program.ops.reserve(ops_in_all);
   for (const Strand& strand : strands.strands) {
     if (strand.ops.empty()) continue;
     std::vector<Op> ops = strand.ops;

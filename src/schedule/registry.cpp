@@ -13,8 +13,8 @@ std::vector<Algorithm> all_algorithms() {
   std::vector<Algorithm> all;
   for (const auto& part :
        {ring_algorithms(), bidirectional_ring_algorithms(), multi_ring_algorithms(), direct_algorithms(), recursive_algorithms(),
-        bruck_algorithms(), pat_algorithms(), rabenseifner_algorithms(), tree_algorithms(), double_binary_tree_algorithms(),
-        hierarchical_algorithms(), grid_algorithms(), nvls_algorithms(), point_to_point_algorithms()})
+        bruck_algorithms(), pat_algorithms(), rabenseifner_algorithms(), tree_algorithms(), binary_tree_algorithms(),
+        double_binary_tree_algorithms(), hierarchical_algorithms(), grid_algorithms(), nvls_algorithms(), point_to_point_algorithms()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }
@@ -111,7 +111,7 @@ Result<const Algorithm*> find_algorithm(Collective collective, std::string_view 
   std::vector<std::string_view> names;
   std::string known;
   for (const Algorithm* algorithm : algorithms_for(collective)) {
-    if (algorithm->name == name) return algorithm;
+    if (algorithm->name == name || (!name.empty() && algorithm->alone == name)) return algorithm;
     names.push_back(algorithm->name);
     known += known.empty() ? "" : ", ";
     known += algorithm->name;

@@ -206,7 +206,7 @@ void World::lay_way(Channel& c, double members) {
   if (!cost.is_memory && cost.pattern_cap > 0) {
     std::uint32_t& pattern = pattern_[at(c.from)];
     if (pattern == kNobody) pattern = engine_.add_resource(cost.pattern_cap / cost.efficiency);
-    add_to_way(c, pattern, true);
+    add_to_way(c, pattern, true, fold_.folding ? members / fold_.folding->members(from) : 1);
   }
   c.wires = static_cast<std::uint16_t>(ways_.size() - c.first_wire);
   if (c.wires > Channel::kFewWires || has_counts()) return;

@@ -2,6 +2,7 @@
 #include <base/names.hpp>
 #include <map>
 
+#include "fold/program_shape.hpp"
 #include "world.hpp"
 
 namespace peal::sim {
@@ -82,6 +83,7 @@ void World::add_rank(const JobState& job, std::int32_t rank) {
   if (fold_.folding && fold_.folding->representative(rank) != rank) return;
   ++outcome_.simulated_ranks;
   state.program = schedule::program_for(job.job->plan->schedule, rank);
+  if (fold_.folding) drop_strands(state.program, fold_.folding->twins(state.program, *job.sizes));
   const std::uint32_t first_op = ops_.add(state.program.ops);
   state.program.ops = {};
   state.signals.assign(state.program.event_quota.size(), 0);

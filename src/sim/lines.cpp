@@ -78,15 +78,15 @@ double World::holds_up_for(Index channel) {
 }
 
 /// To the way that is being laid, which is the last. What is crossed twice (memory that is written and read) counts twice.
-void World::add_to_way(const Channel& c, std::uint32_t resource, bool is_first) {
+void World::add_to_way(const Channel& c, std::uint32_t resource, bool is_first, double count) {
   const auto first = static_cast<std::ptrdiff_t>(c.first_wire);
   if (has_counts()) {
     const auto known = std::find(ways_.begin() + first, ways_.end(), resource);
     if (known != ways_.end()) {
-      ++way_counts_[static_cast<std::size_t>(known - ways_.begin())];
+      way_counts_[static_cast<std::size_t>(known - ways_.begin())] += count;
       return;
     }
-    way_counts_.insert(is_first ? way_counts_.begin() + first : way_counts_.end(), 1);
+    way_counts_.insert(is_first ? way_counts_.begin() + first : way_counts_.end(), count);
   }
   ways_.insert(is_first ? ways_.begin() + first : ways_.end(), resource);
 }

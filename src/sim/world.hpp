@@ -351,7 +351,7 @@ class World final : Engine::Listener {
   double holds_up_for(Index channel);
   bool is_learning() const { return engine_.now() < learnt_; }
   void lay_sockets(const Channel& channel, double members);
-  void add_to_way(const Channel& channel, std::uint32_t resource, bool is_first);
+  void add_to_way(const Channel& channel, std::uint32_t resource, bool is_first, double count = 1);
   const Framing* framing(const Channel& channel, const topology::Route& route, bool is_memory);
   void stage(topology::Route& route, int from, int to) const;
   void find_circle();

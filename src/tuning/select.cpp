@@ -20,7 +20,7 @@ std::string names_of(const Environment& environment) {
 
 /// Where ranks are processes on cores these are taken only when asked for by name, or where `peal tune` measured them: there the cost model
 /// does not charge what their many strands and copies cost, and untuned they have won no measurement (bench/RESULTS.md).
-constexpr std::string_view kOnlyByNameOnHosts[] = {"bidirectional_ring", "bruck", "double_binary_tree", "multi_ring", "pat"};
+constexpr std::string_view kOnlyByNameOnHosts[] = {"bidirectional_ring", "binary_tree", "bruck", "double_binary_tree", "multi_ring", "pat"};
 
 bool is_only_by_name(const Environment& environment, std::string_view algorithm) {
   return environment.is_host &&
@@ -367,6 +367,8 @@ Result<Selection> select(const Environment& environment, const Question& questio
   if (!question.algorithm.empty()) {
     PEAL_ASSIGN(const schedule::Algorithm* const algorithm, schedule::find_algorithm(question.call.collective, question.algorithm));
     judge.consider(*algorithm, protocol);
+    for (const schedule::Algorithm* other : schedule::algorithms_for(question.call.collective))
+      if (!environment.is_host && other->form_of == question.algorithm) judge.consider(*other, protocol);
   } else {
     for (const schedule::Algorithm* algorithm : schedule::algorithms_for(question.call.collective)) judge.consider(*algorithm, protocol);
   }

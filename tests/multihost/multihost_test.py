@@ -73,6 +73,7 @@ class MultiHost(OnHosts):
     def test_algorithms_that_know_hosts_or_run_by_name_only(self):
         forced = {"hierarchical": ("all_reduce", "all_gather"), "bidirectional_ring": ("all_reduce", "reduce_scatter", "all_gather"),
                   "double_binary_tree": ("all_reduce", "broadcast", "reduce"), "bruck": ("all_gather", "all_to_all"),
+                  "binary_tree": ("all_reduce",),
                   "pat": ("all_gather", "reduce_scatter")}
         with Network(2) as network:
             for algorithm, collectives in forced.items():

@@ -83,6 +83,8 @@ TEST(Registry, GivesSmallProgramsToAHundredThousandRanks) {
                         {Collective::all_gather, "direct", 8},
                         {Collective::broadcast, "tree", 20},
                         {Collective::all_reduce, "tree", 40},
+                        {Collective::broadcast, "binary_tree", 10},
+                        {Collective::all_reduce, "binary_tree", 16},
                         {Collective::broadcast, "double_binary_tree", 10},
                         {Collective::all_reduce, "double_binary_tree", 20},
                         {Collective::all_reduce, "recursive_doubling", 80},

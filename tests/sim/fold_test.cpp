@@ -128,6 +128,7 @@ TEST(Fold, MachinesThatAreAlikeShareTheirRanks) {
                                                     {Collective::all_reduce, "hierarchical", 8},
                                                     {Collective::all_to_all, "all_pairs", 8},
                                                     {Collective::all_reduce, "recursive_doubling", 8},
+                                                    {Collective::all_reduce, "binary_tree", 64},
                                                     {Collective::barrier, "dissemination", 8}}) {
     const auto found = schedule::find_algorithm(collective, algorithm);
     ASSERT_TRUE(found) << algorithm;
@@ -146,6 +147,7 @@ TEST(Fold, LongCallsAreContinuedFromPiecesThatRepeat) {
   // Hierarchical calls are cut into fewer pieces: a round along rails for each.
   for (const auto& [algorithm, most] : {std::pair{"tree", std::uint64_t{1} << 28},
                                         {"double_binary_tree", std::uint64_t{1} << 28},
+                                        {"binary_tree", std::uint64_t{1} << 30},
                                         {"hierarchical", std::uint64_t{1} << 34}}) {
     const auto found = schedule::find_algorithm(Collective::all_reduce, algorithm);
     for (const std::uint64_t bytes : {most, most - 4096 * 37}) {
@@ -183,6 +185,43 @@ TEST(Fold, TreesInManyPiecesStayRightWithOneSlowWireOrOneSlowRank) {
     times.push_back(done->folded.time.value);
   }
   EXPECT_GT(times[1], 1.2 * times[0]);
+}
+
+// Children of one rank that have subtrees of one shape do the same at the same time, and are simulated as one, also where something is slow
+// elsewhere; machines of one part in a tree are.
+TEST(Fold, TreesInWhichChildrenAreServedAtOnceFoldByTheirShape) {
+  const Scene scene = fold_scene("dgx-h100", 65, "ideal");
+  const auto port = scene.resources->route(scene.device_of_rank[32], scene.device_of_rank[40]).resources;
+  for (const Collective collective : {Collective::all_reduce, Collective::broadcast, Collective::reduce}) {
+    const auto plan = plan_of(scene, **schedule::find_algorithm(collective, "binary_tree"), 4 << 20);
+    ASSERT_TRUE(plan);
+    std::vector<int> simulated;
+    for (const Perturbation& one : {Perturbation{}, Perturbation{{}, {{13, 3.0}}}, Perturbation{{{port.front(), 0.5}}, {}}}) {
+      const auto done = both(scene, *plan, one);
+      ASSERT_TRUE(done) << done.error().message;
+      expect_same(*done, std::string(name_of(collective)));
+      simulated.push_back(done->folded.simulated_ranks);
+    }
+    EXPECT_LE(simulated[0], 8 * 10) << name_of(collective);
+    EXPECT_LT(simulated[0], simulated[1]) << name_of(collective);
+    EXPECT_LE(simulated[1], 260) << name_of(collective);
+    EXPECT_LE(simulated[2], 260) << name_of(collective);
+  }
+}
+
+// In one machine, where ranks are told apart, and with a protocol that bounds what a rank sends to all.
+TEST(Fold, ChildrenThatAreServedAtOnceShareTheirParentsWires) {
+  const Scene one = fold_scene("dgx-h100", 1, "");
+  const Scene several = fold_scene("dgx-h100", 8, "ideal");
+  for (const Scene* scene : {&one, &several})
+    for (const schedule::Protocol protocol : {schedule::Protocol::line, schedule::Protocol::staged}) {
+      const auto plan = plan_of(*scene, **schedule::find_algorithm(Collective::all_reduce, "binary_tree"), 1 << 20, protocol);
+      ASSERT_TRUE(plan);
+      const auto done = both(*scene, *plan);
+      ASSERT_TRUE(done) << done.error().message;
+      expect_same(*done, std::string(schedule::name_of(protocol)));
+      EXPECT_LT(done->folded.simulated_ranks, done->whole.simulated_ranks);
+    }
 }
 
 // Ranks that meet at a switch are simulated one by one; pieces repeat there, too, and wires that never limit are left out.

@@ -9,8 +9,9 @@ namespace peal::tuning {
 namespace {
 
 // So two opposite rings cost half there inside a node, and are the best that the simulation knows (bench/sim/choice.py).
-TEST(Select, TwoOppositeRingsForLongCallsAmongManyMI300X) {
+TEST(Select, TwoOppositeRingsForLongGathersAmongManyMI300X) {
   Question question = ask(256 << 20);
+  question.call.collective = Collective::all_gather;
   const auto selection = select(gpus("mi300x-8", 40, 320).environment, question);
   ASSERT_TRUE(selection) << selection.error().message;
   EXPECT_EQ(selection->chosen().algorithm->name, "bidirectional_ring");
@@ -52,6 +53,29 @@ TEST(Select, AHostTakesSomeAlgorithmsOnlyByName) {
   auto by_name = select(seat.environment, q);
   ASSERT_TRUE(by_name) << by_name.error().message;
   EXPECT_EQ(by_name->chosen().algorithm->name, "double_binary_tree");
+}
+
+// The faster of both, and the k-nomial one where sums must be canonical; on a host a name is that name.
+TEST(Select, BetweenGpusATreeHasItsFasterForm) {
+  const Seat gpus = dgx(16, 128);
+  const auto form = [](const Environment& environment, std::uint64_t bytes, bool is_deterministic) {
+    Question q = ask(bytes);
+    q.algorithm = "tree";
+    q.is_deterministic = is_deterministic;
+    const auto selection = select(environment, q);
+    EXPECT_TRUE(selection) << selection.error().message;
+    return std::string(selection->chosen().algorithm->name);
+  };
+  EXPECT_EQ(form(gpus.environment, 1 << 30, false), "binary_tree");
+  EXPECT_EQ(form(gpus.environment, 1 << 30, true), "tree");
+  EXPECT_EQ(form(host(8, 8).environment, 1 << 30, false), "tree");
+  for (const auto& [asked, given] : {std::pair{"binary_tree", "binary_tree"}, {"k_nomial_tree", "tree"}}) {
+    Question q = ask(1 << 30);
+    q.algorithm = asked;
+    const auto by_name = select(gpus.environment, q);
+    ASSERT_TRUE(by_name) << by_name.error().message;
+    for (const Candidate& c : by_name->candidates) EXPECT_EQ(c.algorithm->name, given);
+  }
 }
 
 TEST(Select, DeterministicTakesOnlyCanonicalOnes) {

@@ -17,9 +17,6 @@ namespace {
 // for the sender and one for the receiver each, from kFirstChannel on.
 enum Label : std::uint32_t { kWay, kFirstChannel };
 
-/// Channels that some ranks name may be that many times as many as there are, before it is not worth while to count them.
-constexpr double kFarTooMany = 4;
-
 constexpr std::uint64_t kRankColour = 1;
 constexpr std::uint64_t kChannelColour = 2;
 constexpr std::uint64_t kResourceColour = 3;
@@ -36,20 +33,27 @@ class ByColours final : public Folding {
 
   bool fold() {
     const std::int32_t n = whole_.environment.ranks;
-    if (named_channels(whole_.plan) > kFarTooMany * static_cast<double>(most_channels_)) return false;
     // Ranks have the lowest vertices, so that classes of ranks are numbered first.
     for (std::int32_t r = 0; r < n; ++r) graph_.add(kRankColour);
     joined_.resize(at(n));
     std::iota(joined_.begin(), joined_.end(), 0);
     std::vector<std::uint64_t> shapes;
     shapes.reserve(at(n));
+    ProgramReader reader(whole_.sizes);
     for (std::int32_t r = 0; r < n; ++r) {
       const schedule::Program program = schedule::program_for(whole_.plan.schedule, r);
-      if (!can_be_folded(program) || !look_through(program)) return false;
-      graph_.set_colour(static_cast<Vertex>(r), shape_);
-      shapes.push_back(shape_);
+      if (!can_be_folded(program)) return false;
+      const auto slow = slowness_.find(r);
+      const double slowness = slow == slowness_.end() ? 1.0 : slow->second;
+      shapes.push_back(reader.read(program, hash_with(kRankColour, std::bit_cast<std::uint64_t>(slowness)),
+                                   [&](NamedChannel channel, std::uint32_t number) {
+                                     const std::uint32_t label = kFirstChannel + 2 * number + (channel.from == r ? 1 : 0);
+                                     graph_.join(channel_vertex(channel), static_cast<Vertex>(r), label, label);
+                                   }));
+      graph_.set_colour(static_cast<Vertex>(r), shapes.back());
+      if (vertex_of_channel_.size() > most_channels_) return false;
     }
-    if (tells_all_apart(std::move(shapes))) return false;
+    if (!reader.has_twins() && tells_all_apart(std::move(shapes))) return false;
     // One class a rank costs what it saves.
     class_of_vertex_ = graph_.equitable_classes(at(n), at(n) / 2);
     if (class_of_vertex_.empty()) return false;
@@ -63,16 +67,12 @@ class ByColours final : public Folding {
   }
 
   Kin channel(std::int32_t from, std::int32_t to, std::int32_t number) const override {
-    const Vertex vertex = vertex_of_channel_.find(key(from, to, number));
+    const Vertex vertex = vertex_of_channel_.find(NamedChannel{from, to, number}.key(whole_.environment.ranks));
     return vertex == FlatMap::kNone ? Kin{kNoName, 0} : kin(vertex);
   }
   Kin resource(topology::ResourceId id) const override { return kin(vertex_of_resource_[id]); }
 
  private:
-  std::uint64_t key(std::int32_t from, std::int32_t to, std::int32_t number) const {
-    return ((static_cast<std::uint64_t>(from) * at(whole_.environment.ranks) + static_cast<std::uint64_t>(to)) << 8) |
-           static_cast<std::uint64_t>(number);
-  }
   Kin kin(Vertex vertex) const {
     const std::uint32_t c = class_of_vertex_[vertex];
     return {c, static_cast<double>(members_[c])};
@@ -99,48 +99,9 @@ class ByColours final : public Folding {
     return rank;
   }
 
-  // Walks a program: its shape, and what it sees through its channels in their order. False where channels are too many.
-  bool look_through(const schedule::Program& program) {
-    rank_ = program.rank;
-    seen_.clear();
-    const auto slow = slowness_.find(rank_);
-    shape_ = hash_with(kRankColour, std::bit_cast<std::uint64_t>(slow == slowness_.end() ? 1.0 : slow->second));
-    std::vector<std::int32_t> times{1};
-    for (std::size_t s = 0; s < program.strands(); ++s) {
-      shape_ = hash_with(shape_, program.strand_begin[s]);
-      for (std::uint32_t i = program.strand_begin[s]; i < program.strand_begin[s + 1]; ++i) {
-        const schedule::Op& op = program.ops[i];
-        shape_ = hash_with(shape_, shape_of(op, whole_.sizes));
-        if (op.kind == schedule::OpKind::loop) times.push_back(op.operand);
-        if (op.kind == schedule::OpKind::end_loop) times.pop_back();
-        // Peers advance in the innermost loop alone.
-        for (std::int32_t k = 0; k < (op.peer_step != 0 ? times.back() : 1); ++k) name_peers(op, k, program.ranks);
-        if (vertex_of_channel_.size() > most_channels_) return false;
-      }
-    }
-    return true;
-  }
-
-  void name_peers(const schedule::Op& op, std::int32_t iteration, std::int32_t ranks) {
-    const auto moved = [&](std::int32_t peer) {
-      const std::int64_t to = (peer + static_cast<std::int64_t>(op.peer_step) * iteration) % ranks;
-      return static_cast<std::int32_t>(to < 0 ? to + ranks : to);
-    };
-    if (schedule::receives(op.kind)) name(moved(op.peer), rank_, op.channel);
-    if (schedule::sends(op.kind)) name(rank_, moved(schedule::target(op)), op.channel);
-  }
-
-  // One channel of this rank: by its number of the first time.
-  void name(std::int32_t from, std::int32_t to, std::int32_t number) {
-    const auto [place, is_new] = seen_.try_emplace(key(from, to, number), static_cast<std::uint32_t>(seen_.size()));
-    shape_ = hash_with(shape_, place->second);
-    if (!is_new) return;
-    const std::uint32_t label = kFirstChannel + 2 * place->second + (from == rank_ ? 1 : 0);
-    graph_.join(channel_vertex(from, to, number), static_cast<Vertex>(rank_), label, label);
-  }
-
-  Vertex channel_vertex(std::int32_t from, std::int32_t to, std::int32_t number) {
-    const FlatMap::Place place = vertex_of_channel_.try_emplace(key(from, to, number), 0);
+  Vertex channel_vertex(NamedChannel channel) {
+    const auto [from, to, number] = channel;
+    const FlatMap::Place place = vertex_of_channel_.try_emplace(channel.key(whole_.environment.ranks), 0);
     if (!place.is_new) return *place.number;
     joined_[at(group_of(from))] = group_of(to);
     const tuning::Environment& e = whole_.environment;
@@ -188,10 +149,6 @@ class ByColours final : public Folding {
   LargeVector<Vertex> vertex_of_resource_;  // by id; FlatMap::kNone: none crosses it
   std::vector<std::uint32_t> class_of_vertex_;
   std::vector<std::uint32_t> members_;
-  // Of the rank at hand.
-  std::int32_t rank_ = 0;
-  std::uint64_t shape_ = 0;
-  std::unordered_map<std::uint64_t, std::uint32_t> seen_;
   topology::Route route_;
 };
 

@@ -59,16 +59,19 @@ std::uint64_t relative_shape(const schedule::Program& program, const MessageSize
 
 }  // namespace
 
-std::unique_ptr<Folding> fold_by_machine(const Unfolded& whole) {
+std::int32_t ranks_of_alike_machines(const Unfolded& whole) {
   const topology::Cluster& cluster = whole.resources.cluster();
   const std::int32_t n = whole.environment.ranks;
-  if (cluster.fabric() == nullptr || !cluster.fabric()->treats_nodes_alike() || n != cluster.ranks() || cluster.copies() < 2)
-    return nullptr;
-  if (!whole.perturbation.scaled_resources.empty() || !whole.perturbation.slow_ranks.empty()) return nullptr;
+  if (cluster.fabric() == nullptr || !cluster.fabric()->treats_nodes_alike() || n != cluster.ranks() || cluster.copies() < 2) return 0;
   const std::int32_t period = n / cluster.copies();
-  if (!is_laid_out_alike(whole, period)) return nullptr;
+  return is_laid_out_alike(whole, period) ? period : 0;
+}
+
+std::unique_ptr<Folding> fold_by_machine(const Unfolded& whole) {
+  const std::int32_t period = ranks_of_alike_machines(whole);
+  if (period == 0 || !whole.perturbation.scaled_resources.empty() || !whole.perturbation.slow_ranks.empty()) return nullptr;
   std::vector<std::uint64_t> shapes;
-  for (std::int32_t r = 0; r < n; ++r) {
+  for (std::int32_t r = 0; r < whole.environment.ranks; ++r) {
     const schedule::Program program = schedule::program_for(whole.plan.schedule, r);
     const std::uint64_t shape = relative_shape(program, whole.sizes);
     if (r < period) {

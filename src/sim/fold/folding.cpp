@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "program_shape.hpp"
+
 namespace peal::sim {
 
 namespace {
@@ -12,6 +14,8 @@ namespace {
 /// Where everybody talks to everybody, colours are refined for as many channels; beyond, that takes longer than the simulation.
 constexpr std::size_t kMostChannelsOfARank = 64;
 constexpr std::size_t kMostChannels = 200'000;
+/// Channels that some ranks name may be that many times as many as there are, before it is not worth while to count them.
+constexpr double kFarTooMany = 4;
 /// Messages that one core simulates in a few minutes.
 constexpr double kMostMessages = 4e8;
 /// And in some ten seconds; where more ranks than are always simulated exactly send more of them, chunks are taken as equally long if that
@@ -36,7 +40,9 @@ void find_folding(const Unfolded& whole, Fold& fold) {
   fold.folding = fold_by_machine(whole);
   if (fold.folding) return;
   const std::size_t most = std::max(kMostChannels, kMostChannelsOfARank * static_cast<std::size_t>(whole.environment.ranks));
-  fold.folding = fold_by_colours(whole, most);
+  if (named_channels(whole.plan) > kFarTooMany * static_cast<double>(most)) return;
+  fold.folding = fold_by_parts(whole, most);
+  if (!fold.folding) fold.folding = fold_by_colours(whole, most);
 }
 
 /// Where ways are not those that colours are refined over, or who stands behind whom counts.
@@ -86,6 +92,20 @@ void Folding::set_classes(std::vector<std::int32_t> class_of) {
   class_of_ = std::move(class_of);
   for (std::size_t r = 0; r < class_of_.size(); ++r)
     if (class_of_[r] == classes()) representatives_.push_back(static_cast<std::int32_t>(r));
+  members_.assign(representatives_.size(), 0);
+  for (const std::int32_t c : class_of_) ++members_[static_cast<std::size_t>(c)];
+}
+
+std::vector<std::uint32_t> Folding::twins(const schedule::Program& program, const MessageSizes& sizes) const {
+  const std::vector<std::uint32_t> alike = first_alike(program, shapes_of(program, sizes));
+  const auto name_of = [&](std::size_t strand) {
+    const NamedChannel c = *only_channel(program, strand);
+    return channel(c.from, c.to, c.number).name;
+  };
+  std::vector<std::uint32_t> first = alike;
+  for (std::uint32_t s = 0; s < first.size(); ++s)
+    while (first[s] < s && !(alike[first[s]] == alike[s] && name_of(first[s]) == name_of(s))) ++first[s];
+  return first;
 }
 
 Fold fold_of(std::span<const Job> jobs, const topology::Resources& resources, const InterpretOptions& options) {

@@ -1,12 +1,13 @@
 // Which ranks behave alike, so that one of each class is simulated for all.
 //
 // A folding is an equitable partition of ranks, channels and resources. Ranks of a class run programs of one shape; the k-th channel that
-// one of them names is of the same class as the k-th of any other; channels of a class end at ranks of one class, cost the same and cross
-// as many resources of each class; resources of a class have one capacity and are crossed by as many channels of each class. Then, by
-// induction over the events, members of a class do the same at the same time: the sets of flows under way are unions of classes, and
-// max-min fair rates, which are unique, are equal within them. So a simulation of one rank a class, in which a flow of class F counts on a
-// resource of class R as many times as flows of F cross one of R, gives the times of the whole (Boldi and Vigna, "Fibrations of graphs",
-// 2002, call this the base of a fibration).
+// one of them names is of the same class as the k-th of any other (of strands that can be exchanged, as many are of each class); channels
+// of a class end at ranks of one class, cost the same and cross as many resources of each class; resources of a class have one capacity and
+// are crossed by as many channels of each class. Then, by induction over the events, members of a class do the same at the same time: the
+// sets of flows under way are unions of classes, and max-min fair rates, which are unique, are equal within them. So a simulation of one
+// rank a class, in which one strand stands for those of a rank that can be exchanged and whose channels are of one class, and a flow of
+// class F counts on a resource of class R as many times as flows of F cross one of R, gives the times of the whole (Boldi and Vigna,
+// "Fibrations of graphs", 2002, call this the base of a fibration).
 #pragma once
 
 #include <memory>
@@ -36,6 +37,9 @@ class Folding {
   /// Of the channel `number` from one rank to another; kNoName where there is none, as far as is known.
   virtual Kin channel(std::int32_t from, std::int32_t to, std::int32_t number) const = 0;
   virtual Kin resource(topology::ResourceId id) const = 0;
+  double members(std::int32_t rank) const { return members_[static_cast<std::size_t>(class_of_[static_cast<std::size_t>(rank)])]; }
+  /// Of each strand of a representative's program the first that does the same at the same time, by a channel of the same class.
+  std::vector<std::uint32_t> twins(const schedule::Program& program, const MessageSizes& sizes) const;
 
  protected:
   /// Classes are numbered from 0 by their lowest rank.
@@ -44,6 +48,7 @@ class Folding {
  private:
   std::vector<std::int32_t> class_of_;
   std::vector<std::int32_t> representatives_;
+  std::vector<double> members_;  // by class
 };
 
 /// What is to be folded; all of it outlives the folding.
@@ -61,6 +66,14 @@ struct Unfolded {
 /// Ranks on machines that are all alike on a fabric that treats them alike, with programs that differ only by where they stand: rank r and
 /// r + (ranks of a machine) are of one class. O(ranks), also where everybody talks to everybody. Null where it is not so.
 std::unique_ptr<Folding> fold_by_machine(const Unfolded& whole);
+
+/// The ranks of a machine, where ranks are on machines that are all alike, on a fabric that treats them alike; else 0.
+std::int32_t ranks_of_alike_machines(const Unfolded& whole);
+
+/// Ranks on such machines that play unlike parts, as in a tree: machines by refinement of colours over the channels between them, ranks by
+/// the machine and where they stand in it. Not the coarsest, since ranks of one machine are told apart, but no more than the machines and
+/// what crosses them is refined. Null where it is not so, and where more than half of the machines would be classes of their own.
+std::unique_ptr<Folding> fold_by_parts(const Unfolded& whole, std::size_t most_channels);
 
 /// The coarsest folding there is, by refinement of colours over all channels. O((ranks + channels) log ranks). Null where programs do what
 /// it does not look into, or name more than `most_channels`, and where more than half of the ranks would be classes of their own.

@@ -1,8 +1,12 @@
 // What two ranks' programs must share to be of one class: everything but whom they name and which chunks.
 #pragma once
 
+#include <base/mix_bits.hpp>
+#include <optional>
 #include <schedule/schedule.hpp>
 #include <sim/refine.hpp>
+#include <span>
+#include <vector>
 
 #include "message_sizes.hpp"
 
@@ -38,5 +42,130 @@ inline std::uint64_t shape_of(const schedule::Op& op, const MessageSizes& sizes)
   }
   return hash;
 }
+
+std::vector<std::uint64_t> shapes_of(const schedule::Program& program, const MessageSizes& sizes);
+
+/// A channel between two ranks.
+struct NamedChannel {
+  std::int32_t from = 0;
+  std::int32_t to = 0;
+  std::int32_t number = 0;
+  bool operator==(const NamedChannel&) const = default;
+  std::uint64_t key(std::int32_t ranks) const {
+    const auto pair = static_cast<std::uint64_t>(from) * static_cast<std::uint64_t>(ranks) + static_cast<std::uint64_t>(to);
+    return pair << 8 | static_cast<std::uint64_t>(number);
+  }
+};
+
+/// The only channel that a strand names; none where it names none or several, or has loops.
+std::optional<NamedChannel> only_channel(const schedule::Program& program, std::size_t strand);
+
+/// Of each strand of a program the first one that is like it, itself where there is none. Such strands name one channel each and do the
+/// same with theirs; what they wait for is the same, and who waits for a signal of the one waits for that of the other in the same row of
+/// waits. So they can be exchanged, and nobody could tell. `shapes` are those of its ops.
+std::vector<std::uint32_t> first_alike(const schedule::Program& program, std::span<const std::uint64_t> shapes);
+
+/// Leaves out every strand but the first of its like, which `first` names; who waits for its signals waits for those of the first.
+void drop_strands(schedule::Program& program, std::span<const std::uint32_t> first);
+
+/// Reads one program after another: its shape, and the channels that it names, each with the number that it has there.
+class ProgramReader {
+ public:
+  explicit ProgramReader(const MessageSizes& sizes) : sizes_(sizes) {}
+
+  /// The shape, mixed into `seed`. Calls named(channel, number) once for each channel. Channels are numbered by the order in which they are
+  /// named; the only ones of strands that are alike have one number, because either may be the other.
+  template <class Named>
+  std::uint64_t read(const schedule::Program& program, std::uint64_t seed, Named&& named) {
+    const std::vector<std::uint64_t> shapes = shapes_of(program, sizes_);
+    const std::vector<std::uint32_t> alike = first_alike(program, shapes);
+    std::uint64_t shape = seed;
+    numbers_.clear();
+    std::uint32_t next = 0;
+    const auto name = [&](NamedChannel channel, std::uint32_t number) {
+      const Numbers::Place place = numbers_.try_emplace(channel.key(program.ranks), number);
+      if (place.is_new) named(channel, number);
+      if (place.is_new && number == next) ++next;
+      return *place.number;
+    };
+    std::vector<std::int32_t> times{1};
+    for (std::size_t s = 0; s < program.strands(); ++s) {
+      shape = hash_with(shape, program.strand_begin[s]);
+      if (alike[s] != s) {
+        has_twins_ = true;
+        name(*only_channel(program, s), *numbers_.try_emplace(only_channel(program, alike[s])->key(program.ranks), next).number);
+      }
+      for (std::uint32_t i = program.strand_begin[s]; i < program.strand_begin[s + 1]; ++i) {
+        const schedule::Op& op = program.ops[i];
+        shape = hash_with(shape, shapes[i]);
+        if (op.kind == schedule::OpKind::loop) times.push_back(op.operand);
+        if (op.kind == schedule::OpKind::end_loop) times.pop_back();
+        // Peers advance in the innermost loop alone.
+        for (std::int32_t k = 0; k < (op.peer_step != 0 ? times.back() : 1); ++k) {
+          const auto moved = [&](std::int32_t peer) {
+            const std::int64_t to = (peer + static_cast<std::int64_t>(op.peer_step) * k) % program.ranks;
+            return static_cast<std::int32_t>(to < 0 ? to + program.ranks : to);
+          };
+          if (schedule::receives(op.kind)) shape = hash_with(shape, name({moved(op.peer), program.rank, op.channel}, next));
+          if (schedule::sends(op.kind)) shape = hash_with(shape, name({program.rank, moved(schedule::target(op)), op.channel}, next));
+        }
+      }
+    }
+    return shape;
+  }
+
+  /// Of one of all programs so far.
+  bool has_twins() const { return has_twins_; }
+
+ private:
+  /// A small map that is soon empty again.
+  class Numbers {
+   public:
+    struct Place {
+      std::uint32_t* number;
+      bool is_new;
+    };
+    void clear() {
+      ++round_;
+      size_ = 0;
+    }
+    Place try_emplace(std::uint64_t key, std::uint32_t number) {
+      if (2 * size_ >= slots_.size()) grow();
+      Slot& slot = find_slot(key);
+      const bool is_new = slot.round != round_;
+      if (is_new) {
+        slot = {key, round_, number};
+        ++size_;
+      }
+      return {&slot.number, is_new};
+    }
+
+   private:
+    struct Slot {
+      std::uint64_t key = 0;
+      std::uint32_t round = 0;
+      std::uint32_t number = 0;
+    };
+    Slot& find_slot(std::uint64_t key) {
+      const std::size_t mask = slots_.size() - 1;
+      std::size_t at = mix_bits(key) & mask;
+      while (slots_[at].round == round_ && slots_[at].key != key) at = (at + 1) & mask;
+      return slots_[at];
+    }
+    void grow() {
+      std::vector<Slot> old(slots_.empty() ? 64 : 2 * slots_.size());
+      old.swap(slots_);
+      for (const Slot& slot : old)
+        if (slot.round == round_) find_slot(slot.key) = slot;
+    }
+    std::vector<Slot> slots_;
+    std::size_t size_ = 0;
+    std::uint32_t round_ = 1;
+  };
+
+  const MessageSizes& sizes_;
+  Numbers numbers_;
+  bool has_twins_ = false;
+};
 
 }  // namespace peal::sim

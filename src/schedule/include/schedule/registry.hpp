@@ -69,6 +69,10 @@ struct Algorithm {
   std::uint8_t switches = 0;
   /// Works out once what its programs of all ranks share (Request::known); null: nothing beside the groups.
   void (*prepare)(Request&) = nullptr;
+  /// The algorithm that this one is another form of: between GPUs who asks for that by name is given the faster of both.
+  std::string_view form_of = {};
+  /// Of an algorithm that has other forms: the name by which it alone is asked for.
+  std::string_view alone = {};
 };
 
 /// True where the algorithm is right under the protocol (a test holds this against the verifier). Lowered with fusion, rings need
