@@ -1,17 +1,19 @@
 // Binary trees, one for each rail: the form of a tree for clusters and long calls.
 //
-//     all_reduce, 4 machines of 3, one of three trees         broadcast and reduce from r: the same, and r above the first leader
+//     all_reduce, 4 machines of 3: one of three trees       broadcast and reduce from r: the same below r's machine,
+//                                                           and r above the leader there
+//                  0 <- 1, 2
+//                  |
+//                  6 <- 7, 8
+//                .-+-.
+//       4, 5 -> 3     9 <- 10, 11
 //
-//         leaders   0 ----- 6                  inside, below each leader
-//                          / \                         0
-//                         3   9                        1
-//                                                      2
-//
-// A k-nomial tree's root serves one child for every level. Here nobody serves more than three: pieces flow at a pace that does not depend
-// on the number of ranks. Between machines and inside each the trees are in order (twin_trees.hpp). Where all machines have as many ranks,
-// there is a tree for each rank of a machine, for its share of the data, up to sixteen: in each another rank leads its machine, so that
-// every network card carries its share, and the rank that forwards to two in one tree is a leaf in others. So do the trees of NCCL's
-// channels (version 2.4, 2019).
+// A k-nomial tree's root serves one child for every level. Here nobody serves more than two machines: pieces flow at a pace that does not
+// depend on the number of ranks. The tree between machines is in order (twin_trees.hpp), its leaders' machine above it. Where all machines
+// have as many ranks, there is a tree for each rank of a machine, up to sixteen, for its share of the data: in each another rank leads its
+// machine, so that every network card carries its share; so do the trees of NCCL's channels (version 2.4, 2019). Inside, a leader takes
+// from all others itself, and sends to all, which is a reduce-scatter and an all-gather of all trees together; where fewer ranks lead than
+// there are, or in one machine alone, ranks inside are another tree in order below the leader.
 // A rank takes its children's sums together and sends to all at the same time: each child has a strand of its own, and one reduction adds
 // their sums to the rank's own contribution. So no child waits for another's turn, and subtrees of one shape below one rank do the same
 // at the same time, which is what folds a simulation of 100,000 ranks to some hundred.
@@ -44,6 +46,8 @@ struct Trees {
   explicit Trees(const Request& request) : map(group_map(request)) {
     if (map.groups() > 1 && map.is_equal) count = std::min(map.size(), kMostTrees);
   }
+  /// Where every rank leads one tree, it may as well take from all in its group itself, and send to all.
+  bool are_stars_inside() const { return count > 1 && count == map.size(); }
   /// The local index of who leads groups in a tree.
   std::int32_t leader(std::int32_t tree) const { return count > 1 ? tree * map.size() / count : 0; }
 };
@@ -85,6 +89,10 @@ Place place_of(const Request& request, const Trees& trees, std::int32_t tree, st
   const auto inside = [&](std::int32_t number) {
     return map.member(at.group, wrap(leader + 1 + number + (number >= skipped ? 1 : 0), size));
   };
+  if (at.local != leader && trees.are_stars_inside()) {
+    place.parent = map.member(at.group, leader);
+    return place;
+  }
   if (at.local != leader) {
     const std::int32_t behind = wrap(at.local - leader - 1, size);
     place_in_order(place, others, behind - (behind > skipped ? 1 : 0), map.member(at.group, leader), inside);
@@ -100,26 +108,32 @@ Place place_of(const Request& request, const Trees& trees, std::int32_t tree, st
   else if (groups > 1)
     place.children.push_back(between(top_in_order(groups - 1)));
   if (has_root_apart) place.parent = root;
-  if (others > 0) place.children.push_back(inside(top_in_order(others)));
+  if (trees.are_stars_inside())
+    for (std::int32_t number = 0; number < others; ++number) place.children.push_back(inside(number));
+  else if (others > 0)
+    place.children.push_back(inside(top_in_order(others)));
   return place;
 }
 
 std::int32_t root_of(const Request& request) { return has_root(request.collective) ? request.root : -1; }
 
 std::int32_t most_in_order(std::int32_t count) { return count > 2 ? 2 : count > 1 ? 1 : 0; }
-/// That anybody has in one tree.
-std::int32_t most_children(const Trees& trees) {
-  const std::int32_t groups = trees.map.groups();
-  const std::int32_t largest = trees.map.largest();
-  const std::int32_t of_leaders = (groups > 1 ? std::max(1, most_in_order(groups - 1)) : 0) + (largest > 1 ? 1 : 0);
-  return std::max(of_leaders, most_in_order(largest - 1));
+
+/// That anybody has in all trees together, or a few more.
+std::int32_t most_children(const Request& request, const Trees& trees) {
+  const std::int32_t size = trees.map.largest();
+  if (trees.map.groups() == 1) return std::max(1, most_in_order(size - 1));
+  // Inside and between; a root has one child more in the trees that it does not lead.
+  if (trees.are_stars_inside()) return size - 1 + 2 + (has_root(request.collective) ? size - 1 : 0);
+  return 3 * trees.count;
 }
 
 Layouts plain_layouts(const Request& request) { return standard_layouts(request, Trees(request).count); }
-// A copy for what each child sends; in a reduce the first is overwritten by the sum.
+// A place for what each child sends; in a reduce the first in a tree is overwritten by the sum.
 Layouts sum_layouts(const Request& request) {
   Layouts layouts = plain_layouts(request);
-  layouts.scratch_copies = most_children(Trees(request));
+  layouts.scratch_copies = most_children(request, Trees(request));
+  layouts.scratch_is_compact = true;
   return layouts;
 }
 
@@ -129,9 +143,10 @@ struct Part {
   Place place;
   std::int32_t tree = 0;
   std::int32_t trees = 1;
+  std::int32_t first_kept = 0;  // behind those of the trees before
 
   Ref own() const { return input(tree); }
-  Ref kept_from(std::size_t child) const { return scratch(static_cast<std::int32_t>(child) * trees + tree); }
+  Ref kept_from(std::size_t child) const { return scratch((first_kept + static_cast<std::int32_t>(child)) * trees + tree); }
   std::uint8_t channel() const { return static_cast<std::uint8_t>(tree); }
   TreePlace with(std::span<const std::int32_t> children) const {
     TreePlace as{{}, channel()};
@@ -145,7 +160,12 @@ struct Part {
 template <class Body>
 void each_tree(const Request& request, std::int32_t rank, Body&& body) {
   const Trees trees(request);
-  for (std::int32_t t = 0; t < trees.count; ++t) body(Part{request, place_of(request, trees, t, root_of(request), rank), t, trees.count});
+  std::int32_t kept = 0;
+  for (std::int32_t t = 0; t < trees.count; ++t) {
+    const Part part{request, place_of(request, trees, t, root_of(request), rank), t, trees.count, kept};
+    kept += static_cast<std::int32_t>(part.place.children.size());
+    body(part);
+  }
 }
 
 // From the children to the parent. `reduced` is signalled at the end. Partial sums of fp32 are added as they come, since a reduction of
@@ -268,8 +288,8 @@ Busiest busiest(const Request& request, const Trees& trees) {
   return most;
 }
 
-/// Rounds and critical path of `ways` ways between the root and the last rank, each up or down; what the busiest rank does is left open.
-CostTerms tree_terms(const Trees& trees, bool goes_up, bool goes_down) {
+/// Rounds and critical path up, down or both between the root and the last rank; what the busiest rank does is left open.
+CostTerms path_terms(const Trees& trees, bool goes_up, bool goes_down) {
   const std::int32_t groups = trees.map.groups();
   const std::int32_t largest = trees.map.largest();
   const double ways = (goes_up ? 1 : 0) + (goes_down ? 1 : 0);
@@ -277,7 +297,10 @@ CostTerms tree_terms(const Trees& trees, bool goes_up, bool goes_down) {
     return ways + (goes_up ? critical_up(others) : 0) + (goes_down ? twin_critical(others) : 0);
   };
   CostTerms cost;
-  if (largest > 1) {
+  if (trees.are_stars_inside()) {
+    cost.level[0].rounds = ways;
+    cost.level[0].critical = ways * (largest - 1) / trees.count;
+  } else if (largest > 1) {
     cost.level[0].rounds = ways * (1 + twin_depth(largest - 1));
     cost.level[0].critical = critical(largest - 1) / trees.count;
   }
@@ -293,7 +316,7 @@ CostTerms tree_terms(const Trees& trees, bool goes_up, bool goes_down) {
 CostTerms broadcast_cost(const Request& request) {
   const Trees trees(request);
   const Busiest most = busiest(request, trees);
-  CostTerms cost = tree_terms(trees, false, true);
+  CostTerms cost = path_terms(trees, false, true);
   for (int l = 0; l < 2; ++l) {
     cost.level[l].messages = most.children[l];
     cost.level[l].sent = most.children[l] / trees.count;
@@ -304,7 +327,7 @@ CostTerms broadcast_cost(const Request& request) {
 CostTerms reduce_cost(const Request& request) {
   const Trees trees(request);
   const Busiest most = busiest(request, trees);
-  CostTerms cost = tree_terms(trees, true, false);
+  CostTerms cost = path_terms(trees, true, false);
   for (int l = 0; l < 2; ++l) {
     cost.level[l].messages = most.parents[l];
     cost.level[l].sent = most.parents[l] / trees.count;
@@ -316,7 +339,7 @@ CostTerms reduce_cost(const Request& request) {
 CostTerms all_reduce_cost(const Request& request) {
   const Trees trees(request);
   const Busiest most = busiest(request, trees);
-  CostTerms cost = tree_terms(trees, true, true);
+  CostTerms cost = path_terms(trees, true, true);
   for (int l = 0; l < 2; ++l) {
     cost.level[l].messages = cost.level[l].ways = most.both[l];
     cost.level[l].sent = most.both[l] / trees.count;
