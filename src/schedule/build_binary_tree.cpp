@@ -198,18 +198,14 @@ void sum_up(RankBuilder& builder, const Part& part, Ref sum, std::int32_t reduce
 
 // From the parent to the children, when `ready` has been signalled.
 void send_down(RankBuilder& builder, const Part& part, Ref source, Ref data, std::int32_t ready = -1) {
-  const std::vector<std::int32_t>& children = part.place.children;
+  const TreePlace place = part.with(part.place.children);
+  if (place.seat.children.size() > 1) {
+    tree_broadcast_at_once(builder, place, source, data, ready);
+    return;
+  }
   StrandBuilder strand = builder.strand("broadcast");
   if (ready >= 0) strand.wait(ready, 1);
-  if (children.size() < 2) return tree_broadcast(strand, part.with(children), source, data);
-  tree_broadcast(strand, part.with({}), source, data);
-  const std::int32_t told = builder.event();
-  strand.signal(told);
-  for (const std::int32_t child : children) {
-    StrandBuilder to_child = builder.strand("to a child");
-    to_child.wait(told, 1);
-    to_child.send(child, part.place.parent < 0 ? source : data).channel = part.channel();
-  }
+  tree_broadcast(strand, place, source, data);
 }
 
 void build_broadcast(const Request& request, std::int32_t rank, RankBuilder& builder) {

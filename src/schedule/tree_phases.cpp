@@ -40,4 +40,23 @@ void tree_broadcast(StrandBuilder& strand, const TreePlace& place, Ref source, R
   for (const TreeChild& child : place.seat.children) strand.send(child.number, what).channel = place.channel;
 }
 
+void tree_broadcast_at_once(RankBuilder& builder, const TreePlace& place, Ref source, Ref data, std::int32_t ready,
+                            std::vector<std::int32_t>* sent) {
+  const bool is_root = place.seat.parent < 0;
+  if (!is_root) {
+    StrandBuilder strand = builder.strand("broadcast");
+    if (ready >= 0) strand.wait(ready, 1);
+    strand.recv(place.seat.parent, data).channel = place.channel;
+    strand.signal(ready = builder.event());
+  }
+  for (const TreeChild& child : place.seat.children) {
+    StrandBuilder strand = builder.strand("to a child");
+    if (ready >= 0) strand.wait(ready, 1);
+    strand.send(child.number, is_root ? source : data).channel = place.channel;
+    if (sent == nullptr) continue;
+    sent->push_back(builder.event());
+    strand.signal(sent->back());
+  }
+}
+
 }  // namespace peal::schedule

@@ -29,4 +29,9 @@ bool tree_reduce(StrandBuilder& strand, const TreePlace& place, Ref own, Ref sum
 /// Everybody but the root receives into `data`; `source` is where the root's data lies.
 void tree_broadcast(StrandBuilder& strand, const TreePlace& place, Ref source, Ref data);
 
+/// The same to two children and more, each by a strand of its own, so that all are served at once. What comes first waits for `ready`,
+/// where that is an event. `sent`, where given, gets an event of each child that tells when it has been sent to, after the data has come.
+void tree_broadcast_at_once(RankBuilder& builder, const TreePlace& place, Ref source, Ref data, std::int32_t ready,
+                            std::vector<std::int32_t>* sent = nullptr);
+
 }  // namespace peal::schedule
