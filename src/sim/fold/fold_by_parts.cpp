@@ -18,6 +18,7 @@ namespace peal::sim {
 namespace {
 
 constexpr std::uint64_t kMachineColour = 4;
+constexpr std::uint64_t kShapeSeed = 5;
 
 class ByParts final : public Folding {
  public:
@@ -57,6 +58,12 @@ class ByParts final : public Folding {
     return true;
   }
 
+  /// More than half of the ranks have a shape of their own, whoever they talk to.
+  bool has_many_shapes() {
+    std::sort(shapes_.begin(), shapes_.end());
+    return std::unique(shapes_.begin(), shapes_.end()) - shapes_.begin() > ranks_ / 2;
+  }
+
   Kin channel(std::int32_t from, std::int32_t to, std::int32_t number) const override {
     const std::uint32_t of_machine = class_of_machine_[machine_of(from)];
     if (machine_of(from) == machine_of(to)) {
@@ -92,8 +99,7 @@ class ByParts final : public Folding {
     for (std::int32_t r = 0; r < ranks_; ++r) {
       const schedule::Program program = schedule::program_for(whole_.plan.schedule, r);
       if (!can_be_folded(program) || crossings_.size() > most_channels) return false;
-      std::uint64_t& colour = colours[machine_of(r)];
-      colour = reader.read(program, colour, [&](NamedChannel channel, std::uint32_t number) {
+      shapes_.push_back(reader.read(program, kShapeSeed, [&](NamedChannel channel, std::uint32_t number) {
         const bool is_sender = channel.from == r;
         const std::int32_t other = is_sender ? channel.to : channel.from;
         if (machine_of(other) == machine_of(r)) {
@@ -105,7 +111,9 @@ class ByParts final : public Folding {
         if (place.is_new) crossings_.push_back({channel.from, channel.to, channel.number});
         Crossing& crossing = crossings_[*place.number];
         (is_sender ? crossing.as_sent : crossing.as_received) = number;
-      });
+      }));
+      std::uint64_t& colour = colours[machine_of(r)];
+      colour = hash_with(colour, shapes_.back());
       for (const std::uint64_t channel : within_) colour = hash_with(colour, channel);
       within_.clear();
     }
@@ -122,6 +130,7 @@ class ByParts final : public Folding {
   std::int32_t ranks_;
   std::int32_t period_;
   std::size_t per_copy_;
+  std::vector<std::uint64_t> shapes_;  // of all ranks' programs
   std::vector<Crossing> crossings_;
   FlatMap place_of_;                   // in crossings_, by key
   std::vector<std::uint64_t> within_;  // of the rank at hand: its channels inside its machine
@@ -133,12 +142,12 @@ class ByParts final : public Folding {
 
 }  // namespace
 
-std::unique_ptr<Folding> fold_by_parts(const Unfolded& whole, std::size_t most_channels) {
+ByPartsOrNot fold_by_parts(const Unfolded& whole, std::size_t most_channels) {
   const std::int32_t period = ranks_of_alike_machines(whole);
-  if (period == 0) return nullptr;
+  if (period == 0) return {};
   auto folding = std::make_unique<ByParts>(whole, period);
-  if (!folding->fold(most_channels)) return nullptr;
-  return folding;
+  if (folding->fold(most_channels)) return {std::move(folding), false};
+  return {nullptr, folding->has_many_shapes()};
 }
 
 }  // namespace peal::sim

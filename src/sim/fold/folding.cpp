@@ -41,8 +41,9 @@ void find_folding(const Unfolded& whole, Fold& fold) {
   if (fold.folding) return;
   const std::size_t most = std::max(kMostChannels, kMostChannelsOfARank * static_cast<std::size_t>(whole.environment.ranks));
   if (named_channels(whole.plan) > kFarTooMany * static_cast<double>(most)) return;
-  fold.folding = fold_by_parts(whole, most);
-  if (!fold.folding) fold.folding = fold_by_colours(whole, most);
+  ByPartsOrNot by_parts = fold_by_parts(whole, most);
+  fold.folding = std::move(by_parts.folding);
+  if (!fold.folding && !by_parts.is_hopeless) fold.folding = fold_by_colours(whole, most);
 }
 
 /// Where ways are not those that colours are refined over, or who stands behind whom counts.

@@ -73,7 +73,11 @@ std::int32_t ranks_of_alike_machines(const Unfolded& whole);
 /// Ranks on such machines that play unlike parts, as in a tree: machines by refinement of colours over the channels between them, ranks by
 /// the machine and where they stand in it. Not the coarsest, since ranks of one machine are told apart, but no more than the machines and
 /// what crosses them is refined. Null where it is not so, and where more than half of the machines would be classes of their own.
-std::unique_ptr<Folding> fold_by_parts(const Unfolded& whole, std::size_t most_channels);
+struct ByPartsOrNot {
+  std::unique_ptr<Folding> folding;
+  bool is_hopeless = false;  ///< more than half of the ranks are told apart by their programs alone: no other folding helps
+};
+ByPartsOrNot fold_by_parts(const Unfolded& whole, std::size_t most_channels);
 
 /// The coarsest folding there is, by refinement of colours over all channels. O((ranks + channels) log ranks). Null where programs do what
 /// it does not look into, or name more than `most_channels`, and where more than half of the ranks would be classes of their own.
