@@ -315,6 +315,7 @@ CostTerms broadcast_cost(const Request& request) {
   CostTerms cost = path_terms(trees, false, true);
   for (int l = 0; l < 2; ++l) {
     cost.level[l].messages = most.children[l];
+    cost.level[l].ways = std::max(1.0, most.children[l]);
     cost.level[l].sent = most.children[l] / trees.count;
   }
   cost.copied = request.in_place ? 0 : 1;
@@ -326,6 +327,7 @@ CostTerms reduce_cost(const Request& request) {
   CostTerms cost = path_terms(trees, true, false);
   for (int l = 0; l < 2; ++l) {
     cost.level[l].messages = most.parents[l];
+    cost.level[l].ways = std::max({1.0, most.parents[l], most.children[l]});
     cost.level[l].sent = most.parents[l] / trees.count;
     cost.level[l].received = most.children[l] / trees.count;
   }
@@ -337,7 +339,8 @@ CostTerms all_reduce_cost(const Request& request) {
   const Busiest most = busiest(request, trees);
   CostTerms cost = path_terms(trees, true, true);
   for (int l = 0; l < 2; ++l) {
-    cost.level[l].messages = cost.level[l].ways = most.both[l];
+    cost.level[l].messages = most.both[l];
+    cost.level[l].ways = std::max(1.0, most.both[l]);
     cost.level[l].sent = most.both[l] / trees.count;
   }
   cost.reduced = most.reduced / trees.count;

@@ -154,7 +154,7 @@ Prediction predict_closed(const Environment& environment, const Plan& plan) {
     // Pieces follow one another through a pipeline, or each starts when the one before has ended.
     const double rounds = terms.pipelined ? term.rounds : term.rounds * std::max(1.0, length);
     const double spread = std::min<double>(term.ways, level.outlets);
-    const double busiest = std::max(term.sent / spread, term.received);
+    const double busiest = std::max(term.sent, term.received) / spread;
     const double moved = terms.pipelined && length > 1 ? busiest + (term.critical - busiest) / length : term.critical;
     double latency = rounds * message.hop;
     cost.overhead += 2 * message.per_op * std::max(rounds, term.messages * length);

@@ -26,7 +26,8 @@ struct CostTerms {
     /// Of `messages`, those that follow one another from a rank to the same other and wait for slots alone.
     double in_a_row = 0;
     double received = 0;  ///< bytes that the busiest rank receives / S, where they are more than anyone sends
-    double ways = 1;      ///< others to whom the busiest rank sends equal parts of `sent` at the same time: as many wires may carry them
+    double ways = 1;  ///< others to whom the busiest rank sends equal parts of `sent` at once, or receives `received` from: as many wires
+                      ///< may carry them
   };
   Level level[2];
   double reduced = 0;  ///< bytes that the busiest rank reduces / S
