@@ -112,9 +112,12 @@ Result<const Algorithm*> find_algorithm(Collective collective, std::string_view 
   std::string known;
   for (const Algorithm* algorithm : algorithms_for(collective)) {
     if (algorithm->name == name || (!name.empty() && algorithm->alone == name)) return algorithm;
-    names.push_back(algorithm->name);
-    known += known.empty() ? "" : ", ";
-    known += algorithm->name;
+    for (const std::string_view one : {algorithm->name, algorithm->alone}) {
+      if (one.empty()) continue;
+      names.push_back(one);
+      known += known.empty() ? "" : ", ";
+      known += one;
+    }
   }
   const std::string_view near = nearest(name, names.data(), names.size());
   return fail(ErrorCode::invalid_argument, "{} has no algorithm \"{}\"{}; type one of: {}", name_of(collective), name,
