@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <base/index.hpp>
 #include <bit>
-#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -26,7 +25,10 @@ using Vertex = ColouredGraph::Vertex;
 class ByColours final : public Folding {
  public:
   ByColours(const Unfolded& whole, std::size_t most_channels)
-      : whole_(whole), most_channels_(most_channels), vertex_of_resource_(whole.resources.count(), FlatMap::kNone) {
+      : whole_(whole),
+        most_channels_(most_channels),
+        joined_(whole.environment.ranks),
+        vertex_of_resource_(whole.resources.count(), FlatMap::kNone) {
     for (const auto& [id, factor] : whole.perturbation.scaled_resources) capacity_scale_.emplace(id, factor);
     for (const auto& [rank, factor] : whole.perturbation.slow_ranks) slowness_.emplace(rank, factor);
   }
@@ -35,8 +37,6 @@ class ByColours final : public Folding {
     const std::int32_t n = whole_.environment.ranks;
     // Ranks have the lowest vertices, so that classes of ranks are numbered first.
     for (std::int32_t r = 0; r < n; ++r) graph_.add(kRankColour);
-    joined_.resize(at(n));
-    std::iota(joined_.begin(), joined_.end(), 0);
     std::vector<std::uint64_t> shapes;
     shapes.reserve(at(n));
     ProgramReader reader(whole_.sizes);
@@ -53,7 +53,7 @@ class ByColours final : public Folding {
       graph_.set_colour(static_cast<Vertex>(r), shapes.back());
       if (vertex_of_channel_.size() > most_channels_) return false;
     }
-    if (!reader.has_twins() && tells_all_apart(std::move(shapes))) return false;
+    if (!reader.has_twins() && joined_.are_all_told_apart(std::move(shapes))) return false;
     // One class a rank costs what it saves.
     class_of_vertex_ = graph_.equitable_classes(at(n), at(n) / 2);
     if (class_of_vertex_.empty()) return false;
@@ -78,32 +78,11 @@ class ByColours final : public Folding {
     return {c, static_cast<double>(members_[c])};
   }
 
-  /// A rank tells its channels apart, and a channel its two ends. So where one rank is like no other, the way from it tells each of those
-  /// from all others that it is joined to: a tree, a chain, a ring with one slow rank. To refine colours would find that out, and take
-  /// longer.
-  bool tells_all_apart(std::vector<std::uint64_t> shapes) {
-    std::sort(shapes.begin(), shapes.end());
-    bool has_single = false;
-    for (std::size_t i = 0; i < shapes.size() && !has_single; ++i)
-      has_single = (i == 0 || shapes[i] != shapes[i - 1]) && (i + 1 == shapes.size() || shapes[i] != shapes[i + 1]);
-    if (!has_single) return false;
-    const std::int32_t whole = group_of(0);
-    for (std::int32_t r = 1; r < static_cast<std::int32_t>(joined_.size()); ++r)
-      if (group_of(r) != whole) return false;
-    return true;
-  }
-
-  /// The rank that stands for all those that this one is joined to by channels.
-  std::int32_t group_of(std::int32_t rank) {
-    while (joined_[at(rank)] != rank) rank = joined_[at(rank)] = joined_[at(joined_[at(rank)])];
-    return rank;
-  }
-
   Vertex channel_vertex(NamedChannel channel) {
     const auto [from, to, number] = channel;
     const FlatMap::Place place = vertex_of_channel_.try_emplace(channel.key(whole_.environment.ranks), 0);
     if (!place.is_new) return *place.number;
-    joined_[at(group_of(from))] = group_of(to);
+    joined_.join(from, to);
     const tuning::Environment& e = whole_.environment;
     const int level = e.level_of(from, to);
     whole_.resources.route(whole_.device_of_rank[at(from)], whole_.device_of_rank[at(to)],
@@ -144,7 +123,7 @@ class ByColours final : public Folding {
   std::unordered_map<std::int32_t, double> slowness_;
   std::unordered_set<topology::ResourceId> slow_outlets_;
   ColouredGraph graph_;
-  std::vector<std::int32_t> joined_;  // by rank: one of those that it is joined to, on the way to group_of() it
+  JoinedRanks joined_;
   FlatMap vertex_of_channel_;
   LargeVector<Vertex> vertex_of_resource_;  // by id; FlatMap::kNone: none crosses it
   std::vector<std::uint32_t> class_of_vertex_;

@@ -33,10 +33,7 @@ class ByParts final : public Folding {
       std::uint64_t& colour = colours[id / per_copy_];
       colour = hash_with(hash_with(colour, id % per_copy_), std::bit_cast<std::uint64_t>(factor));
     }
-    for (const auto& [rank, factor] : whole_.perturbation.slow_ranks) {
-      std::uint64_t& colour = colours[at(rank / period_)];
-      colour = hash_with(hash_with(colour, at(rank % period_)), std::bit_cast<std::uint64_t>(factor));
-    }
+    for (const auto& [rank, factor] : whole_.perturbation.slow_ranks) slowness_.emplace(rank, factor);
     if (!look_through(colours, most_channels)) return false;
 
     ColouredGraph graph;
@@ -58,8 +55,9 @@ class ByParts final : public Folding {
     return true;
   }
 
-  /// More than half of the ranks have a shape of their own, whoever they talk to.
-  bool has_many_shapes() {
+  /// More than half of the ranks are told apart, by their programs or by their way from one that is like no other.
+  bool is_hopeless() {
+    if (is_each_told_apart_) return true;
     std::sort(shapes_.begin(), shapes_.end());
     return std::unique(shapes_.begin(), shapes_.end()) - shapes_.begin() > ranks_ / 2;
   }
@@ -96,12 +94,16 @@ class ByParts final : public Folding {
   /// Colours of machines by what their ranks do, and what crosses between them. False where that is too much, or cannot be folded.
   bool look_through(std::vector<std::uint64_t>& colours, std::size_t most_channels) {
     ProgramReader reader(whole_.sizes);
+    JoinedRanks joined(ranks_);
     for (std::int32_t r = 0; r < ranks_; ++r) {
       const schedule::Program program = schedule::program_for(whole_.plan.schedule, r);
       if (!can_be_folded(program) || crossings_.size() > most_channels) return false;
-      shapes_.push_back(reader.read(program, kShapeSeed, [&](NamedChannel channel, std::uint32_t number) {
+      const auto slow = slowness_.find(r);
+      const std::uint64_t seed = slow == slowness_.end() ? kShapeSeed : hash_with(kShapeSeed, std::bit_cast<std::uint64_t>(slow->second));
+      shapes_.push_back(reader.read(program, seed, [&](NamedChannel channel, std::uint32_t number) {
         const bool is_sender = channel.from == r;
         const std::int32_t other = is_sender ? channel.to : channel.from;
+        joined.join(r, other);
         if (machine_of(other) == machine_of(r)) {
           within_.push_back(at(other % period_) << 40 | static_cast<std::uint64_t>(number) << 9 |
                             static_cast<std::uint64_t>(channel.number) << 1 | (is_sender ? 1U : 0U));
@@ -117,7 +119,8 @@ class ByParts final : public Folding {
       for (const std::uint64_t channel : within_) colour = hash_with(colour, channel);
       within_.clear();
     }
-    return true;
+    is_each_told_apart_ = !reader.has_twins() && joined.are_all_told_apart(shapes_);
+    return !is_each_told_apart_;
   }
 
   std::uint64_t name_of(const Crossing& c) const {
@@ -130,7 +133,9 @@ class ByParts final : public Folding {
   std::int32_t ranks_;
   std::int32_t period_;
   std::size_t per_copy_;
+  std::unordered_map<std::int32_t, double> slowness_;
   std::vector<std::uint64_t> shapes_;  // of all ranks' programs
+  bool is_each_told_apart_ = false;
   std::vector<Crossing> crossings_;
   FlatMap place_of_;                   // in crossings_, by key
   std::vector<std::uint64_t> within_;  // of the rank at hand: its channels inside its machine
@@ -147,7 +152,7 @@ ByPartsOrNot fold_by_parts(const Unfolded& whole, std::size_t most_channels) {
   if (period == 0) return {};
   auto folding = std::make_unique<ByParts>(whole, period);
   if (folding->fold(most_channels)) return {std::move(folding), false};
-  return {nullptr, folding->has_many_shapes()};
+  return {nullptr, folding->is_hopeless()};
 }
 
 }  // namespace peal::sim

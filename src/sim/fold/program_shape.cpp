@@ -96,6 +96,18 @@ std::vector<std::uint32_t> first_alike(const Program& program, std::span<const s
   return first;
 }
 
+bool JoinedRanks::are_all_told_apart(std::vector<std::uint64_t> shapes) {
+  std::sort(shapes.begin(), shapes.end());
+  bool has_single = false;
+  for (std::size_t i = 0; i < shapes.size() && !has_single; ++i)
+    has_single = (i == 0 || shapes[i] != shapes[i - 1]) && (i + 1 == shapes.size() || shapes[i] != shapes[i + 1]);
+  if (!has_single) return false;
+  const std::int32_t whole = group_of(0);
+  for (std::int32_t r = 1; r < static_cast<std::int32_t>(joined_.size()); ++r)
+    if (group_of(r) != whole) return false;
+  return true;
+}
+
 void drop_strands(Program& program, std::span<const std::uint32_t> first) {
   std::vector<Op> ops;
   std::vector<std::uint32_t> begin;

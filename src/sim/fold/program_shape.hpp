@@ -2,6 +2,7 @@
 #pragma once
 
 #include <base/mix_bits.hpp>
+#include <numeric>
 #include <optional>
 #include <schedule/schedule.hpp>
 #include <sim/refine.hpp>
@@ -67,6 +68,27 @@ std::vector<std::uint32_t> first_alike(const schedule::Program& program, std::sp
 
 /// Leaves out every strand but the first of its like, which `first` names; who waits for its signals waits for those of the first.
 void drop_strands(schedule::Program& program, std::span<const std::uint32_t> first);
+
+/// Ranks and what joins them. A rank tells its channels apart, and a channel its two ends. So where one rank is like no other, the way from
+/// it tells each of those from all others that it is joined to: a tree, a chain, a ring with one slow rank. To refine colours would find
+/// that out, and take longer.
+class JoinedRanks {
+ public:
+  explicit JoinedRanks(std::int32_t ranks) : joined_(static_cast<std::size_t>(ranks)) { std::iota(joined_.begin(), joined_.end(), 0); }
+  void join(std::int32_t a, std::int32_t b) { joined_[static_cast<std::size_t>(group_of(a))] = group_of(b); }
+  /// By the shapes of all ranks' programs, which name no strands that can be exchanged.
+  bool are_all_told_apart(std::vector<std::uint64_t> shapes);
+
+ private:
+  /// The rank that stands for all those that this one is joined to.
+  std::int32_t group_of(std::int32_t rank) {
+    const auto at = [this](std::int32_t r) -> std::int32_t& { return joined_[static_cast<std::size_t>(r)]; };
+    while (at(rank) != rank) rank = at(rank) = at(at(rank));
+    return rank;
+  }
+
+  std::vector<std::int32_t> joined_;  // by rank: one of those that it is joined to, on the way to group_of() it
+};
 
 /// Reads one program after another: its shape, and the channels that it names, each with the number that it has there.
 class ProgramReader {
