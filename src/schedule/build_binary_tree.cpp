@@ -131,8 +131,9 @@ std::int32_t most_children(const Request& request, const Trees& trees) {
 Layouts plain_layouts(const Request& request) { return standard_layouts(request, Trees(request).count); }
 // A place for what each child sends; in a reduce the first in a tree is overwritten by the sum.
 Layouts sum_layouts(const Request& request) {
-  Layouts layouts = plain_layouts(request);
-  layouts.scratch_copies = most_children(request, Trees(request));
+  const Trees trees(request);
+  Layouts layouts = standard_layouts(request, trees.count);
+  layouts.scratch_copies = most_children(request, trees);
   layouts.scratch_is_compact = true;
   return layouts;
 }
@@ -242,24 +243,37 @@ std::int32_t critical_up(std::int32_t m) {
   return std::max(std::max(first, second), std::min(first, second) + 1);
 }
 
-/// Of the busiest rank, by level and in all trees together: messages from or to parents, and from or to children.
+/// Which ways the data goes.
+struct Ways {
+  bool up = false;
+  bool down = false;
+};
+
+/// Of the busiest rank, in all trees together: messages by level, and those that it adds up.
 struct Busiest {
-  double parents[2] = {0, 0};
-  double children[2] = {0, 0};
-  double both[2] = {0, 0};
-  double reduced = 0;
+  double sent[2] = {0, 0};
+  double received[2] = {0, 0};
+  double added = 0;
+
+  void look_at(const double (&parents)[2], const double (&children)[2], Ways go) {
+    for (int l = 0; l < 2; ++l) {
+      sent[l] = std::max(sent[l], (go.up ? parents[l] : 0) + (go.down ? children[l] : 0));
+      received[l] = std::max(received[l], (go.up ? children[l] : 0) + (go.down ? parents[l] : 0));
+    }
+    if (go.up) added = std::max(added, children[0] + children[1]);
+  }
 };
 
 /// In one group everybody but the root has a parent. Of several groups, the first and that at the top of the others are looked at, and of
 /// large ones so many ranks.
-Busiest busiest(const Request& request, const Trees& trees) {
+Busiest busiest(const Request& request, const Trees& trees, Ways go) {
   constexpr std::int32_t kLookedAt = 32;
   const std::int32_t groups = trees.map.groups();
-  if (groups == 1) {
-    const double children = std::max(1, most_in_order(request.ranks - 1));
-    return {{1, 0}, {children, 0}, {children + 1, 0}, children};
-  }
   Busiest most;
+  if (groups == 1) {
+    most.look_at({1, 0}, {1.0 * std::max(1, most_in_order(request.ranks - 1)), 0}, go);
+    return most;
+  }
   const std::int32_t root = root_of(request);
   const std::int32_t first = root < 0 ? 0 : group_of(request, root);
   for (const std::int32_t group : {first, wrap(first + 1 + top_in_order(groups - 1), groups)}) {
@@ -273,24 +287,19 @@ Busiest busiest(const Request& request, const Trees& trees) {
         if (place.parent >= 0) ++parents[level(place.parent)];
         for (const std::int32_t child : place.children) ++children[level(child)];
       }
-      for (int l = 0; l < 2; ++l) {
-        most.parents[l] = std::max(most.parents[l], parents[l]);
-        most.children[l] = std::max(most.children[l], children[l]);
-        most.both[l] = std::max(most.both[l], parents[l] + children[l]);
-      }
-      most.reduced = std::max(most.reduced, children[0] + children[1]);
+      most.look_at(parents, children, go);
     }
   }
   return most;
 }
 
-/// Rounds and critical path up, down or both between the root and the last rank; what the busiest rank does is left open.
-CostTerms path_terms(const Trees& trees, bool goes_up, bool goes_down) {
+CostTerms cost_of(const Request& request, Ways go) {
+  const Trees trees(request);
   const std::int32_t groups = trees.map.groups();
   const std::int32_t largest = trees.map.largest();
-  const double ways = (goes_up ? 1 : 0) + (goes_down ? 1 : 0);
+  const double ways = (go.up ? 1 : 0) + (go.down ? 1 : 0);
   const auto critical = [&](std::int32_t others) {
-    return ways + (goes_up ? critical_up(others) : 0) + (goes_down ? twin_critical(others) : 0);
+    return ways + (go.up ? critical_up(others) : 0) + (go.down ? twin_critical(others) : 0);
   };
   CostTerms cost;
   if (trees.are_stars_inside()) {
@@ -304,48 +313,27 @@ CostTerms path_terms(const Trees& trees, bool goes_up, bool goes_down) {
     cost.level[1].rounds = ways * (1 + twin_depth(groups - 1));
     cost.level[1].critical = critical(groups - 1) / trees.count;
   }
+  const Busiest most = busiest(request, trees, go);
+  for (int l = 0; l < 2; ++l) {
+    const double received = go.down ? 0 : most.received[l];  // who sends down sends as much as anyone receives
+    cost.level[l].messages = most.sent[l];
+    cost.level[l].ways = std::max({1.0, most.sent[l], received});
+    cost.level[l].sent = most.sent[l] / trees.count;
+    cost.level[l].received = received / trees.count;
+  }
+  cost.reduced = most.added / trees.count;
   cost.pipelined = true;
   cost.both_levels_at_once = groups > 1;  // who is served has a strand of its own
   return cost;
 }
 
 CostTerms broadcast_cost(const Request& request) {
-  const Trees trees(request);
-  const Busiest most = busiest(request, trees);
-  CostTerms cost = path_terms(trees, false, true);
-  for (int l = 0; l < 2; ++l) {
-    cost.level[l].messages = most.children[l];
-    cost.level[l].ways = std::max(1.0, most.children[l]);
-    cost.level[l].sent = most.children[l] / trees.count;
-  }
+  CostTerms cost = cost_of(request, {.down = true});
   cost.copied = request.in_place ? 0 : 1;
   return cost;
 }
-CostTerms reduce_cost(const Request& request) {
-  const Trees trees(request);
-  const Busiest most = busiest(request, trees);
-  CostTerms cost = path_terms(trees, true, false);
-  for (int l = 0; l < 2; ++l) {
-    cost.level[l].messages = most.parents[l];
-    cost.level[l].ways = std::max({1.0, most.parents[l], most.children[l]});
-    cost.level[l].sent = most.parents[l] / trees.count;
-    cost.level[l].received = most.children[l] / trees.count;
-  }
-  cost.reduced = most.reduced / trees.count;
-  return cost;
-}
-CostTerms all_reduce_cost(const Request& request) {
-  const Trees trees(request);
-  const Busiest most = busiest(request, trees);
-  CostTerms cost = path_terms(trees, true, true);
-  for (int l = 0; l < 2; ++l) {
-    cost.level[l].messages = most.both[l];
-    cost.level[l].ways = std::max(1.0, most.both[l]);
-    cost.level[l].sent = most.both[l] / trees.count;
-  }
-  cost.reduced = most.reduced / trees.count;
-  return cost;
-}
+CostTerms reduce_cost(const Request& request) { return cost_of(request, {.up = true}); }
+CostTerms all_reduce_cost(const Request& request) { return cost_of(request, {.up = true, .down = true}); }
 
 /// What a rank sends up a tree.
 CanonicalNode sum_of(const Request& request, const Trees& trees, std::int32_t tree, std::int32_t rank) {

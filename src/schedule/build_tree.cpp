@@ -198,7 +198,7 @@ std::vector<Algorithm> tree_algorithms() {
       {"tree", "k-nomial tree up and down", C::barrier, true, always, plain_layouts, build_barrier, barrier_cost, without_reduction,
        has_slots},
   };
-  // These have another form, of which nobody serves more than three (build_binary_tree.cpp).
+  // These have another form, in which no machine serves more than two others (build_binary_tree.cpp).
   for (Algorithm& algorithm : all)
     if (algorithm.collective == C::all_reduce || algorithm.collective == C::broadcast || algorithm.collective == C::reduce)
       algorithm.alone = "k_nomial_tree";

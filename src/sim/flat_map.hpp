@@ -1,6 +1,8 @@
-// A number for a 64-bit key: open addressing in one array, for maps of millions. Keys are not taken out again. Private to this room.
+// A number for a 64-bit key: open addressing in one array, for maps of millions. Keys are taken out all together alone. Private to this
+// room.
 #pragma once
 
+#include <algorithm>
 #include <base/mix_bits.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +36,13 @@ class FlatMap {
     return slot.key == key ? slot.number : kNone;
   }
   std::size_t size() const { return size_; }
+  /// Forgets all keys; the memory of many, too, so that it takes no longer where few follow.
+  void clear() {
+    constexpr std::size_t kFewSlots = 1024;
+    if (slots_.size() > kFewSlots) slots_ = {};
+    std::fill(slots_.begin(), slots_.end(), Slot{});
+    size_ = 0;
+  }
 
  private:
   static constexpr std::uint64_t kFree = ~std::uint64_t{0};

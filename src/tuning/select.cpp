@@ -367,8 +367,9 @@ Result<Selection> select(const Environment& environment, const Question& questio
   if (!question.algorithm.empty()) {
     PEAL_ASSIGN(const schedule::Algorithm* const algorithm, schedule::find_algorithm(question.call.collective, question.algorithm));
     judge.consider(*algorithm, protocol);
-    for (const schedule::Algorithm* other : schedule::algorithms_for(question.call.collective))
-      if (!environment.is_host && other->form_of == question.algorithm) judge.consider(*other, protocol);
+    if (!environment.is_host)
+      for (const schedule::Algorithm* other : schedule::algorithms_for(question.call.collective))
+        if (other->form_of == question.algorithm) judge.consider(*other, protocol);
   } else {
     for (const schedule::Algorithm* algorithm : schedule::algorithms_for(question.call.collective)) judge.consider(*algorithm, protocol);
   }

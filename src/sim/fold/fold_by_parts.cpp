@@ -1,7 +1,7 @@
 // A machine's colour says what its ranks do, and how with one another; an edge between two machines is a channel, and its label says which
 // rank of each names it, and as what. Machines of one class then do the same (folding.hpp): their ranks run programs of one shape, in
 // pairs; channels of a class begin and end at ranks of one place, and cross the same wires there; and between machines that are alike on a
-// fabric that treats them alike there are no others.
+// fabric that treats them alike there are no others. Wires that never limit are the same in machines that are slowed in the same way.
 #include <algorithm>
 #include <base/index.hpp>
 #include <bit>

@@ -1,7 +1,6 @@
 // What two ranks' programs must share to be of one class: everything but whom they name and which chunks.
 #pragma once
 
-#include <base/mix_bits.hpp>
 #include <numeric>
 #include <optional>
 #include <schedule/schedule.hpp>
@@ -9,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "flat_map.hpp"
 #include "message_sizes.hpp"
 
 namespace peal::sim {
@@ -105,7 +105,7 @@ class ProgramReader {
     numbers_.clear();
     std::uint32_t next = 0;
     const auto name = [&](NamedChannel channel, std::uint32_t number) {
-      const Numbers::Place place = numbers_.try_emplace(channel.key(program.ranks), number);
+      const FlatMap::Place place = numbers_.try_emplace(channel.key(program.ranks), number);
       if (place.is_new) named(channel, number);
       if (place.is_new && number == next) ++next;
       return *place.number;
@@ -115,7 +115,7 @@ class ProgramReader {
       shape = hash_with(shape, program.strand_begin[s]);
       if (alike[s] != s) {
         has_twins_ = true;
-        name(*only_channel(program, s), *numbers_.try_emplace(only_channel(program, alike[s])->key(program.ranks), next).number);
+        name(*only_channel(program, s), numbers_.find(only_channel(program, alike[s])->key(program.ranks)));
       }
       for (std::uint32_t i = program.strand_begin[s]; i < program.strand_begin[s + 1]; ++i) {
         const schedule::Op& op = program.ops[i];
@@ -140,53 +140,8 @@ class ProgramReader {
   bool has_twins() const { return has_twins_; }
 
  private:
-  /// A small map that is soon empty again.
-  class Numbers {
-   public:
-    struct Place {
-      std::uint32_t* number;
-      bool is_new;
-    };
-    void clear() {
-      ++round_;
-      size_ = 0;
-    }
-    Place try_emplace(std::uint64_t key, std::uint32_t number) {
-      if (2 * size_ >= slots_.size()) grow();
-      Slot& slot = find_slot(key);
-      const bool is_new = slot.round != round_;
-      if (is_new) {
-        slot = {key, round_, number};
-        ++size_;
-      }
-      return {&slot.number, is_new};
-    }
-
-   private:
-    struct Slot {
-      std::uint64_t key = 0;
-      std::uint32_t round = 0;
-      std::uint32_t number = 0;
-    };
-    Slot& find_slot(std::uint64_t key) {
-      const std::size_t mask = slots_.size() - 1;
-      std::size_t at = mix_bits(key) & mask;
-      while (slots_[at].round == round_ && slots_[at].key != key) at = (at + 1) & mask;
-      return slots_[at];
-    }
-    void grow() {
-      std::vector<Slot> old(slots_.empty() ? 64 : 2 * slots_.size());
-      old.swap(slots_);
-      for (const Slot& slot : old)
-        if (slot.round == round_) find_slot(slot.key) = slot;
-    }
-    std::vector<Slot> slots_;
-    std::size_t size_ = 0;
-    std::uint32_t round_ = 1;
-  };
-
   const MessageSizes& sizes_;
-  Numbers numbers_;
+  FlatMap numbers_;  // of the channels of the program at hand
   bool has_twins_ = false;
 };
 
