@@ -8,7 +8,8 @@ find_package(pugixml REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
-pkg_check_modules(HIGHWAY REQUIRED IMPORTED_TARGET libhwy)
+# Of Highway the headers alone (src/reduce/highway_targets.cpp says why).
+pkg_check_modules(HIGHWAY REQUIRED libhwy)
 # The wire of Chakra traces; no code is generated, so the compiler of .proto files is not needed.
 pkg_check_modules(PROTOBUF REQUIRED IMPORTED_TARGET protobuf-lite)
 if(PEAL_BUILD_TESTS)

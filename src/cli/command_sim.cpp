@@ -52,7 +52,8 @@ class Pause {
 
 std::function<void(std::uint64_t, double)> progress_on_stderr() {
   return [pause = Pause()](std::uint64_t events, double now) mutable {
-    if (pause.is_over()) fmt::print(stderr, "peal: {} million events so far, {:.3f} ms of the call\n", events / 1'000'000, now * 1e-6);
+    if (pause.is_over())
+      fmt::print(stderr, "peal: {:.1f} million events so far, {:.3f} ms of the call\n", static_cast<double>(events) * 1e-6, now * 1e-6);
   };
 }
 

@@ -1,9 +1,10 @@
-// Direct: every rank talks to every other one; no byte is forwarded.
+// Direct: every rank talks to every other one; no byte is forwarded. A star is the exception: all talk to rank 0 alone, who answers all.
 //
-//     one_shot               two_shot / reduce_scatter        all_pairs
-//     0 --all--> 1,2,3       0 --chunk c--> c  (reduce)       round i: r --> r + i
-//     1 --all--> 0,2,3       c --sum c----> all                        r <-- r - i
+//     one_shot               two_shot / reduce_scatter        all_pairs               star
+//     0 --all--> 1,2,3       0 --chunk c--> c  (reduce)       round i: r --> r + i    1,2,3 --all--> 0
+//     1 --all--> 0,2,3       c --sum c----> all                        r <-- r - i    0 --sum--> 1,2,3
 //
+// Where many ranks take turns on a core a star has the fewest messages that there can be, 2 (n - 1), and the fewest rounds for so many.
 // One-shot and two-shot are the small-message all-reduces of TensorRT-LLM and MSCCL++; all-pairs is the linear exchange of Thakur,
 // Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH" (2005).
 // The owner of a sum holds all contributions at once and combines them in the canonical order: rounded once, canonical for every n.
@@ -27,6 +28,9 @@ namespace {
 // A reduce names its sources with 16 bits.
 constexpr std::int32_t kMostSources = 65536;
 
+// Of a star.
+constexpr std::int32_t kCentre = 0;
+
 Status always(const Request&) { return {}; }
 Status apart(const Request& request) {
   if (!request.in_place) return {};
@@ -47,6 +51,7 @@ Layouts with_copies(Layouts layouts, const Request& request, bool like_input) {
   return layouts;
 }
 Layouts one_shot_layouts(const Request& request) { return with_copies(standard_layouts(request, 1), request, true); }
+Layouts star_layouts(const Request& request) { return one_shot_layouts(request); }
 Layouts two_shot_layouts(const Request& request) { return with_copies(standard_layouts(request, request.ranks), request, true); }
 Layouts scatter_sum_layouts(const Request& request) { return with_copies(standard_layouts(request, 1), request, false); }
 
@@ -220,6 +225,52 @@ void build_all_pairs(const Request& request, std::int32_t rank, RankBuilder& bui
   });
 }
 
+// Up and down are two strands, and overlap over pieces. What comes down was sent after what went up had been taken: in place, too.
+template <class Up, class Down>
+void build_star(const Request& request, std::int32_t rank, RankBuilder& builder, Ref mine, Ref whole, Up&& up, Down&& down) {
+  StrandBuilder inward = builder.strand("to the centre");
+  StrandBuilder outward = builder.strand("from the centre");
+  if (rank != kCentre) {
+    inward.send(kCentre, mine);
+    outward.recv(kCentre, whole);
+    return;
+  }
+  const std::int32_t is_complete = builder.event();
+  up(inward, rank_by_rank(request, rank, -1));
+  inward.signal(is_complete);
+  outward.wait(is_complete, 1);
+  down(outward, rank_by_rank(request, rank, 1));
+}
+
+void build_star_all_reduce(const Request& request, std::int32_t rank, RankBuilder& builder) {
+  build_star(
+      request, rank, builder, input(0), output(0),
+      [&](StrandBuilder& up, const Rows& rows) { receive_sum(up, request, rows, input(0), output(0), 0, 1, [] {}); },
+      [&](StrandBuilder& down, const Rows& rows) { send_to_all(down, rows, output(0)); });
+}
+
+void build_star_all_gather(const Request& request, std::int32_t rank, RankBuilder& builder) {
+  const Ref whole = chunks_of(kOutput, 0, request.ranks);
+  build_star(
+      request, rank, builder, input(0), whole,
+      [&](StrandBuilder& up, const Rows& rows) {
+        if (!request.in_place) up.copy(output(rank), input(0));
+        receive_blocks(up, request, rows);
+      },
+      [&](StrandBuilder& down, const Rows& rows) { send_to_all(down, rows, whole); });
+}
+
+void build_star_barrier(const Request& request, std::int32_t rank, RankBuilder& builder) {
+  StrandBuilder strand = builder.strand("star");
+  if (rank != kCentre) {
+    strand.send(kCentre, Ref{});
+    strand.recv(kCentre, Ref{});
+    return;
+  }
+  each_round(strand, rank_by_rank(request, rank, -1), [&](std::int32_t from, std::int32_t) -> Op& { return strand.recv(from, Ref{}); });
+  send_to_all(strand, rank_by_rank(request, rank, 1), Ref{});
+}
+
 void build_broadcast(const Request& request, std::int32_t rank, RankBuilder& builder) {
   StrandBuilder strand = builder.strand(rank == request.root ? "send" : "receive");
   if (rank != request.root) {
@@ -328,6 +379,24 @@ CostTerms reduce_cost(const Request& request) {
 CostTerms gather_cost(const Request& request) { return only_one_sends(exchange_cost(request), 1.0 / request.ranks); }
 CostTerms barrier_cost(const Request& request) { return direct_cost(request, 1, 1, 0); }
 
+// The centre's ports carry everything, first inward, then outward: `up` of every other rank, `down` to each.
+CostTerms star_cost(const Request& request, double up, double down) {
+  CostTerms cost = direct_cost(request, 2, 1, down);
+  for (CostTerms::Level& level : cost.level) level.critical *= down > 0 ? 1 + up / down : 1;
+  return cost;
+}
+CostTerms star_all_reduce_cost(const Request& request) {
+  CostTerms cost = star_cost(request, 1, 1);
+  cost.reduced = request.ranks - 1;
+  return cost;
+}
+CostTerms star_all_gather_cost(const Request& request) {
+  CostTerms cost = star_cost(request, 1.0 / request.ranks, 1);
+  cost.copied = request.in_place ? 0 : 1.0 / request.ranks;
+  return cost;
+}
+CostTerms star_barrier_cost(const Request& request) { return star_cost(request, 0, 0); }
+
 bool yes(const Request&) { return true; }
 // In place the sum overwrites what the others may still have to read.
 bool is_taken_when_sent(const Request& request, const ProtocolTraits& protocol) {
@@ -340,6 +409,7 @@ constexpr std::string_view kOwner = "blocks go straight to their owner, who sums
 constexpr std::string_view kBlocks = "blocks go straight to everybody";
 constexpr std::string_view kToRoot = "everybody sends to the root";
 constexpr std::string_view kFromRoot = "the root sends everybody its block";
+constexpr std::string_view kStar = "all to rank 0 and back; fewest messages, for ranks that share cores";
 
 }  // namespace
 
@@ -349,9 +419,11 @@ std::vector<Algorithm> direct_algorithms() {
       {"one_shot", kOneShot, C::all_reduce, true, few_sources, one_shot_layouts, build_one_shot, one_shot_cost, yes, is_taken_when_sent,
        true},
       {"two_shot", kTwoShot, C::all_reduce, true, few_sources, two_shot_layouts, build_two_shot, two_shot_cost, yes, nullptr, true},
+      {"star", kStar, C::all_reduce, true, few_sources, star_layouts, build_star_all_reduce, star_all_reduce_cost, yes, nullptr, true},
       {"direct", kOwner, C::reduce_scatter, true, few_sources, scatter_sum_layouts, build_reduce_scatter, reduce_scatter_cost, yes, nullptr,
        true},
       {"direct", kBlocks, C::all_gather, true, always, plain_layouts, build_all_gather, exchange_cost, yes},
+      {"star", kStar, C::all_gather, true, always, plain_layouts, build_star_all_gather, star_all_gather_cost, yes},
       {"direct", "the root sends to everybody", C::broadcast, true, always, plain_layouts, build_broadcast, broadcast_cost, yes},
       {"direct", kToRoot, C::reduce, true, few_sources, one_shot_layouts, build_reduce, reduce_cost, yes, nullptr, true},
       {"direct", kToRoot, C::gather, true, always, plain_layouts, build_gather, gather_cost, yes},
@@ -359,6 +431,7 @@ std::vector<Algorithm> direct_algorithms() {
       {"all_pairs", "each round sends to ranks equally far away", C::all_to_all, true, apart, plain_layouts, build_all_pairs, exchange_cost,
        yes},
       {"direct", "everybody tells everybody", C::barrier, true, always, plain_layouts, build_barrier, barrier_cost, yes},
+      {"star", kStar, C::barrier, true, always, plain_layouts, build_star_barrier, star_barrier_cost, yes, has_slots},
       {"direct", kBlocks, C::all_gather_v, false, always, plain_layouts, build_all_gather, exchange_cost, yes},
       {"direct", kOwner, C::reduce_scatter_v, false, few_sources, scatter_sum_layouts, build_reduce_scatter, reduce_scatter_cost, yes,
        nullptr, true},

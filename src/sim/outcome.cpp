@@ -7,7 +7,7 @@
 namespace peal::sim {
 
 namespace {
-constexpr std::uint64_t kEventsOfAReport = 4'000'000;
+constexpr std::uint64_t kEventsOfAReport = 100'000;
 }  // namespace
 
 Status World::check_finished() const {

@@ -107,6 +107,9 @@ Result<HostDefaults> read_host(const YamlNode& node, const std::string& file) {
   PEAL_TRY(time("core_switch_ns", host.core_switch));
   PEAL_TRY(time("core_switch_polling_ns", host.core_switch_polling));
   PEAL_ASSIGN(host.same_core_gain, fields.number("same_core_gain", 0.01, 100));
+  PEAL_TRY(time("cold_end_ns", host.cold_end));
+  PEAL_ASSIGN(host.warm_ends, fields.number("warm_ends", 0, 1e9));
+  PEAL_ASSIGN(host.half_cold_ends, fields.number("half_cold_ends", 1, 1e9));
   PEAL_ASSIGN(host.least_within_cores, read_size(fields, "least_within_cores_bytes"));
   PEAL_ASSIGN(host.most_within_cores, read_size(fields, "most_within_cores_bytes"));
   PEAL_ASSIGN(host.memory, read_memory(fields));

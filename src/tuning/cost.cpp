@@ -21,6 +21,18 @@ std::int64_t visits_of(const schedule::Program& program) {
   return visits;
 }
 
+/// Of all ranks. Where the first rank does more than the last one does, they are looked at one by one; `enough`: more need not be told
+/// from it.
+double visits_of_all(const Plan& plan, double enough) {
+  const std::int32_t n = plan.schedule.request.ranks;
+  const auto of = [&](std::int32_t rank) { return static_cast<double>(visits_of(schedule::program_for(plan.schedule, rank))); };
+  const double of_first = of(0);
+  if (of_first * n <= enough || of(n - 1) * n > enough) return of_first * n;
+  double visits = 0;
+  for (std::int32_t r = 0; r < n && visits <= enough; ++r) visits += of(r);
+  return visits;
+}
+
 /// How long the plan is, in pieces, or in the slices of its longest op; fractions count.
 double length_of(const Plan& plan) {
   const auto chunk = static_cast<double>(plan.extents.largest_chunk());
@@ -193,8 +205,7 @@ Prediction predict(const Environment& environment, const Plan& plan) {
   const double units = std::min(length_of(plan), static_cast<double>(kShort + kLong));
   // The closed form knows nothing of wires.
   const auto most = static_cast<double>(environment.wiring.is_known() ? 10 * kMostVisits : kMostVisits);
-  const bool is_small = environment.ranks <= 256 &&
-                        static_cast<double>(visits_of(schedule::program_for(plan.schedule, 0))) * environment.ranks * units <= most;
+  const bool is_small = environment.ranks <= 256 && visits_of_all(plan, most / units) * units <= most;
   if (is_small || plan.algorithm == nullptr) {
     if (auto walked = predict_walked(environment, plan)) return *std::move(walked);
   }

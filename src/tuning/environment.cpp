@@ -330,6 +330,9 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
     const bool polls_sockets = environment.is_by_sockets(0) || environment.is_by_sockets(1);
     environment.core_switch = polls_sockets ? defaults.core_switch_polling : defaults.core_switch;
     environment.same_core_gain = defaults.same_core_gain;
+    environment.cold_end = defaults.cold_end;
+    environment.warm_ends = defaults.warm_ends;
+    environment.half_cold_ends = defaults.half_cold_ends;
     const topology::ProcessorDefaults* const known = processor_of(defaults, cluster.machine(), environment);
     if (known != nullptr) processor = known->name;
     environment.memory = known != nullptr ? known->memory : defaults.memory;

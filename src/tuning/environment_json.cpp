@@ -114,6 +114,9 @@ Result<Environment> read_environment_tree(const json& tree) {
   e.core_of = tree.at("core_of").get<std::vector<std::int32_t>>();
   e.core_switch.value = tree.at("core_switch").get<double>();
   e.same_core_gain = tree.at("same_core_gain").get<double>();
+  e.cold_end.value = tree.at("cold_end").get<double>();
+  e.warm_ends = tree.at("warm_ends").get<double>();
+  e.half_cold_ends = tree.at("half_cold_ends").get<double>();
   e.least_within_cores = {tree.at("least_within_cores").get<std::uint64_t>()};
   e.most_within_cores = {tree.at("most_within_cores").get<std::uint64_t>()};
   e.memory.fetch_share = tree.at("fetch_share").get<double>();
@@ -200,6 +203,9 @@ std::string to_json(const Environment& e) {
                {"core_of", e.core_of},
                {"core_switch", e.core_switch.value},
                {"same_core_gain", e.same_core_gain},
+               {"cold_end", e.cold_end.value},
+               {"warm_ends", e.warm_ends},
+               {"half_cold_ends", e.half_cold_ends},
                {"least_within_cores", e.least_within_cores.value},
                {"most_within_cores", e.most_within_cores.value},
                {"fetch_share", e.memory.fetch_share},

@@ -45,6 +45,13 @@ MessageCost message_cost(const Environment& environment, const topology::Protoco
 }
 
 namespace {
+/// Nanoseconds more for a message at either end where a core goes through so many in a call: when it comes to one again, its lines, and
+/// what the CPU knows of its pages, have left the caches.
+double cold_end(const Environment& environment, double ends) {
+  const double cold = std::max(0.0, ends - environment.warm_ends);
+  return environment.cold_end.value * cold / (cold + environment.half_cold_ends);
+}
+
 bool knows_own_copies(const Environment& environment, const Plan& plan) {
   return plan.offer.is_measured || environment.memory.knows_own_copies;
 }
@@ -56,6 +63,10 @@ MessageCost message_cost(const Environment& environment, const Plan& plan, int l
   if (plan.offer.is_measured) {
     cost.per_send = cost.per_op;
     cost.per_receive = plan.offer.receive_ns;
+  }
+  if (cost.is_memory && !plan.offer.is_measured) {
+    const double cold = cold_end(environment, plan.ends_a_core);
+    for (double* term : {&cost.per_op, &cost.per_send, &cost.per_receive}) *term += cold;
   }
   const bool is_in_lanes = environment.memory.is_read_in_lanes && cost.is_memory && plan.longest >= schedule::kLeastInLanesBytes;
   if (is_in_lanes && plan.protocol == Protocol::staged && !plan.offer.is_measured) {
@@ -78,9 +89,11 @@ MessageCost message_cost(const Environment& environment, const Plan& plan, int l
 
 MessageCost local_cost(const Environment& environment, const Plan& plan) {
   const int level = environment.is_used(0) ? 0 : 1;
-  if (!knows_own_copies(environment, plan)) return message_cost(environment, plan, level, {}, environment.level[level].bottleneck);
-  MessageCost cost = message_cost(environment, plan.offer.constants[level], plan.protocol, level, {}, environment.level[level].bottleneck);
-  if (plan.offer.is_measured) cost.per_op = plan.offer.local_ns;
+  const topology::ProtocolConstants& constants = plan.offer.constants[level];
+  MessageCost cost = knows_own_copies(environment, plan)
+                         ? message_cost(environment, constants, plan.protocol, level, {}, environment.level[level].bottleneck)
+                         : message_cost(environment, plan, level, {}, environment.level[level].bottleneck);
+  cost.per_op = plan.offer.is_measured ? plan.offer.local_ns : constants.per_op.value;
   return cost;
 }
 

@@ -47,7 +47,8 @@ schedule::ExtentTable table_of(schedule::Layout layout, std::uint64_t elements, 
 struct MessageShape {
   std::int32_t chunks = 1;
   bool is_fp32 = false;
-  std::uint64_t channels = 0;           // from a rank to a rank; counted where ranks share cores
+  std::uint64_t channels = 0;           // from a rank to a rank; counted where ranks share cores, one for a row of sends of the same bytes
+  std::uint64_t messages = 0;           // counted there: a channel each, but for those that follow one another to the same rank
   std::int32_t switched[kLevels] = {};  // chunks of an op that switches compute; 0: there is none
   // Counted where ranks read in place:
   std::int32_t readers = 1;                                            // most of the same bytes, in one row of sends
@@ -73,6 +74,15 @@ std::size_t channels_sent_on(const schedule::Program& program) {
     }
   }
   return channels.size();
+}
+
+// To whom it sends again and again counts once.
+std::uint64_t peers_sent_to(const schedule::Program& program) {
+  std::uint64_t peers = 0;
+  schedule::each_counted(program, [&](const schedule::Op& op, std::int64_t times) {
+    if (schedule::sends(op.kind)) peers += op.peer_step != 0 ? static_cast<std::uint64_t>(times) : 1;
+  });
+  return peers;
 }
 
 void count_readers(const schedule::Program& program, MessageShape& shape) {
@@ -129,7 +139,10 @@ MessageShape shape_of(const Environment& environment, const schedule::Schedule& 
     if (rank == 0) stride = std::max(stride, static_cast<std::int32_t>(n * program.ops.size() / kMostOpsLookedAt));
     shape.chunks = std::max(shape.chunks, program.chunks_a_message);
     if (is_read) count_readers(program, shape);
-    if (counts_channels) shape.channels += static_cast<std::uint64_t>(stride) * channels_sent_on(program);
+    if (counts_channels) {
+      shape.channels += static_cast<std::uint64_t>(stride) * channels_sent_on(program);
+      shape.messages += static_cast<std::uint64_t>(stride) * peers_sent_to(program);
+    }
     for (const schedule::Op& op : program.ops) {
       shape.is_fp32 |= op.wire == schedule::Wire::fp32;
       if (!schedule::is_switched(op.kind)) continue;
@@ -362,6 +375,7 @@ Result<Plan> make_plan(const Environment& environment, schedule::Schedule schedu
   plan.small_pages =
       std::min(1.0, static_cast<double>(kHugePageBytes) / static_cast<double>(std::max<std::uint64_t>(1, elements.input * size)));
   if (environment.shares_cores()) plan.readers = std::min(plan.readers, environment.core_count());  // the others wait for a core
+  if (shape.messages > 0) plan.ends_a_core = 2.0 * static_cast<double>(shape.messages) / environment.core_count();
   plan.whole = plan.extents.largest_chunk() * size * static_cast<std::uint64_t>(std::max(1, shape.chunks));
   plan.message_bytes = message_limit(environment, *offer, plan.call, shape, terms.pipelined, plan.whole);
   plan.longest = std::min(plan.message_bytes, plan.whole);

@@ -56,7 +56,7 @@ struct InterpretOptions {
   std::uint64_t most_events = 2'000'000'000;
   /// What would take more memory, about, is refused before it is taken.
   double most_bytes = std::numeric_limits<double>::infinity();
-  /// Called every few million events with how many there were and the virtual time in nanoseconds; may be empty.
+  /// Called every hundred thousand events or so with how many there were and the virtual time in nanoseconds; may be empty.
   std::function<void(std::uint64_t events, double now)> progress = {};
   Perturbation perturbation = {};
   std::vector<std::pair<int, double>> late_ranks = {};  ///< nanoseconds after the others; several for one rank add up

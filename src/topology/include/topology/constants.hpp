@@ -88,6 +88,9 @@ struct HostDefaults {
   Nanoseconds core_switch;          ///< from a process that yields to the next one on its core
   Nanoseconds core_switch_polling;  ///< the same where every process looks at its sockets before it yields again
   double same_core_gain = 1;  ///< how many times as fast messages between ranks of one core are copied and reduced: they lie in its caches
+  Nanoseconds cold_end;       ///< more for a message at either end, at most: of so many that a core goes round none is left in its caches
+  double warm_ends = 0;       ///< of channels through which a core goes in a call, that its nearest caches keep
+  double half_cold_ends = 1;  ///< with so many beyond these half of `cold_end` is paid
   Bytes least_within_cores;   ///< ranks that share cores: all-reduces from here on go the way that takes few bytes from core to core...
   Bytes most_within_cores;    ///< ... up to here
   MemoryTerms memory;

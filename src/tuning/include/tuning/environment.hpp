@@ -75,6 +75,9 @@ struct Environment {
   std::vector<std::int32_t> core_of;  ///< host ranks: ranks with equal numbers share one core; numbered from 0 without gaps
   Nanoseconds core_switch;            ///< from one rank to the next on the same core (core_turns.hpp)
   double same_core_gain = 1;          ///< of the rates at which messages between ranks of one core are copied and reduced
+  Nanoseconds cold_end;               ///< more for a message at either end where a core goes round many (message_cost.hpp), at most
+  double warm_ends = 0;               ///< that cost no more
+  double half_cold_ends = 1;          ///< with so many beyond these half of `cold_end` is paid
   Bytes least_within_cores;  ///< ranks that share cores: of all-reduces from here to most_within_cores few bytes go from core to core
   Bytes most_within_cores;   ///< none where it is the smaller one
   /// Messages under direct_read that are shorter than its least_read go through slots; its most_read bounds the choice.

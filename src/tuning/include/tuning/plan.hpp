@@ -54,8 +54,9 @@ struct Plan {
   std::uint64_t message_bytes = 0;  ///< the most that one message (or one slice of a streamed op) carries
   std::uint64_t longest = 0;        ///< bytes of the longest message, or of the longest chunk of a stream, that this call has
   std::uint64_t whole = 0;          ///< the same before it is cut
-  double worked = 0;  ///< bytes over which caches are filled: of a rank's input and output, or that it goes over (direct_read)
-  int slots = 0;      ///< messages that a channel holds
+  double worked = 0;       ///< bytes over which caches are filled: of a rank's input and output, or that it goes over (direct_read)
+  int slots = 0;           ///< messages that a channel holds
+  double ends_a_core = 0;  ///< of channels, through which a core goes in a call; counted where ranks share cores
   std::uint32_t element_bytes = 4;
   bool has_wide_partials = false;  ///< fp32 partial sums travel
   std::int32_t side_by_side = 1;   ///< direct_read: ranks that read in the memory of one that sends to more than others do, at most
