@@ -17,13 +17,13 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ALGORITHMS = {
     "all_reduce": ["ring", "bidirectional_ring", "multi_ring", "k_nomial_tree", "binary_tree", "double_binary_tree", "hierarchical", "grid",
-                   "rabenseifner", "recursive_doubling", "two_shot", "one_shot"],
+                   "rabenseifner", "recursive_doubling", "two_shot", "one_shot", "star"],
     "reduce_scatter": ["ring", "recursive_halving", "pat", "hierarchical", "direct"],
-    "all_gather": ["ring", "recursive_doubling", "bruck", "pat", "hierarchical", "direct"],
+    "all_gather": ["ring", "recursive_doubling", "bruck", "pat", "hierarchical", "direct", "star"],
     "broadcast": ["ring", "k_nomial_tree", "binary_tree", "double_binary_tree", "hierarchical", "leader_chain", "direct"],
     "reduce": ["ring", "k_nomial_tree", "binary_tree", "double_binary_tree", "hierarchical", "leader_chain"],
     "all_to_all": ["all_pairs", "bruck", "hierarchical", "grid"],
-    "barrier": ["dissemination", "tree", "hierarchical"],
+    "barrier": ["dissemination", "tree", "hierarchical", "star"],
 }
 FABRICS = ["ideal", "fat-tree,levels=2,radix=64,oversubscription=3,adaptive=true", "fat-tree,levels=3,radix=32,adaptive=true",
            "rail-optimised,radix=64,adaptive=true", "dragonfly,radix=64,adaptive=true"]

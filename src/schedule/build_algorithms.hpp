@@ -10,7 +10,7 @@ namespace peal::schedule {
 std::vector<Algorithm> ring_algorithms();                // build_ring.cpp
 std::vector<Algorithm> bidirectional_ring_algorithms();  // build_bidirectional_ring.cpp
 std::vector<Algorithm> multi_ring_algorithms();          // build_multi_ring.cpp
-std::vector<Algorithm> direct_algorithms();              // build_direct.cpp: one_shot, two_shot, all_pairs
+std::vector<Algorithm> direct_algorithms();              // build_direct.cpp: one_shot, two_shot, all_pairs, star
 std::vector<Algorithm> recursive_algorithms();           // build_recursive.cpp: doubling, halving, dissemination
 std::vector<Algorithm> bruck_algorithms();               // build_bruck.cpp
 std::vector<Algorithm> pat_algorithms();                 // build_pat.cpp

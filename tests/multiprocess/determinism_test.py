@@ -8,7 +8,7 @@ import json
 import harness
 
 QUICKLY = ("--iters", 1, "--warmup", 0)
-ALGORITHMS = {"all_reduce": ("one_shot", "two_shot", "recursive_doubling", "tree"), "reduce": ("direct", "tree"), "reduce_scatter": ("direct", "recursive_halving")}
+ALGORITHMS = {"all_reduce": ("one_shot", "two_shot", "star", "recursive_doubling", "tree"), "reduce": ("direct", "tree"), "reduce_scatter": ("direct", "recursive_halving")}
 
 
 class Digests(harness.ToolCase):

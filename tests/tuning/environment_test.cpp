@@ -112,6 +112,27 @@ TEST(Environment, MessagesBetweenRanksOfOneCoreAreCopiedFaster) {
   EXPECT_DOUBLE_EQ(cost(2, 3).reduce, environment.same_core_gain * cost(0, 2).reduce);
 }
 
+// What a core goes round in a call and finds cold again: the square of the ranks by everybody to everybody, their number by a star.
+TEST(Environment, MessagesOnManyChannelsCostMoreWhereRanksShareCores) {
+  const auto plan_of = [](const Environment& environment, const char* algorithm) {
+    Call call;
+    call.bytes = {8};
+    auto plan = make_plan(environment, **schedule::find_algorithm(Collective::all_reduce, algorithm), schedule::Protocol::staged, call);
+    EXPECT_TRUE(plan);
+    return std::move(*plan);
+  };
+  const auto send_ns = [](const Environment& environment, const Plan& plan) { return message_cost(environment, plan, 0, {}, {}).per_send; };
+  const Environment many = host(2, 64).environment;
+  const Plan direct = plan_of(many, "one_shot");
+  const Plan star = plan_of(many, "star");
+  EXPECT_DOUBLE_EQ(direct.ends_a_core, 64 * 63);
+  EXPECT_DOUBLE_EQ(star.ends_a_core, 2 * 63);
+  EXPECT_GT(send_ns(many, direct), send_ns(many, star) + many.cold_end.value / 2);
+  EXPECT_DOUBLE_EQ(send_ns(many, star), send_ns(many, plan_of(host(2, 8).environment, "one_shot"))) << "both are kept";
+  EXPECT_DOUBLE_EQ(local_cost(many, direct).per_op, local_cost(many, star).per_op) << "no message";
+  EXPECT_DOUBLE_EQ(plan_of(host(64, 64).environment, "one_shot").ends_a_core, 0) << "a core each";
+}
+
 // Who sends over lo does the protocol's work of the receiver, too.
 TEST(Environment, OverLoopbackSendingIsIssuedForBothSides) {
   EnvironmentOptions options;

@@ -251,6 +251,31 @@ TEST(Select, WhereRanksShareCoresFewBytesOfAnAllReduceCrossBetweenThem) {
   EXPECT_NE(select(host(8, 8).environment, ask(64 << 10))->preferred_for, "fewer bytes between cores") << "a core each";
 }
 
+// All to one rank and back is as many messages as ranks, where everybody to everybody is their square.
+TEST(Select, ManyRanksOnFewCoresGoByWayOfOneOfThem) {
+  const auto chosen_by = [](const Environment& environment, Collective collective, std::uint64_t bytes) {
+    Question q = ask(bytes);
+    q.call.collective = collective;
+    const auto selection = select(environment, q);
+    EXPECT_TRUE(selection);
+    return std::string(selection->chosen().algorithm->name);
+  };
+  const Environment many = host(2, 64).environment;
+  for (const Collective collective : {Collective::all_reduce, Collective::all_gather}) EXPECT_EQ(chosen_by(many, collective, 8), "star");
+  EXPECT_EQ(chosen_by(many, Collective::barrier, 0), "star");
+  EXPECT_EQ(chosen_by(many, Collective::all_reduce, 16 << 10), "star");
+  EXPECT_NE(chosen_by(many, Collective::all_gather, 512 << 10), "star") << "its centre would send all to all";
+  EXPECT_EQ(chosen_by(host(2, 16).environment, Collective::all_reduce, 8), "one_shot") << "fewer steps";
+  EXPECT_NE(chosen_by(host(64, 64).environment, Collective::all_reduce, 8), "star") << "a core each";
+  Environment hosts = several_hosts(4, 16);
+  hosts.core_of = many.core_of;
+  ASSERT_TRUE(hosts.shares_cores());
+  EXPECT_NE(chosen_by(hosts, Collective::all_reduce, 8), "star") << "between hosts";
+  Question by_name = ask(8);
+  by_name.algorithm = "star";
+  EXPECT_TRUE(select(hosts, by_name));
+}
+
 TEST(Select, WhereRanksShareCoresLinesAreTakenOnlyForWhatFitsOne) {
   const auto has_lines = [](const Environment& environment, std::uint64_t bytes) {
     Question q = ask(bytes);
