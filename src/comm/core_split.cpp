@@ -1,5 +1,6 @@
 // Groups: who is in which, and where their memory comes from.
 #include <algorithm>
+#include <bit>
 #include <comm/core.hpp>
 #include <map>
 
@@ -13,8 +14,8 @@ struct Wish {
   AreaClaim claim;
 };
 
-// What everybody has to know of everybody's wishes, in few bytes: the area and its batch, and then for each rank of the parent the number
-// of its group and its rank there.
+// What everybody has to know of everybody's wishes, in few bytes: the areas and their batch, and then for each rank of the parent the
+// number of its group and its rank there.
 constexpr std::size_t kHeadWords = 2;
 constexpr std::uint32_t kNoSeat = ~std::uint32_t{0};
 constexpr int kPlaceBits = 16;  // there are at most 65536 ranks
@@ -33,9 +34,10 @@ std::vector<std::uint32_t> seats_of(const std::vector<Wish>& wishes) {
     claims.push_back(wishes[r].claim);
     if (wishes[r].color >= 0) groups[wishes[r].color].push_back(r);
   }
-  const AreaBatches::Choice choice = AreaBatches::choose(claims);
+  const auto several = std::count_if(groups.begin(), groups.end(), [](const auto& group) { return group.second.size() > 1; });
+  const AreaBatches::Choice choice = AreaBatches::choose(claims, static_cast<int>(several));
   std::vector<std::uint32_t> seats(kHeadWords + wishes.size(), kNoSeat);
-  seats[0] = static_cast<std::uint32_t>(choice.area);
+  seats[0] = choice.areas;
   seats[1] = choice.batch;
   std::uint32_t group = 0;
   for (auto& [color, ranks] : groups) {
@@ -44,6 +46,34 @@ std::vector<std::uint32_t> seats_of(const std::vector<Wish>& wishes) {
     ++group;
   }
   return seats;
+}
+
+// A group as its parent's ranks on one host see it.
+struct Seated {
+  int ranks = 0;
+  int locals = 0;  // on this host
+  int area = -1;   // none
+};
+
+std::vector<Seated> groups_of(const std::vector<std::uint32_t>& seats, const std::vector<int>& locals) {
+  std::vector<Seated> groups;
+  const auto group_at = [&](std::size_t rank) -> Seated* {
+    const std::uint32_t seat = seats[kHeadWords + rank];
+    if (seat == kNoSeat) return nullptr;
+    if (groups.size() <= seat >> kPlaceBits) groups.resize((seat >> kPlaceBits) + 1);
+    return &groups[seat >> kPlaceBits];
+  };
+  for (std::size_t r = 0; r + kHeadWords < seats.size(); ++r)
+    if (Seated* const group = group_at(r); group != nullptr) ++group->ranks;
+  for (const int r : locals)
+    if (Seated* const group = group_at(static_cast<std::size_t>(r)); group != nullptr) ++group->locals;
+  std::uint32_t areas = seats[0];
+  for (Seated& group : groups) {
+    if (group.ranks < 2 || areas == 0) continue;
+    group.area = std::countr_zero(areas);
+    areas &= areas - 1;
+  }
+  return groups;
 }
 
 // The parent's ranks of one rank's group in the order of the group; empty where it is in none.
@@ -65,8 +95,7 @@ std::vector<int> ranks_beside(const std::vector<std::uint32_t>& seats, int rank)
 // Among many ranks rank 0 works out what the others need to know: less to send back than all that was said.
 Result<std::vector<std::uint32_t>> Core::agree_on_seats(int color, int key) {
   const bool is_leader = rank_ == locals_.front();
-  const Wish mine{color, key,
-                  batches_.claim(is_leader ? layout_of(static_cast<int>(locals_.size()), transport::kFewLines).head_bytes() : 0)};
+  const Wish mine{color, key, batches_.claim(is_leader ? area_size(static_cast<int>(locals_.size())).head : 0)};
   std::vector<Wish> wishes(static_cast<std::size_t>(size()));
   if (size() <= kFewRanks) {
     PEAL_TRY(exchange(&mine, wishes.data(), sizeof mine));
@@ -82,15 +111,22 @@ Result<std::vector<std::uint32_t>> Core::agree_on_seats(int color, int key) {
 Result<std::shared_ptr<Core>> Core::split(int color, int key, const PlanWishes& wanted) {
   PEAL_ASSIGN(const std::vector<std::uint32_t> seats, agree_on_seats(color, key));
   const std::uint32_t number = ++splits_;
+  const std::uint32_t batch = seats[1];
+  const bool is_new_batch = batch != 0 && batch != batches_.number();
+  if (is_new_batch) PEAL_TRY(begin_batch(batch));
+  const std::vector<Seated> groups = groups_of(seats, locals_);
+  for (const Seated& group : groups)
+    if (group.area >= 0 && group.locals > 0) batches_.newest()->take(group.area);
   if (color < 0) return std::shared_ptr<Core>();
   Origin origin{this, ranks_beside(seats, rank_)};
   origin.most_lines = transport::kFewLines;  // there may be many groups
   const std::vector<int>& order = origin.parent_ranks;
   const bool has_all = static_cast<int>(order.size()) == size();
-  if (has_all) {
-    const AreaBatches::Choice choice{static_cast<int>(seats[0]), seats[1]};
-    origin.most_lines = lines_in(choice.batch, size());
-    PEAL_ASSIGN(origin.area, area_for_all(choice));
+  if (has_all && batch != 0) origin.most_lines = lines_in(batch, size());
+  if (const Seated& own = groups[seats[kHeadWords + static_cast<std::size_t>(rank_)] >> kPlaceBits]; own.area >= 0) {
+    origin.area = std::make_shared<Area>(batches_.newest(), own.area, own.locals);
+    // Of older batches the host's leader has prepared it.
+    if (is_new_batch) PEAL_TRY(origin.area->segment().allocate(origin.area->offset(), area_size(own.locals).head));
   }
   std::vector<int> members;
   for (const int r : order) members.push_back(members_[static_cast<std::size_t>(r)]);
@@ -106,19 +142,24 @@ Result<std::shared_ptr<Core>> Core::split(int color, int key, const PlanWishes& 
   return made;
 }
 
-// An area that nobody uses any more, or the first of a new batch.
-Result<std::shared_ptr<Area>> Core::area_for_all(AreaBatches::Choice choice) {
-  if (choice.area >= 0) return std::make_shared<Area>(batches_.newest(), choice.area);
-  const auto locals = static_cast<int>(locals_.size());
-  const transport::ShmLayout layout = layout_of(locals, lines_in(choice.batch, size()));
-  const std::size_t area_bytes = layout.total_bytes();
-  // As many on all hosts, whatever the number of ranks there.
-  const int areas = AreaBatches::areas_of(choice.batch, layout_of(size(), lines_in(choice.batch, size())).total_bytes());
-  const Share share{AreaBatch::bytes_for(areas, area_bytes), AreaBatch::kHeadBytes, kBatchTag | choice.batch, "peal-communicators"};
+// Fewer ranks have larger slots.
+Core::AreaSize Core::area_size(int most_locals) const {
+  AreaSize most;
+  for (int locals = 1; locals <= most_locals; ++locals) {
+    const transport::ShmLayout layout = layout_of(locals, transport::kFewLines);
+    most.bytes = std::max(most.bytes, layout.total_bytes());
+    most.head = std::max(most.head, layout.head_bytes());
+  }
+  return most;
+}
+
+Status Core::begin_batch(std::uint32_t number) {
+  const std::size_t area_bytes = area_size(static_cast<int>(locals_.size())).bytes;
+  const int areas = AreaBatches::areas_of(number, area_size(size()).bytes);  // as many on all hosts, whatever the number of ranks there
+  const Share share{AreaBatch::bytes_for(areas, area_bytes), AreaBatch::kHeadBytes, kBatchTag | number, "peal-communicators"};
   PEAL_ASSIGN(auto segment, share_on_host(share, {this, locals_.front()}, {}));
-  PEAL_TRY(segment.allocate(AreaBatch::kHeadBytes, layout.head_bytes()));
-  batches_.begin(choice.batch, std::make_shared<AreaBatch>(std::move(segment), areas, area_bytes, locals));
-  return std::make_shared<Area>(batches_.newest(), 0);
+  batches_.begin(number, std::make_shared<AreaBatch>(std::move(segment), areas, area_bytes));
+  return {};
 }
 
 void Core::rest() {

@@ -1,4 +1,4 @@
-// Groups of all ranks: areas of batches, agreed on in the exchange of a split.
+// Groups: areas of batches, agreed on in the exchange of a split.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,62 +22,88 @@ struct TwoViews {
     auto memory = std::move(*transport::SharedSegment::create(bytes, "test"));
     EXPECT_TRUE(memory.allocate(0, AreaBatch::kHeadBytes));
     auto again = std::move(*transport::SharedSegment::map(FileDescriptor(::dup(memory.descriptor())), bytes));
-    zero = std::make_shared<AreaBatch>(std::move(memory), areas, 8192, 2);
-    one = std::make_shared<AreaBatch>(std::move(again), areas, 8192, 2);
+    zero = std::make_shared<AreaBatch>(std::move(memory), areas, 8192);
+    one = std::make_shared<AreaBatch>(std::move(again), areas, 8192);
+  }
+  /// A group of one rank or both gets an area.
+  void take(int area) const {
+    zero->take(area);
+    one->take(area);
   }
 };
 
-TEST(AreaBatches, TheLowestAreaThatNobodyUsesIsTaken) {
-  const AreaClaim claims[] = {{3, 0b1110}, {3, 0b0110}, {3, 0b1100}};
-  const auto choice = AreaBatches::choose(claims);
-  EXPECT_EQ(choice.area, 2);
-  EXPECT_EQ(choice.batch, 3u);
+TEST(AreaBatches, TheLowestAreasThatNobodyUsesAreTaken) {
+  const AreaClaim claims[] = {{3, 0b101110}, {3, 0b100110}, {3, 0b101100}};
+  const auto one = AreaBatches::choose(claims, 1);
+  EXPECT_EQ(one.areas, 0b100u);
+  EXPECT_EQ(one.batch, 3u);
+  const auto two = AreaBatches::choose(claims, 2);
+  EXPECT_EQ(two.areas, 0b100100u);
+  EXPECT_EQ(two.batch, 3u);
 }
 
-TEST(AreaBatches, ABatchIsMadeWhereNoneIsFreeOrNotAllHaveIt) {
+TEST(AreaBatches, ABatchIsMadeWhereTooFewAreFreeOrNotAllHaveIt) {
+  const auto expect_new = [](std::span<const AreaClaim> claims, int groups, std::uint32_t batch) {
+    const auto choice = AreaBatches::choose(claims, groups);
+    EXPECT_EQ(choice.areas, (1u << groups) - 1);
+    EXPECT_EQ(choice.batch, batch);
+  };
   const AreaClaim none[] = {{0, 0}, {0, 0}};
-  EXPECT_EQ(AreaBatches::choose(none).area, -1);
-  EXPECT_EQ(AreaBatches::choose(none).batch, 1u);
+  expect_new(none, 1, 1);
+  expect_new(none, 4, 1);
   const AreaClaim full[] = {{2, 0b01}, {2, 0b10}};
-  EXPECT_EQ(AreaBatches::choose(full).area, -1);
-  EXPECT_EQ(AreaBatches::choose(full).batch, 3u);
+  expect_new(full, 1, 3);
+  const AreaClaim few[] = {{2, 0b1101}, {2, 0b1110}};
+  expect_new(few, 3, 3);
   const AreaClaim behind[] = {{2, 0b11}, {1, 0b11}};
-  EXPECT_EQ(AreaBatches::choose(behind).area, -1);
-  EXPECT_EQ(AreaBatches::choose(behind).batch, 3u);
+  expect_new(behind, 1, 3);
+}
+
+TEST(AreaBatches, ManyGroupsOfASplitHaveSegmentsOfTheirOwn) {
+  const AreaClaim claims[] = {{1, 0b11111111}, {1, 0b11111111}};
+  for (const int groups : {0, AreaBatches::kMostOfASplit + 1}) {
+    EXPECT_EQ(AreaBatches::choose(claims, groups).areas, 0u);
+    EXPECT_EQ(AreaBatches::choose(claims, groups).batch, 0u);
+  }
 }
 
 TEST(AreaBatches, BatchesGrowWithinBounds) {
   EXPECT_EQ(AreaBatches::areas_of(1, 4096), 4);
   EXPECT_EQ(AreaBatches::areas_of(2, 4096), 8);
   EXPECT_EQ(AreaBatches::areas_of(50, 4096), AreaBatch::kMostAreas);
-  EXPECT_EQ(AreaBatches::areas_of(50, std::size_t{1} << 40), 1);
+  EXPECT_EQ(AreaBatches::areas_of(50, std::size_t{1} << 40), AreaBatches::kMostOfASplit);
 }
 
 TEST(AreaBatch, TheLastRankGivesTheMemoryBackAndThenItIsZeroes) {
-  const auto [zero, one] = TwoViews(2);
+  const TwoViews views(2);
+  const auto& [zero, one] = views;
   for (int round = 0; round < 3; ++round) {
-    auto mine = std::make_unique<Area>(zero, 1);
-    auto theirs = std::make_unique<Area>(one, 1);
+    views.take(1);
+    auto mine = std::make_unique<Area>(zero, 1, 2);
+    auto theirs = std::make_unique<Area>(one, 1, 2);
     EXPECT_EQ(zero->idle(), 0b01u);
     ASSERT_TRUE(mine->segment().allocate(mine->offset(), 8192));
     EXPECT_EQ(mine->data()[5000], std::byte{0});
     mine->data()[5000] = std::byte{7};
     EXPECT_EQ(theirs->data()[5000], std::byte{7});
     mine.reset();
-    EXPECT_EQ(zero->idle(), 0b11u);
+    EXPECT_EQ(zero->idle(), 0b01u);
     EXPECT_EQ(theirs->data()[5000], std::byte{7}) << "others may still need it";
     EXPECT_EQ(one->idle(), 0b01u);
     EXPECT_EQ(pages_behind(zero->segment()), 3u);
     theirs.reset();
+    EXPECT_EQ(zero->idle(), 0b11u);
     EXPECT_EQ(one->idle(), 0b11u);
     EXPECT_EQ(pages_behind(zero->segment()), 1u);
   }
 }
 
 TEST(AreaBatch, PreparesAreasThatNobodyUsesAndNoOthers) {
-  const auto [zero, one] = TwoViews(8);
-  auto mine = std::make_unique<Area>(zero, 1);
-  auto theirs = std::make_unique<Area>(one, 1);
+  const TwoViews views(8);
+  const auto& [zero, one] = views;
+  views.take(1);
+  auto mine = std::make_unique<Area>(zero, 1, 2);
+  auto theirs = std::make_unique<Area>(one, 1, 2);
   EXPECT_EQ(zero->prepare(4096), 0b11101u);
   EXPECT_EQ(pages_behind(zero->segment()), 1u + 4u);
   mine.reset();
@@ -85,6 +111,25 @@ TEST(AreaBatch, PreparesAreasThatNobodyUsesAndNoOthers) {
   theirs.reset();
   EXPECT_EQ(zero->prepare(4096), 0b01111u);
   EXPECT_EQ(pages_behind(zero->segment()), 1u + 5u);
+}
+
+// The leader, who prepares areas, need not be in the group that has one.
+TEST(AreaBatch, AGroupOfSomeRanksKeepsItsAreaFromAllOthers) {
+  const TwoViews views(4);
+  const auto& [zero, one] = views;
+  EXPECT_EQ(zero->prepare(4096), 0b1111u);
+  views.take(0);
+  auto theirs = std::make_unique<Area>(one, 0, 1);
+  theirs->data()[10] = std::byte{7};
+  EXPECT_EQ(zero->idle(), 0b1110u);
+  EXPECT_EQ(zero->prepare(4096), 0b1110u);
+  EXPECT_EQ(pages_behind(zero->segment()), 1u + 4u) << "nothing new";
+  theirs.reset();
+  EXPECT_EQ(zero->idle(), 0b1111u);
+  EXPECT_EQ(pages_behind(zero->segment()), 1u + 3u);
+  EXPECT_EQ(zero->prepare(4096), 0b1111u);
+  EXPECT_EQ(pages_behind(zero->segment()), 1u + 4u) << "its memory had gone back";
+  EXPECT_EQ(zero->segment().data()[zero->offset_of(0) + 10], std::byte{0});
 }
 
 class Areas : public ::testing::TestWithParam<int> {};
@@ -127,6 +172,26 @@ TEST_P(Areas, GroupsOfGroupsAndPartsBesideThemAddUp) {
     PEAL_TRY(expect_sum(*again, world.rank(), 5));
     PEAL_TRY(expect_sum(*mine, mine->rank(), 5000));
     return world.run(Call{Collective::barrier});
+  });
+}
+
+// Two, three and four parts, also unequal ones and ranks in none; some ranks keep for a while what others have let go.
+TEST_P(Areas, PartsThatComeAndGoAtDifferentTimesAddUp) {
+  on_cores(GetParam(), core_options(), [](Core& world) -> Status {
+    std::vector<std::shared_ptr<Core>> parts;
+    for (int round = 0; round < 60; ++round) {
+      const int colors = 1 + round % 6;
+      const int color = (world.rank() + round) % 7 == 6 ? -1 : (world.rank() * (1 + round % 2) + round / 5) % colors;
+      PEAL_ASSIGN(auto part, world.split(color, round % 3 == 0 ? -world.rank() : world.rank()));
+      EXPECT_EQ(part == nullptr, color < 0);
+      if (part != nullptr) {
+        for (const std::size_t count : {3, 20000}) PEAL_TRY(expect_sum(*part, part->rank(), count));
+        parts.push_back(std::move(part));
+      }
+      while (parts.size() > 1 + static_cast<std::size_t>((round + world.rank()) % 3)) parts.erase(parts.begin() + round % 2);
+      PEAL_TRY(world.run(Call{Collective::barrier}));
+    }
+    return {};
   });
 }
 

@@ -223,7 +223,12 @@ class Core final : public FaultListener {
   Status open_memory(Origin& origin);
   void borrow_slots(const Core* parent, const std::vector<int>& parent_ranks, std::size_t offset);
   Result<std::vector<std::uint32_t>> agree_on_seats(int color, int key);
-  Result<std::shared_ptr<Area>> area_for_all(AreaBatches::Choice choice);
+  /// The most that a group of up to so many of this communicator's ranks on a host has of an area, and needs of it at once.
+  struct AreaSize {
+    std::size_t bytes = 0, head = 0;
+  };
+  AreaSize area_size(int most_locals) const;
+  Status begin_batch(std::uint32_t number);
   Status open_routes();
   Status open_tcp(Routes& routes);
   void log_routes() const;
@@ -315,7 +320,7 @@ class Core final : public FaultListener {
   CoreOptions options_;
   int most_lines_ = kManyLines;  // of its rings
   std::shared_ptr<Area> area_;
-  AreaBatches batches_;                           // for groups of all ranks
+  AreaBatches batches_;                           // for its groups
   std::shared_ptr<transport::ShmSlotPool> pool_;  // null: shared memory carries no data
   std::vector<int> pool_numbers_;                 // of locals_
   executor::FaultBoard board_;
