@@ -1,6 +1,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -83,10 +85,27 @@ std::string World::describe(int world_rank) const {
   return fmt::format("rank {} (pid {} on {})", world_rank, contact.pid, contact.host_name);
 }
 
+namespace {
+
+constexpr rlim_t kDescriptors = 1024;
+
+// While a process has one thread its table of descriptors grows at once; afterwards whoever opens the one that is too many waits until no
+// CPU can be looking at the old table, 10 to 20 ms. A communicator of one rank holds a descriptor, and there may be hundreds.
+void reserve_descriptors(int any) {
+  struct stat threads {};
+  rlimit limit{};
+  constexpr nlink_t kNoThreads = 2;
+  if (::stat("/proc/self/task", &threads) != 0 || threads.st_nlink != kNoThreads + 1 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const FileDescriptor highest(::fcntl(any, F_DUPFD_CLOEXEC, static_cast<int>(std::min(limit.rlim_cur, kDescriptors)) - 1));
+}
+
+}  // namespace
+
 Status World::start_watch() {
   if (size() == 1) return {};
   wake_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return fail(ErrorCode::system, "no eventfd for the watch thread: {}", errno_text(errno));
+  reserve_descriptors(wake_.get());
   for (bootstrap::Rendezvous* star : stars())
     for (const bootstrap::ControlLink& end : star->control_links()) links_.push_back({star, end});
   watch_ranks();
