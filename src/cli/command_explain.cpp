@@ -66,7 +66,7 @@ void add_explain(CLI::App& app, Action& action) {
                          "Say which algorithm and protocol a call takes, what they beat, and what the prediction rests on.\n"
                          "Example: peal explain all_reduce --bytes 1M -n 2");
   add_question_options(*command, words->question);
-  command->add_option("--bytes", words->bytes, "Size of the call (8, 64K, 1M)")->required();
+  command->add_option("-b,--bytes", words->bytes, "Size of the call (8, 64K, 1M)")->required();
   command->add_option("--trace", words->trace, "Write the simulated timeline for https://ui.perfetto.dev");
   command->add_option("--svg", words->svg, "Draw the simulated timeline");
   command->add_option("--json", words->json, "Write the explanation as JSON to a file, or - for standard output");

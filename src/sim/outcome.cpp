@@ -7,6 +7,8 @@
 namespace peal::sim {
 
 namespace {
+/// Of all rates that may be worked out: before so many have been, little is known of how it will go on.
+constexpr double kShareToJudgeBy = 0.2;
 constexpr std::uint64_t kEventsOfAReport = 100'000;
 }  // namespace
 
@@ -21,20 +23,26 @@ Status World::check_finished() const {
   return {};
 }
 
-/// True where all events were within the limit.
-bool World::run_events() {
-  if (!options_.progress) return engine_.run(*this, options_.most_events);
+Status World::run_events() {
   while (!engine_.run(*this, std::min(kEventsOfAReport, options_.most_events - engine_.events()))) {
-    if (engine_.events() >= options_.most_events) return false;
-    options_.progress(engine_.events(), engine_.now());
+    if (engine_.events() >= options_.most_events)
+      return fail(ErrorCode::unsupported, "the simulation of {} bytes needs more than {} events: ask for a smaller size or fewer ranks",
+                  jobs_.front().job->plan->call.bytes.value, options_.most_events);
+    const auto worked_out = static_cast<double>(engine_.rates());
+    const double done = options_.expected > 0 ? std::min(1.0, engine_.now() / options_.expected) : 1;
+    if (const double rates = worked_out / done; rates > options_.most_rates && worked_out > kShareToJudgeBy * options_.most_rates)
+      return fail(
+          ErrorCode::unsupported,
+          "its messages get into each other's way, and {:.0f} million rates or more would have to be worked out; asked for by name it is "
+          "simulated all the same",
+          rates * 1e-6);
+    if (options_.progress) options_.progress(engine_.events(), engine_.now());
   }
-  return true;
+  return {};
 }
 
 Result<Outcome> World::run() {
-  if (!run_events())
-    return fail(ErrorCode::unsupported, "the simulation of {} bytes needs more than {} events: ask for a smaller size or fewer ranks",
-                jobs_.front().job->plan->call.bytes.value, options_.most_events);
+  PEAL_TRY(run_events());
   PEAL_TRY(std::move(failure_));
   if (options_.failure)
     tell_who_waits();

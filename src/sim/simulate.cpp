@@ -142,14 +142,26 @@ struct Ran {
   std::string instead_of;  // Row::instead_of
 };
 
-/// Where the choice is free and what is chosen cannot be simulated, the fastest that can be, as the cost model has it.
+/// Half a minute to a minute. Who asks for an algorithm by name waits for as long as it takes.
+constexpr double kMostRatesOfAFreeChoice = 250e6;
+
+/// Where the choice is free and what is chosen cannot be simulated, or not soon, the fastest that can be, as the cost model has it.
 Result<Ran> run_what_can_be_run(const Scene& scene, const topology::Resources& resources, const tuning::Question& question,
                                 const InterpretOptions& options, int runs, const Company& company) {
   const std::vector<GroupView> groups = views_of(scene);
   PEAL_ASSIGN(Prepared ready, prepare(groups, scene.options.wires, question));
-  Result<Runs> out = run(resources, jobs_of(ready, company), groups.size(), options, runs);
+  const bool is_free = question.algorithm.empty() && groups.size() == 1;
+  const auto run_soon = [&](const Prepared& prepared) {
+    InterpretOptions limited = options;
+    if (is_free) {
+      limited.most_rates = std::min(options.most_rates, kMostRatesOfAFreeChoice);
+      limited.expected = prepared.choices.front().selection.chosen().prediction.time.value;
+    }
+    return run(resources, jobs_of(prepared, company), groups.size(), limited, runs);
+  };
+  Result<Runs> out = run_soon(ready);
   if (out) return Ran{std::move(ready), *std::move(out), {}};
-  if (out.error().code != ErrorCode::unsupported || !question.algorithm.empty() || groups.size() > 1) return pass_on(out.error());
+  if (out.error().code != ErrorCode::unsupported || !is_free) return pass_on(out.error());
   const std::vector<tuning::Candidate>& candidates = ready.choices.front().selection.candidates;
   std::set<std::string_view> tried{candidates.front().algorithm->name};
   for (const tuning::Candidate& other : candidates) {
@@ -158,11 +170,13 @@ Result<Ran> run_what_can_be_run(const Scene& scene, const topology::Resources& r
     asked.algorithm = other.algorithm->name;
     Result<Prepared> instead = prepare(groups, scene.options.wires, asked);
     if (!instead) continue;
-    Result<Runs> again = run(resources, jobs_of(*instead, company), groups.size(), options, runs);
+    Result<Runs> again = run_soon(*instead);
     if (!again) continue;
     return Ran{*std::move(instead), *std::move(again), fmt::format("{}: {}", candidates.front().algorithm->name, out.error().message)};
   }
-  return pass_on(out.error());
+  out = run(resources, jobs_of(ready, company), groups.size(), options, runs);
+  if (!out) return pass_on(out.error());
+  return Ran{std::move(ready), *std::move(out), {}};
 }
 
 /// study() on the scene's resources or on others that are the same but for the ways of the fabric.
@@ -216,15 +230,17 @@ Result<Study> study_hashes(const Scene& scene, const tuning::Question& question,
                 "no hash chooses a way here (no fabric, all on one switch, or `adaptive`), so that all seeds are alike; --hash-seeds needs "
                 "cables to choose from: type --nodes 8 --fabric fat-tree,levels=2,radix=64");
   InterpretOptions asked = options;
+  tuning::Question same = question;  // what was simulated with the first seed is with all
   std::optional<Study> study;
   OfHashes hashes{*first};
   for (int i = 0; i < seeds.count; ++i) {
     const topology::Resources resources(topology::with_hash_seed(cluster, *first + static_cast<std::uint64_t>(i)));
-    PEAL_ASSIGN(Study one, study_on(scene, resources, question, asked, 1, beside));
+    PEAL_ASSIGN(Study one, study_on(scene, resources, same, asked, 1, beside));
     hashes.out_of_place.push_back(one.row.out_of_place->time_us);
     if (one.row.in_place) hashes.in_place.push_back(one.row.in_place->time_us);
     if (seeds.told) seeds.told(i + 1, hashes.out_of_place.back());
     if (!study) study = std::move(one);
+    if (scene.groups() == 1) same.algorithm = study->row.algorithm;
     asked.keeps_log = asked.keeps_path = asked.keeps_trace = false;
   }
   study->row.out_of_place = timing_of(question.call, scene.environment.ranks, hashes.out_of_place);

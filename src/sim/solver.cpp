@@ -196,7 +196,7 @@ bool FairShare::solve_changed() {
   if (component_.size() == alone_) return true;
   for (int round = 0; round < kMostSolvings; ++round) {
     enter_visited(Gives::back_its_rate);
-    filling_.run();
+    fill();
     if (!widen()) return true;
   }
   return false;
@@ -211,7 +211,12 @@ void FairShare::solve_component() {
     for (const Use& use : constraints_[limits_[i].constraint].users) visit(use.variable);
     enter_visited(Gives::all_users_start_afresh);
   }
+  fill();
+}
+
+void FairShare::fill() {
   filling_.run();
+  solved_ += filling_.members().size();
 }
 
 void FairShare::keep_solution() {

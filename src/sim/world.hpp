@@ -297,7 +297,7 @@ class World final : Engine::Listener {
   bool is_dead(std::int32_t rank) const { return may_fail_ && options_.failure->rank == rank && engine_.now() >= options_.failure->time; }
 
   // outcome.cpp
-  bool run_events();
+  Status run_events();
   Status check_finished() const;
   std::uint64_t count_messages();
   void gather_times();

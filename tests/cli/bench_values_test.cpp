@@ -234,16 +234,16 @@ TEST(BenchValues, NothingIsNeverWrong) {
 }
 
 TEST(BenchValues, WrongElementsAreCountedInEveryPeriodWhateverLiesInThoseBefore) {
-  constexpr std::size_t kPeriod = 251, kCount = 4 * kPeriod + 10;
-  std::vector<std::int32_t> values(kCount);
-  for (std::size_t i = 0; i < kCount; ++i) values[i] = static_cast<std::int32_t>(expected_reduction(3, i, DataType::i32, ReduceOp::sum));
-  const auto wrong = [&] { return count_wrong_reductions(values.data(), kCount, 3, 0, DataType::i32, ReduceOp::sum); };
+  constexpr std::size_t kPeriod = 251, kLength = 4 * kPeriod + 10;
+  std::vector<std::int32_t> values(kLength);
+  for (std::size_t i = 0; i < kLength; ++i) values[i] = static_cast<std::int32_t>(expected_reduction(3, i, DataType::i32, ReduceOp::sum));
+  const auto wrong = [&] { return count_wrong_reductions(values.data(), kLength, 3, 0, DataType::i32, ReduceOp::sum); };
   EXPECT_EQ(wrong(), 0);
   values[2 * kPeriod + 5] += 1;
   EXPECT_EQ(wrong(), 1);
   for (std::size_t period : {0, 1, 3, 4}) values[period * kPeriod + 5] += 1;  // all periods alike again, and wrong
   EXPECT_EQ(wrong(), 5);
-  values[kCount - 1] += 1;
+  values[kLength - 1] += 1;
   EXPECT_EQ(wrong(), 6);
 }
 

@@ -309,6 +309,19 @@ TEST(Fold, WhatIsChosenFreelyGivesWayToWhatCanBeSimulated) {
   EXPECT_FALSE(sim::study(scene, question, options));
 }
 
+// Where a hash chooses cables, messages straight between all meet others on every one.
+TEST(Fold, WhatIsChosenFreelyGivesWayToWhatCanBeSimulatedSoon) {
+  const Scene scene = fold_scene("dgx-h100", 48, "fat-tree,levels=3,radix=64,oversubscription=3");
+  tuning::Question question;
+  question.call = {Collective::all_to_all, Bytes{64 << 20}};
+  InterpretOptions options;
+  options.most_rates = 1e5;
+  const auto study = sim::study(scene, question, options);
+  ASSERT_TRUE(study) << study.error().message;
+  EXPECT_NE(study->row.algorithm, "all_pairs");
+  EXPECT_EQ(study->row.instead_of.find("all_pairs: its messages get into each other's way"), 0) << study->row.instead_of;
+}
+
 // Parts of two lengths pass every rank of a ring at other times.
 TEST(Fold, FallsBackToEveryRankWhereNothingIsAlike) {
   const Scene scene = fold_scene("dgx-h100", 3, "ideal");

@@ -71,6 +71,8 @@ class Engine {
   void fetch(std::uint32_t resource) const { share_.fetch_constraint(resource); }
 
   std::uint64_t events() const { return events_; }
+  /// Of flows that share resources, each time anew (FairShare::solved).
+  std::uint64_t rates() const { return share_.solved(); }
   /// Bytes that crossed a resource in flows that have left.
   double bytes_over(std::uint32_t resource) const { return share_.carried(resource); }
   std::size_t resources() const { return share_.constraints(); }

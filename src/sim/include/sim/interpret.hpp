@@ -54,6 +54,10 @@ struct InterpretOptions {
   /// counted. The times are the same. Done for GPUs, for one job without late ranks, jitter and failure of which nothing single is kept.
   bool folds = true;
   std::uint64_t most_events = 2'000'000'000;
+  /// Given up (ErrorCode::unsupported) where more rates of messages are to be worked out, if it goes on as it has until now: what is done is
+  /// told from `expected`, nanoseconds of the call.
+  double most_rates = std::numeric_limits<double>::infinity();
+  double expected = 0;
   /// What would take more memory, about, is refused before it is taken.
   double most_bytes = std::numeric_limits<double>::infinity();
   /// Called every hundred thousand events or so with how many there were and the virtual time in nanoseconds; may be empty.

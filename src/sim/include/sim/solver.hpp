@@ -78,6 +78,8 @@ class FairShare {
   double carried(Constraint constraint) const { return constraints_[constraint].carried; }
   std::size_t constraints() const { return constraints_.size(); }
   bool is_used(Variable variable) const { return variables_[variable].is_used(); }
+  /// Rates that have been worked out together with others', each time anew; what a solution costs goes with them.
+  std::uint64_t solved() const { return solved_; }
   std::size_t variables_in_use() const { return variables_.size() - free_.size(); }
 
  private:
@@ -131,6 +133,7 @@ class FairShare {
   void enter_visited(Gives gives);
   void hold_against(Filling::Number limit);
   bool widen();
+  void fill();
   void keep_solution();
 
   LargeVector<VariableState> variables_;
@@ -147,6 +150,7 @@ class FairShare {
   std::vector<LineState> lines_;  // by constraint, where there are any
   std::size_t alone_ = 0;         // of component_, from the front: solved already
   std::uint32_t stamp_ = 0;
+  std::uint64_t solved_ = 0;
 };
 
 }  // namespace peal::sim
