@@ -95,7 +95,7 @@ std::vector<int> ranks_beside(const std::vector<std::uint32_t>& seats, int rank)
 // Among many ranks rank 0 works out what the others need to know: less to send back than all that was said.
 Result<std::vector<std::uint32_t>> Core::agree_on_seats(int color, int key) {
   const bool is_leader = rank_ == locals_.front();
-  const Wish mine{color, key, batches_.claim(is_leader ? area_size(static_cast<int>(locals_.size())).head : 0)};
+  const Wish mine{color, key, batches_.claim(is_leader ? head_of_area(static_cast<int>(locals_.size())) : 0)};
   std::vector<Wish> wishes(static_cast<std::size_t>(size()));
   if (size() <= kFewRanks) {
     PEAL_TRY(exchange(&mine, wishes.data(), sizeof mine));
@@ -126,7 +126,7 @@ Result<std::shared_ptr<Core>> Core::split(int color, int key, const PlanWishes& 
   if (const Seated& own = groups[seats[kHeadWords + static_cast<std::size_t>(rank_)] >> kPlaceBits]; own.area >= 0) {
     origin.area = std::make_shared<Area>(batches_.newest(), own.area, own.locals);
     // Of older batches the host's leader has prepared it.
-    if (is_new_batch) PEAL_TRY(origin.area->segment().allocate(origin.area->offset(), area_size(own.locals).head));
+    if (is_new_batch) PEAL_TRY(origin.area->segment().allocate(origin.area->offset(), head_of_area(own.locals)));
   }
   std::vector<int> members;
   for (const int r : order) members.push_back(members_[static_cast<std::size_t>(r)]);
@@ -142,20 +142,18 @@ Result<std::shared_ptr<Core>> Core::split(int color, int key, const PlanWishes& 
   return made;
 }
 
+std::size_t Core::head_of_area(int locals) const { return layout_of(locals, transport::kFewLines).head_bytes(); }
+
 // Fewer ranks have larger slots.
-Core::AreaSize Core::area_size(int most_locals) const {
-  AreaSize most;
-  for (int locals = 1; locals <= most_locals; ++locals) {
-    const transport::ShmLayout layout = layout_of(locals, transport::kFewLines);
-    most.bytes = std::max(most.bytes, layout.total_bytes());
-    most.head = std::max(most.head, layout.head_bytes());
-  }
+std::size_t Core::bytes_of_area(int most_locals) const {
+  std::size_t most = 0;
+  for (int locals = 1; locals <= most_locals; ++locals) most = std::max(most, layout_of(locals, transport::kFewLines).total_bytes());
   return most;
 }
 
 Status Core::begin_batch(std::uint32_t number) {
-  const std::size_t area_bytes = area_size(static_cast<int>(locals_.size())).bytes;
-  const int areas = AreaBatches::areas_of(number, area_size(size()).bytes);  // as many on all hosts, whatever the number of ranks there
+  const std::size_t area_bytes = bytes_of_area(static_cast<int>(locals_.size()));
+  const int areas = AreaBatches::areas_of(number, bytes_of_area(size()));  // as many on all hosts, whatever the number of ranks there
   const Share share{AreaBatch::bytes_for(areas, area_bytes), AreaBatch::kHeadBytes, kBatchTag | number, "peal-communicators"};
   PEAL_ASSIGN(auto segment, share_on_host(share, {this, locals_.front()}, {}));
   batches_.begin(number, std::make_shared<AreaBatch>(std::move(segment), areas, area_bytes));

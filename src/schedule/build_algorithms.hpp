@@ -23,7 +23,14 @@ std::vector<Algorithm> grid_algorithms();                // build_grid.cpp: grid
 std::vector<Algorithm> nvls_algorithms();                // build_nvls.cpp: what switches inside a group compute
 std::vector<Algorithm> point_to_point_algorithms();      // build_point_to_point.cpp
 
-// Answers for rows. Of `is_canonical`:
+// Answers for rows. Of `supports`, where one message carries so many blocks (a reference counts them with 16 bits); `else_use`: another
+// algorithm.
+inline Status blocks_fit(std::int32_t blocks, std::string_view else_use) {
+  constexpr std::int32_t kMostBlocks = 65535;
+  if (blocks <= kMostBlocks) return {};
+  return fail(ErrorCode::unsupported, "a message would carry {} blocks, at most {} fit; use {}", blocks, kMostBlocks, else_use);
+}
+// Of `is_canonical`:
 inline bool without_reduction(const Request&) { return true; }
 inline bool is_pair(const Request& request) { return request.ranks <= 2; }
 /// Of chains that end in their root: three ranks are summed ((0, 1), 2) in canonical order.

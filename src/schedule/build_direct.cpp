@@ -41,6 +41,7 @@ Status few_sources(const Request& request) {
   return fail(ErrorCode::unsupported, "direct reductions hold one copy a rank: at most {} ranks, not {}; use ring or tree", kMostSources,
               request.ranks);
 }
+Status few_blocks(const Request& request) { return blocks_fit(request.ranks, "direct"); }
 
 Layouts plain_layouts(const Request& request) { return standard_layouts(request, 1); }
 // Room for what the others sent; two ranks add on arrival.
@@ -51,7 +52,6 @@ Layouts with_copies(Layouts layouts, const Request& request, bool like_input) {
   return layouts;
 }
 Layouts one_shot_layouts(const Request& request) { return with_copies(standard_layouts(request, 1), request, true); }
-Layouts star_layouts(const Request& request) { return one_shot_layouts(request); }
 Layouts two_shot_layouts(const Request& request) { return with_copies(standard_layouts(request, request.ranks), request, true); }
 Layouts scatter_sum_layouts(const Request& request) { return with_copies(standard_layouts(request, 1), request, false); }
 
@@ -419,11 +419,11 @@ std::vector<Algorithm> direct_algorithms() {
       {"one_shot", kOneShot, C::all_reduce, true, few_sources, one_shot_layouts, build_one_shot, one_shot_cost, yes, is_taken_when_sent,
        true},
       {"two_shot", kTwoShot, C::all_reduce, true, few_sources, two_shot_layouts, build_two_shot, two_shot_cost, yes, nullptr, true},
-      {"star", kStar, C::all_reduce, true, few_sources, star_layouts, build_star_all_reduce, star_all_reduce_cost, yes, nullptr, true},
+      {"star", kStar, C::all_reduce, true, few_sources, one_shot_layouts, build_star_all_reduce, star_all_reduce_cost, yes, nullptr, true},
       {"direct", kOwner, C::reduce_scatter, true, few_sources, scatter_sum_layouts, build_reduce_scatter, reduce_scatter_cost, yes, nullptr,
        true},
       {"direct", kBlocks, C::all_gather, true, always, plain_layouts, build_all_gather, exchange_cost, yes},
-      {"star", kStar, C::all_gather, true, always, plain_layouts, build_star_all_gather, star_all_gather_cost, yes},
+      {"star", kStar, C::all_gather, true, few_blocks, plain_layouts, build_star_all_gather, star_all_gather_cost, yes},
       {"direct", "the root sends to everybody", C::broadcast, true, always, plain_layouts, build_broadcast, broadcast_cost, yes},
       {"direct", kToRoot, C::reduce, true, few_sources, one_shot_layouts, build_reduce, reduce_cost, yes, nullptr, true},
       {"direct", kToRoot, C::gather, true, always, plain_layouts, build_gather, gather_cost, yes},

@@ -18,15 +18,8 @@ namespace peal::schedule {
 
 namespace {
 
-// A message of gather and scatter names its blocks with 16 bits.
-constexpr std::int32_t kMostBlocks = 65535;
-
 Status always(const Request&) { return {}; }
-Status few_blocks(const Request& request) {
-  const std::int32_t most = power_below(request.ranks, request.radix);
-  if (most <= kMostBlocks) return {};
-  return fail(ErrorCode::unsupported, "a tree's message would carry {} blocks, at most {} fit; use direct", most, kMostBlocks);
-}
+Status few_blocks(const Request& request) { return blocks_fit(power_below(request.ranks, request.radix), "direct"); }
 
 Layouts plain_layouts(const Request& request) { return standard_layouts(request, 1); }
 Layouts reduce_layouts(const Request& request) {

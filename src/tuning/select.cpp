@@ -29,15 +29,20 @@ bool is_only_by_name(const Environment& environment, std::string_view algorithm)
 
 constexpr std::string_view kStar = "star";
 
-/// Where each has a core, or is a GPU, the others wait for the centre's, and between hosts its bytes cross once for every rank: taken there
-/// only when asked for by name.
-bool is_star_of_few(const Environment& environment, std::string_view algorithm) {
-  return algorithm == kStar && !(environment.is_host && environment.shares_cores() && !environment.is_used(1));
-}
-
 /// Beyond this the centre of an all_gather takes longer to send everything to everybody than all take to send their own: 64 ranks on two
 /// cores 0.4 times as long as straight with 64 KiB, 2.2 with 512.
 constexpr Bytes kMostThroughCentre = {64 * 1024};
+
+/// Where each has a core, or is a GPU, the others wait for the centre's, and between hosts its bytes cross once for every rank: taken there
+/// only when asked for by name.
+Status check_star(const Environment& environment, const Call& call) {
+  if (!environment.is_host || !environment.shares_cores() || environment.is_used(1))
+    return fail(ErrorCode::unsupported,
+                "its messages all pass one rank: it is for ranks of one host that share cores, else taken only when asked for by name");
+  if (call.collective == Collective::all_gather && call.bytes > kMostThroughCentre)
+    return fail(ErrorCode::unsupported, "all_gathers of more than {} bytes go straight", kMostThroughCentre.value);
+  return {};
+}
 
 bool is_measured(const Environment& environment, const std::vector<DistanceShare>& distances, const schedule::Algorithm& algorithm,
                  Protocol protocol) {
@@ -70,12 +75,7 @@ Status check_algorithm(const Environment& environment, const std::vector<Distanc
                 name_of(question.call.type));
   if (question.algorithm.empty() && is_only_by_name(environment, algorithm.name) && !is_measured(environment, distances, algorithm))
     return fail(ErrorCode::unsupported, "on a host it is taken only when asked for by name");
-  const bool is_long = question.call.collective == Collective::all_gather && question.call.bytes > kMostThroughCentre;
-  if (question.algorithm.empty() && algorithm.name == kStar && is_long && !is_measured(environment, distances, algorithm))
-    return fail(ErrorCode::unsupported, "all_gathers of more than {} bytes go straight", kMostThroughCentre.value);
-  if (question.algorithm.empty() && is_star_of_few(environment, algorithm.name))
-    return fail(ErrorCode::unsupported,
-                "its messages all pass one rank: it is for ranks of one host that share cores, else taken only when asked for by name");
+  if (question.algorithm.empty() && algorithm.name == kStar) return check_star(environment, question.call);
   return {};
 }
 

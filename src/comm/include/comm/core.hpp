@@ -223,11 +223,10 @@ class Core final : public FaultListener {
   Status open_memory(Origin& origin);
   void borrow_slots(const Core* parent, const std::vector<int>& parent_ranks, std::size_t offset);
   Result<std::vector<std::uint32_t>> agree_on_seats(int color, int key);
-  /// The most that a group of up to so many of this communicator's ranks on a host has of an area, and needs of it at once.
-  struct AreaSize {
-    std::size_t bytes = 0, head = 0;
-  };
-  AreaSize area_size(int most_locals) const;
+  /// What a group of so many of this communicator's ranks on a host, or of fewer, needs of its area at once, and has of it at most.
+  std::size_t head_of_area(int locals) const;
+  std::size_t bytes_of_area(int most_locals) const;
+  /// Maps the batch of that number on every rank of the host, or this rank has none of its areas.
   Status begin_batch(std::uint32_t number);
   Status open_routes();
   Status open_tcp(Routes& routes);

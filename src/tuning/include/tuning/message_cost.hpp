@@ -57,7 +57,8 @@ bool is_pair(const Environment& environment);
 MessageCost message_cost(const Environment& environment, const topology::ProtocolConstants& constants, schedule::Protocol protocol,
                          int level, Nanoseconds way_latency, Bandwidth bottleneck, bool is_one_core = false);
 
-/// The same of a plan's messages, whose readers hold one another up.
+/// The same of a plan's messages, whose readers hold one another up, and which cost cold_end c / (c + half_cold_ends) more at either end
+/// where a core goes through Plan::ends_a_core = warm_ends + c of their channels' ends in a call (Environment).
 MessageCost message_cost(const Environment& environment, const Plan& plan, int level, Nanoseconds way_latency, Bandwidth bottleneck,
                          bool is_one_core = false);
 /// The same for what the plan's ranks copy and reduce in their own memory, at whichever level they have wires.
