@@ -50,10 +50,11 @@ class Pause {
 
 }  // namespace
 
-std::function<void(std::uint64_t, double)> progress_on_stderr() {
-  return [pause = Pause()](std::uint64_t events, double now) mutable {
+std::function<void(const sim::Progress&)> progress_on_stderr() {
+  return [pause = Pause()](const sim::Progress& so_far) mutable {
     if (pause.is_over())
-      fmt::print(stderr, "peal: {:.1f} million events so far, {:.3f} ms of the call\n", static_cast<double>(events) * 1e-6, now * 1e-6);
+      fmt::print(stderr, "peal: {:.1f} million events so far, {:.3f} ms of the call, {:.1f} % of its work\n",
+                 static_cast<double>(so_far.events) * 1e-6, so_far.now * 1e-6, so_far.share_done * 1e2);
   };
 }
 

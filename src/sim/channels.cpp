@@ -117,16 +117,24 @@ Folding::Kin World::kin_of(int from, int to, int number) const {
 }
 
 Index World::channel(int from, int to, int number) {
+  if (number == 0 && !pairs_.is_empty()) {
+    Index& after = pairs_.of(from, to);
+    if (after == 0) after = add_channel(from, to, kin_of(from, to, number)) + 1;
+    return after - 1;
+  }
   const Folding::Kin kin = kin_of(from, to, number);
   const FlatMap::Place place = channel_of_.try_emplace(kin.name, static_cast<Index>(channels_.size()));
-  if (place.is_new) {
-    Channel& c = channels_.emplace_back();
-    c.from = from;
-    c.to = to;
-    if (!message_log_.is_empty()) c.log = message_log_.log_of(kin.name);
-    lay_way(c, kin.members);
-  }
-  return *place.number;
+  return place.is_new ? add_channel(from, to, kin) : *place.number;
+}
+
+Index World::add_channel(int from, int to, const Folding::Kin& kin) {
+  const auto id = static_cast<Index>(channels_.size());
+  Channel& c = channels_.emplace_back();
+  c.from = from;
+  c.to = to;
+  if (!message_log_.is_empty()) c.log = message_log_.log_of(kin.name);
+  lay_way(c, kin.members);
+  return id;
 }
 
 std::uint32_t World::kind_of(const ChannelKind::Terms& terms) {

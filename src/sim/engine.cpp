@@ -5,7 +5,7 @@
 namespace peal::sim {
 
 namespace {
-constexpr double kSameInstant = 1e-12;  // relative; with a floor of a femtosecond
+constexpr double kNewsOfLifetimes = 0.125;  // what the flows that have left since rates were worked out last count in the mean
 }
 
 std::uint32_t Engine::add_resource(double capacity, bool is_line) { return share_.add_constraint(capacity, is_line); }
@@ -28,14 +28,33 @@ void Engine::start(const Flow& flow) {
   state = {bytes, bytes, 0, now_, flow.latency, flow.tag, version, version, flow.wants_arrival};
   if (has_bytes && flow.holds_up_for > 0 && std::isfinite(flow.holds_up_for))
     queue_.push_after(now_, flow.holds_up_for, {flow.tag, id, version, Kind::lets_pass});
+  if (has_bytes && kept_for_ > 0 && lifetime_ > 0) begin_at_a_share(id);
   if (has_bytes)
     is_changed_ = true;
   else
     queue_.push_after(now_, 0, {flow.tag, id, version, Kind::left});
 }
 
+/// Until rates are worked out again.
+void Engine::begin_at_a_share(std::uint32_t id) {
+  FlowState& flow = flows_[id];
+  flow.rate = share_.take_a_share(id);
+  ++flow.version;
+  queue_.set(id, now_ + flow.bytes / flow.rate, {flow.tag, id, flow.version, Kind::left});
+}
+
+/// By Little's law: as many flows as are under way, divided by how many leave in a time.
+void Engine::note_lifetime() {
+  if (left_since_ == 0) return;
+  const double lifetime = (now_ - shared_at_) * static_cast<double>(share_.variables_in_use()) / static_cast<double>(left_since_);
+  lifetime_ += lifetime_ > 0 ? kNewsOfLifetimes * (lifetime - lifetime_) : lifetime;
+  left_since_ = 0;
+}
+
 void Engine::share_again() {
   is_changed_ = false;
+  if (kept_for_ > 0) note_lifetime();
+  shared_at_ = now_;
   share_.solve();
   for (std::uint32_t id : share_.touched()) {
     FlowState& flow = flows_[id];

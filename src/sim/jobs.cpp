@@ -21,6 +21,7 @@ World::World(const Step& step, const topology::Resources& resources, const Inter
   for (const Job& job : step.jobs) add_job(job);
   if (is_host_) number_cores();
   pattern_.assign(ranks_.size(), kNobody);
+  if (!fold_.folding) pairs_ = PairTable(ranks_.size());
   make_lines();
   if (fold_.takes_chunks_as_equal) outcome_.chunk_spread = jobs_.front().sizes->spread();
   keeps_times_ = !path_.is_on() && !options.failure;

@@ -8,8 +8,11 @@ namespace peal::sim {
 
 namespace {
 /// Of all rates that may be worked out: before so many have been, little is known of how it will go on.
-constexpr double kShareToJudgeBy = 0.2;
+constexpr double kShareToJudgeBy = 0.01;
+/// Of the time that a message takes (bench/RESULTS.md, "Rates that are kept").
+constexpr double kKeptFor = 1;
 constexpr std::uint64_t kEventsOfAReport = 100'000;
+constexpr std::size_t kOpsOfAReport = 50'000;  // that are looked at for it
 }  // namespace
 
 Status World::check_finished() const {
@@ -24,21 +27,36 @@ Status World::check_finished() const {
 }
 
 Status World::run_events() {
+  keep_rates_if_many();
   while (!engine_.run(*this, std::min(kEventsOfAReport, options_.most_events - engine_.events()))) {
     if (engine_.events() >= options_.most_events)
       return fail(ErrorCode::unsupported, "the simulation of {} bytes needs more than {} events: ask for a smaller size or fewer ranks",
                   jobs_.front().job->plan->call.bytes.value, options_.most_events);
-    const auto worked_out = static_cast<double>(engine_.rates());
-    const double done = options_.expected > 0 ? std::min(1.0, engine_.now() / options_.expected) : 1;
-    if (const double rates = worked_out / done; rates > options_.most_rates && worked_out > kShareToJudgeBy * options_.most_rates)
-      return fail(
-          ErrorCode::unsupported,
-          "its messages get into each other's way, and {:.0f} million rates or more would have to be worked out; asked for by name it is "
-          "simulated all the same",
-          rates * 1e-6);
-    if (options_.progress) options_.progress(engine_.events(), engine_.now());
+    keep_rates_if_many();
+    if (options_.progress) options_.progress({engine_.events(), engine_.now(), share_done()});
   }
   return {};
+}
+
+double World::share_done() const {
+  if (strands_.empty()) return 1;
+  const std::size_t most = std::max<std::size_t>(1, kOpsOfAReport / std::max<std::size_t>(1, strands_.front().cursor.ops()));
+  const std::size_t step = std::max<std::size_t>(1, strands_.size() / most);
+  schedule::StrandCursor::Visits visits;
+  for (std::size_t i = 0; i < strands_.size(); i += step) {
+    const auto [over, all] = strands_[i].cursor.visits(ops_of(strands_[i]));
+    visits.over += over;
+    visits.all += all;
+  }
+  return visits.all > 0 ? visits.over / visits.all : 1;
+}
+
+void World::keep_rates_if_many() {
+  if (outcome_.kept_rates_from || fold_.folding || options_.congestion.control != FlowControl::fair) return;
+  const auto worked_out = static_cast<double>(engine_.rates());
+  if (worked_out < kShareToJudgeBy * options_.most_exact_rates || worked_out < share_done() * options_.most_exact_rates) return;
+  engine_.keep_rates_for(kKeptFor);
+  outcome_.kept_rates_from = Nanoseconds{engine_.now()};
 }
 
 Result<Outcome> World::run() {

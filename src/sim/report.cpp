@@ -137,6 +137,12 @@ std::string row_text(const Row& row) {
 std::string notes_text(const Row& row) {
   std::string text;
   if (!row.instead_of.empty()) text += fmt::format("#   in place of what would be chosen, {}\n", row.instead_of);
+  if (row.kept_rates_from)
+    text += fmt::format(
+        "#   approximate from {:.2f} us on: so many messages are in each other's way that their rates are worked out about once in the "
+        "time "
+        "of a message; --rates exact works them out at every change\n",
+        row.kept_rates_from->microseconds());
   std::vector<std::pair<GroupTime, std::vector<std::size_t>>> kinds;
   for (std::size_t g = 0; g < row.groups.size(); ++g) {
     const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return are_alike(kind.first, row.groups[g]); });
@@ -229,6 +235,7 @@ std::string to_json(const Table& table, std::span<const Row> rows, std::span<con
     if (r.hashes)
       tree["rows"].back()["hash_seeds"] = {
           {"first", r.hashes->first_seed}, {"out_of_place_us", r.hashes->out_of_place}, {"in_place_us", r.hashes->in_place}};
+    if (r.kept_rates_from) tree["rows"].back()["approximate_from_us"] = r.kept_rates_from->microseconds();
     if (!r.instead_of.empty()) tree["rows"].back()["instead_of"] = r.instead_of;
     if (!r.beside.empty()) tree["rows"].back()["beside"] = to_tree(r.beside);
   }

@@ -118,6 +118,7 @@ Row row_of(const Scene& scene, const tuning::Question& question, const Prepared&
   row.algorithm = best.algorithm->name;
   row.protocol = schedule::name_of(best.protocol);
   row.predicted_us = best.prediction.time.microseconds();
+  row.kept_rates_from = outcome.kept_rates_from;
   row.folded = {outcome.simulated_ranks, static_cast<int>(outcome.rank_done.size()), outcome.repeated_pieces, outcome.chunk_spread};
   if (const ResourceUse* use = outcome.bottleneck()) {
     row.bottleneck = use->name;
@@ -142,26 +143,14 @@ struct Ran {
   std::string instead_of;  // Row::instead_of
 };
 
-/// Half a minute to a minute. Who asks for an algorithm by name waits for as long as it takes.
-constexpr double kMostRatesOfAFreeChoice = 250e6;
-
-/// Where the choice is free and what is chosen cannot be simulated, or not soon, the fastest that can be, as the cost model has it.
+/// Where the choice is free and what is chosen cannot be simulated, the fastest that can be, as the cost model has it.
 Result<Ran> run_what_can_be_run(const Scene& scene, const topology::Resources& resources, const tuning::Question& question,
                                 const InterpretOptions& options, int runs, const Company& company) {
   const std::vector<GroupView> groups = views_of(scene);
   PEAL_ASSIGN(Prepared ready, prepare(groups, scene.options.wires, question));
-  const bool is_free = question.algorithm.empty() && groups.size() == 1;
-  const auto run_soon = [&](const Prepared& prepared) {
-    InterpretOptions limited = options;
-    if (is_free) {
-      limited.most_rates = std::min(options.most_rates, kMostRatesOfAFreeChoice);
-      limited.expected = prepared.choices.front().selection.chosen().prediction.time.value;
-    }
-    return run(resources, jobs_of(prepared, company), groups.size(), limited, runs);
-  };
-  Result<Runs> out = run_soon(ready);
+  Result<Runs> out = run(resources, jobs_of(ready, company), groups.size(), options, runs);
   if (out) return Ran{std::move(ready), *std::move(out), {}};
-  if (out.error().code != ErrorCode::unsupported || !is_free) return pass_on(out.error());
+  if (out.error().code != ErrorCode::unsupported || !question.algorithm.empty() || groups.size() > 1) return pass_on(out.error());
   const std::vector<tuning::Candidate>& candidates = ready.choices.front().selection.candidates;
   std::set<std::string_view> tried{candidates.front().algorithm->name};
   for (const tuning::Candidate& other : candidates) {
@@ -170,13 +159,11 @@ Result<Ran> run_what_can_be_run(const Scene& scene, const topology::Resources& r
     asked.algorithm = other.algorithm->name;
     Result<Prepared> instead = prepare(groups, scene.options.wires, asked);
     if (!instead) continue;
-    Result<Runs> again = run_soon(*instead);
+    Result<Runs> again = run(resources, jobs_of(*instead, company), groups.size(), options, runs);
     if (!again) continue;
     return Ran{*std::move(instead), *std::move(again), fmt::format("{}: {}", candidates.front().algorithm->name, out.error().message)};
   }
-  out = run(resources, jobs_of(ready, company), groups.size(), options, runs);
-  if (!out) return pass_on(out.error());
-  return Ran{std::move(ready), *std::move(out), {}};
+  return pass_on(out.error());
 }
 
 /// study() on the scene's resources or on others that are the same but for the ways of the fabric.

@@ -25,6 +25,7 @@
 #include "kept_ops.hpp"
 #include "message_log.hpp"
 #include "message_sizes.hpp"
+#include "pair_table.hpp"
 #include "repeat.hpp"
 #include "works.hpp"
 
@@ -298,6 +299,8 @@ class World final : Engine::Listener {
 
   // outcome.cpp
   Status run_events();
+  void keep_rates_if_many();
+  double share_done() const;
   Status check_finished() const;
   std::uint64_t count_messages();
   void gather_times();
@@ -319,6 +322,7 @@ class World final : Engine::Listener {
   void wake_waiting(std::int32_t rank);
   bool is_message_there(const Strand& s, const schedule::BoundOp& bound);
   Index channel(int from, int to, int number);
+  Index add_channel(int from, int to, const Folding::Kin& kin);
   Folding::Kin kin_of(int from, int to, int number) const;
   void ask_for_messages();
   void lay_way(Channel& channel, double members);
@@ -403,7 +407,8 @@ class World final : Engine::Listener {
   LargeVector<Strand> strands_;
   std::vector<Core> cores_;
   LargeVector<Channel> channels_;
-  FlatMap channel_of_;
+  PairTable pairs_;                                         // number + 1 of the first channel of two ranks, where they are not folded
+  FlatMap channel_of_;                                      // all others
   std::unordered_map<Index, std::deque<Leaving>> in_line_;  // of hosts' sockets; the first is on its channel's wire
   std::vector<std::vector<double>> sent_within_;            // bytes, by job and group: of channels that count what leaves the caches
   std::unordered_map<Index, std::deque<double>> sent_at_;   // by such a channel: what that was with its messages

@@ -49,6 +49,24 @@ TEST(StrandCursor, NestsTwoLoops) {
   EXPECT_EQ(walk(program, 1), expected);
 }
 
+// Of 2 x (1 + 3 x (1 + 2) + 1) ops, in two pieces.
+TEST(StrandCursor, KnowsHowOftenItComesToAnOp) {
+  RankBuilder builder;
+  StrandBuilder strand = builder.strand("test");
+  strand.send(1, input(0));
+  strand.loop(3, [&] {
+    strand.send(1, input(1));
+    strand.loop(2, [&] { strand.send(1, input(2)); });
+  });
+  strand.send(1, input(3));
+  const Program program = lower(builder.take(), 0, 2, true);
+  StrandCursor cursor(program, 0, 2);
+  for (int i = 0; i < 22; ++i, cursor.advance(program)) EXPECT_EQ(cursor.visits(program).over, i);
+  EXPECT_TRUE(cursor.done());
+  EXPECT_EQ(cursor.visits(program).over, 22);
+  EXPECT_EQ(cursor.visits(program).all, 22);
+}
+
 TEST(StrandCursor, RaisesThresholdsByTheSignalsOfAPiece) {
   RankBuilder builder;
   const std::int32_t event = builder.event();

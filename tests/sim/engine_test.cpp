@@ -115,6 +115,39 @@ TEST(Engine, StopsAtTheMostEvents) {
   EXPECT_EQ(log.seen.size(), 100u);
 }
 
+// Flows of many lengths over two links, each followed by another: with rates kept, the links are as busy and far fewer are worked out.
+TEST(Engine, KeptRatesLeaveLinksAsBusy) {
+  struct Done {
+    double time;
+    double bytes;
+    std::uint64_t rates;
+  };
+  const auto run = [](double kept_for) {
+    Engine engine;
+    Log log;
+    log.engine = &engine;
+    engine.keep_rates_for(kept_for);
+    const Ids links = {engine.add_resource(10), engine.add_resource(20), engine.add_resource(1000)};
+    int begun = 0;
+    const auto start = [&](Tag tag) {
+      const Ids way = {links[tag % 2], links[2]};
+      engine.start({.bytes = 100.0 + begun++ * 37 % 50, .resources = way, .wants_arrival = false, .tag = tag});
+    };
+    log.then = [&](Tag tag) {
+      if (begun < 6000) start(tag);
+    };
+    for (Tag tag = 0; tag < 60; ++tag) start(tag);
+    engine.run(log);
+    return Done{engine.now(), engine.bytes_over(links[2]), engine.rates()};
+  };
+  const Done exact = run(0);
+  const Done kept = run(0.5);
+  EXPECT_NEAR(exact.time, exact.bytes / 30, exact.time * 0.01);
+  EXPECT_DOUBLE_EQ(kept.bytes, exact.bytes);
+  EXPECT_NEAR(kept.time / exact.time, 1, 0.04);
+  EXPECT_LT(kept.rates, exact.rates / 10);
+}
+
 // A million equal steps of many equal flows: every step ends at one instant, not in a spray of rounding errors.
 TEST(Engine, EqualFlowsEndAtOneInstant) {
   Engine engine;

@@ -310,16 +310,37 @@ TEST(Fold, WhatIsChosenFreelyGivesWayToWhatCanBeSimulated) {
 }
 
 // Where a hash chooses cables, messages straight between all meet others on every one.
-TEST(Fold, WhatIsChosenFreelyGivesWayToWhatCanBeSimulatedSoon) {
+TEST(Fold, RatesAreKeptForAWhileWhereTooManyWouldBeWorkedOut) {
   const Scene scene = fold_scene("dgx-h100", 48, "fat-tree,levels=3,radix=64,oversubscription=3");
   tuning::Question question;
   question.call = {Collective::all_to_all, Bytes{64 << 20}};
+  question.algorithm = "all_pairs";
   InterpretOptions options;
-  options.most_rates = 1e5;
-  const auto study = sim::study(scene, question, options);
-  ASSERT_TRUE(study) << study.error().message;
-  EXPECT_NE(study->row.algorithm, "all_pairs");
-  EXPECT_EQ(study->row.instead_of.find("all_pairs: its messages get into each other's way"), 0) << study->row.instead_of;
+  std::vector<Progress> told;
+  options.progress = [&](const Progress& so_far) { told.push_back(so_far); };
+  const auto exact = sim::study(scene, question, options);
+  ASSERT_TRUE(exact) << exact.error().message;
+  EXPECT_FALSE(exact->row.kept_rates_from);
+  EXPECT_EQ(notes_text(exact->row).find("approximate"), std::string::npos);
+  ASSERT_FALSE(told.empty());
+  EXPECT_GT(told.front().share_done, 0.1);
+  EXPECT_LT(told.front().share_done, 0.9);
+
+  options.most_exact_rates = 0;
+  const auto kept = sim::study(scene, question, options);
+  ASSERT_TRUE(kept) << kept.error().message;
+  EXPECT_EQ(kept->row.kept_rates_from, Nanoseconds{0});
+  EXPECT_NE(notes_text(kept->row).find("approximate from 0.00 us on"), std::string::npos) << notes_text(kept->row);
+  EXPECT_NE(kept->row.out_of_place->time_us, exact->row.out_of_place->time_us);
+  EXPECT_NEAR(kept->row.out_of_place->time_us / exact->row.out_of_place->time_us, 1, 0.05);
+  EXPECT_EQ(kept->outcome.messages, exact->outcome.messages);
+
+  // Told from what is done: twice as many would be too many.
+  options.most_exact_rates = 1e5;
+  const auto later = sim::study(scene, question, options);
+  ASSERT_TRUE(later) << later.error().message;
+  ASSERT_TRUE(later->row.kept_rates_from);
+  EXPECT_GT(later->row.kept_rates_from->value, 0);
 }
 
 // Parts of two lengths pass every rank of a ring at other times.

@@ -30,7 +30,7 @@ Result<std::vector<Bytes>> sizes_of(const SimWords& words);
 Status refuse_faults(const SimWords& words, std::string_view library);
 
 /// Says on standard error every few seconds how far a long simulation is.
-std::function<void(std::uint64_t, double)> progress_on_stderr();
+std::function<void(const sim::Progress&)> progress_on_stderr();
 
 /// What `--compute` and `--ctas` ask for; `call` is the largest.
 Result<sim::Overlapping> overlapping_of(const SimWords& words, const sim::Scene& scene, const tuning::Call& call);

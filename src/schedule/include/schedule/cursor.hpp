@@ -125,10 +125,45 @@ class StrandCursor {
     if (is_alone(program, 2)) iteration_[0] = program.op(at_ - 2).operand - 1;
   }
 
+  /// How often it comes to an op in all pieces, and how much of that is over. O(ops of the strand).
+  struct Visits {
+    double over = 0;
+    double all = 0;
+  };
+  template <class Ops>
+  Visits visits(const Ops& program) const {
+    struct Level {
+      double times = 1;  // that a piece comes to an op here
+      double over = 0;   // of those, what whole rounds of the loops outside are past
+      bool is_at_hand = true;
+    };
+    Level levels[3];
+    std::int32_t depth = 0;
+    Visits piece;
+    for (std::uint32_t i = begin_; i < end_; ++i) {
+      const Op& op = program.op(i);
+      const Level& level = levels[depth];
+      const double passed = level.over + (level.is_at_hand && i < at_ ? 1 : 0);
+      if (op.kind == OpKind::loop) {
+        const bool holds = level.is_at_hand && i < at_ && at_ < i + op.more;
+        const double before = holds ? level.over * op.operand + iteration_[depth] : passed * op.operand;
+        levels[depth + 1] = {level.times * op.operand, before, holds};
+        ++depth;
+      } else if (op.kind == OpKind::end_loop) {
+        --depth;
+      } else {
+        piece.all += level.times;
+        piece.over += passed;
+      }
+    }
+    return {piece_ * piece.all + (done() ? 0 : piece.over), pieces_ * piece.all};
+  }
+
   /// To the same place so many pieces later.
   void skip_pieces(std::int32_t count) { piece_ += count; }
 
   std::uint32_t position() const { return at_; }
+  std::uint32_t ops() const { return end_ - begin_; }
   /// The place after one, in this piece or the next; what loops make of it is not looked at.
   std::uint32_t after(std::uint32_t position) const { return position + 1 < end_ ? position + 1 : begin_; }
   std::int32_t piece() const { return piece_; }

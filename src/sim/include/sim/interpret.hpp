@@ -46,6 +46,12 @@ struct MessageAsked {
   bool operator==(const MessageAsked&) const = default;
 };
 
+struct Progress {
+  std::uint64_t events = 0;
+  double now = 0;         ///< virtual time, nanoseconds
+  double share_done = 0;  ///< of all ops, 0 to 1, as some of the strands show it
+};
+
 struct InterpretOptions {
   bool keeps_trace = false;  ///< a trace event for every op
   bool keeps_log = false;    ///< a completion for every op
@@ -54,14 +60,14 @@ struct InterpretOptions {
   /// counted. The times are the same. Done for GPUs, for one job without late ranks, jitter and failure of which nothing single is kept.
   bool folds = true;
   std::uint64_t most_events = 2'000'000'000;
-  /// Given up (ErrorCode::unsupported) where more rates of messages are to be worked out, if it goes on as it has until now: what is done is
-  /// told from `expected`, nanoseconds of the call.
-  double most_rates = std::numeric_limits<double>::infinity();
-  double expected = 0;
+  /// Where more rates of messages would have to be worked out, as far as can be told from what is done, they are from then on worked out
+  /// about once in the time that a message takes and not at every change (Engine::keep_rates_for). Not where ranks are folded, nor with
+  /// lines in front of ports: then all of them are.
+  double most_exact_rates = std::numeric_limits<double>::infinity();
   /// What would take more memory, about, is refused before it is taken.
   double most_bytes = std::numeric_limits<double>::infinity();
-  /// Called every hundred thousand events or so with how many there were and the virtual time in nanoseconds; may be empty.
-  std::function<void(std::uint64_t events, double now)> progress = {};
+  /// Called every hundred thousand events or so; may be empty.
+  std::function<void(const Progress&)> progress = {};
   Perturbation perturbation = {};
   std::vector<std::pair<int, double>> late_ranks = {};  ///< nanoseconds after the others; several for one rank add up
   Jitter jitter = {};
@@ -154,7 +160,8 @@ struct Outcome {
   double chunk_spread = 0;
   double most_in_line = 0;          ///< flows in front of one full port of the network, at most
   std::vector<std::string> circle;  ///< ports of the network that can wait for one another for ever, as this call's ways lead; mostly none
-  double longest_queue = 0;         ///< bytes that stood there, at most
+  std::optional<Nanoseconds> kept_rates_from;  ///< since when rates were kept (InterpretOptions::most_exact_rates); mostly never
+  double longest_queue = 0;                    ///< bytes that stood there, at most
   std::uint64_t events = 0;
   std::uint64_t messages = 0;
   Trace trace;

@@ -77,6 +77,7 @@ struct Row {
   double utilisation = 0;
   std::vector<GroupTime> groups = {};  ///< of all, where there are several
   Folded folded = {};
+  std::optional<Nanoseconds> kept_rates_from = {};  ///< Outcome::kept_rates_from
   std::vector<BesideTime> beside = {};
   std::optional<OfHashes> hashes = {};  ///< then the spreads of the timings are over these
   /// What would be chosen and cannot be simulated, and why not: then `algorithm` is the fastest that can be. Mostly empty.

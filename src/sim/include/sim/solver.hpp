@@ -41,6 +41,9 @@ class FairShare {
                         std::span<const double> counts = {}, bool holds_up = true);
   /// `carried`: an amount in the owner's unit that is added to what each of its constraints has carried, as often as it crossed it.
   void remove_variable(Variable variable, double carried = 0);
+  /// Gives a variable that was added since the last solve() a rate until the next, in O(k), and returns it: what the others leave of its
+  /// constraints, or most of an equal share where that is more. Constraints may then be overdrawn, as others are not slowed down.
+  double take_a_share(Variable variable);
   /// From now on it holds nobody up.
   void let_pass(Variable variable);
 
