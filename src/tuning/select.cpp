@@ -290,7 +290,8 @@ constexpr double kAsGood = 1.05;
 constexpr double kAsGoodAsAStar = 1.4;
 /// Ranks that share cores take turns, and where the cores lie is not known beforehand. While they are near each other a tree, which few
 /// messages take from core to core, takes as long for an all-reduce as everybody sending to everybody, and half of it when they are far
-/// (bench/RESULTS.md, "More ranks than cores"). What is longer waits for memory more than for the other core.
+/// (bench/RESULTS.md, "More ranks than cores"). What is longer waits for memory more than for the other core. A star that seems faster is
+/// so wherever the cores lie (64 ranks: by 1.4).
 constexpr double kFewerBetweenCores = 0.6;
 
 /// Puts in front the best of those that take up to `longest`, ns, unless times are measured or not exact. True when it takes longer than
@@ -339,6 +340,7 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
   std::vector<Candidate>& candidates = selection.candidates;
   const double fastest = candidates.empty() ? 0 : candidates.front().prediction.time.value;
   const Call& call = selection.question.call;
+  const bool is_star = !candidates.empty() && candidates.front().algorithm->name == kStar;
   if (environment.is_by_sockets(1)) {
     const bool is_unknown = environment.are_containers() && call.bytes.value >= kLeastOfLinks;
     if (prefer(candidates, fastest * (is_unknown ? kNearBetweenContainers : kNearInTime), spares_links))
@@ -346,7 +348,8 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
     if (call.bytes.value >= kLeastInTurn && prefer(candidates, fastest * kNearInTime, meets_less))
       selection.preferred_for = "fewer ranks that send to one host at once";
   } else if (stays_within_cores(environment, call)) {
-    if (prefer(candidates, fastest * kNearInTime, crosses_less(kFewerBetweenCores))) selection.preferred_for = "fewer bytes between cores";
+    if (!is_star && prefer(candidates, fastest * kNearInTime, crosses_less(kFewerBetweenCores)))
+      selection.preferred_for = "fewer bytes between cores";
   } else if (environment.is_host) {
     const bool is_exchange = is_pair(environment) && call.collective == Collective::all_gather;
     const auto is_plainer = [&](const Candidate& a, const Candidate& b) {
@@ -354,7 +357,6 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
       if (is_exchange && alternates(a) != alternates(b)) return alternates(a);
       return a.algorithm->sums_at_once && !b.algorithm->sums_at_once;
     };
-    const bool is_star = !candidates.empty() && candidates.front().algorithm->name == kStar;
     if (prefer(candidates, fastest * (is_star ? kAsGoodAsAStar : kAsGood), is_plainer))
       selection.preferred_for = "fewer steps, or sums made at once";
   }

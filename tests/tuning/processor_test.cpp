@@ -122,6 +122,16 @@ TEST(Processor, LongCallsThatTwoRanksPassBothWaysGoRoundInTheirSlots) {
   EXPECT_EQ(message_bytes(meshed, Collective::gather, 256), schedule::kSlotMessageBytes) << "one way a tenth slower";
 }
 
+TEST(Processor, AnIceLakeIsTakenForAlike) {
+  const std::string ice_lake = "GenuineIntel 6 106";
+  EXPECT_EQ(host_with(ice_lake, 2, 2).offer(Protocol::staged)->constants[0].scope, "shm-emerald-rapids-pair");
+  const Environment many = host_with(ice_lake, 64, 2);
+  EXPECT_EQ(many.offer(Protocol::staged)->constants[0].scope, "shm-emerald-rapids-shared");
+  const auto chosen = select(many, asked(Collective::all_reduce, 64 << 10));
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(chosen->chosen().algorithm->name, "star") << "a tree sends less between cores and takes 1.4 times as long";
+}
+
 TEST(Processor, TwoRanksAndRanksThatShareCoresMayHaveConstantsOfTheirOwn) {
   const Environment pair = host_with(kMeshed, 2, 16), more = host_with(kMeshed, 3, 16), crowd = host_with(kMeshed, 4, 2);
   EXPECT_EQ(crowd.offer(Protocol::staged)->constants[0].scope, "shm-emerald-rapids-shared");

@@ -6,7 +6,7 @@
 
 namespace peal::reduce {
 
-/// The set in use: "AVX3" (Highway's word for AVX-512), "AVX2", "SSE4", "NEON", "SCALAR", ...
+/// The set in use: "AVX3" (Highway's word for AVX-512), "AVX2", "SSE2", "NEON", "SCALAR", ...
 std::string_view instruction_set();
 
 /// Every set that was compiled and that this CPU can run.
