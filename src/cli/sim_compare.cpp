@@ -1,4 +1,5 @@
 // peal sim --compare: the same call on several machines, by several algorithms, ...
+#include <algorithm>
 #include <charconv>
 #include <cli/commands.hpp>
 #include <cli/library_words.hpp>
@@ -168,8 +169,9 @@ std::optional<Cell> cell_of(const Variant& variant, std::size_t at) {
     return Cell{fmt::format("{:.1f} ({:.0f}%)", row.together_us, 100 * row.hidden()), row.together_us};
   }
   if (!variant.rows[at]) return std::nullopt;
-  const sim::Timing& t = *variant.rows[at]->out_of_place;
-  return Cell{fmt::format("{:.2f} ({:.1f})", t.busbw, t.time_us), t.time_us};
+  const sim::Row& row = *variant.rows[at];
+  const sim::Timing& t = *row.out_of_place;
+  return Cell{fmt::format("{}{:.2f} ({:.1f})", row.kept_rates_from ? "~" : "", t.busbw, t.time_us), t.time_us};
 }
 
 /// An error where no variant can do any of it.
@@ -217,6 +219,10 @@ std::string table_text(const SimWords& words, const std::vector<Variant>& varian
                         v.table.groups > 1 ? fmt::format(" x {} groups", v.table.groups) : "", v.table.machine, v.table.wires);
     if (!v.why_not.empty()) text += fmt::format("#   -: {}\n", v.why_not);
   }
+  const auto is_approximate = [](const auto& row) { return row && row->kept_rates_from; };
+  if (std::any_of(variants.begin(), variants.end(),
+                  [&](const Variant& v) { return std::any_of(v.rows.begin(), v.rows.end(), is_approximate); }))
+    text += "#   ~: approximate, rates of messages are kept for a while; --rates exact works all of them out\n";
   return text;
 }
 

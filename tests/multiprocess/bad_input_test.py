@@ -192,6 +192,7 @@ class BadWords(harness.ToolCase):
         self.refuse(f"{machine} --hash-seeds 4", "no hash chooses", "--fabric fat-tree")
         fabric = f"{machine} --fabric fat-tree,levels=2,radix=64"
         self.refuse(f"{fabric} --rates most", "--rates most", "auto, exact or kept")
+        self.refuse(f"{fabric} --rates kept --compute 1ms", "--rates kept", "--compute")
         self.refuse(f"{fabric} --hash-seeds 1", "--hash-seeds 1", "2 to 10000")
         self.refuse(f"{fabric} --hash-seeds 4 --jitter 5", "--jitter", "one of them")
         self.refuse(f"{fabric} --hash-seeds 4 --compare nodes=2,4", "--hash-seeds", "--compare")
