@@ -311,7 +311,7 @@ TEST(Fold, WhatIsChosenFreelyGivesWayToWhatCanBeSimulated) {
 
 // Where a hash chooses cables, messages straight between all meet others on every one.
 TEST(Fold, RatesAreKeptForAWhileWhereTooManyWouldBeWorkedOut) {
-  const Scene scene = fold_scene("dgx-h100", 48, "fat-tree,levels=3,radix=64,oversubscription=3");
+  const Scene scene = fold_scene("dgx-h100", 40, "fat-tree,levels=3,radix=64,oversubscription=3");
   tuning::Question question;
   question.call = {Collective::all_to_all, Bytes{64 << 20}};
   question.algorithm = "all_pairs";
