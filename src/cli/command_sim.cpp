@@ -31,6 +31,17 @@ Result<std::vector<Bytes>> sizes_of(const SimWords& words) {
   return sizes;
 }
 
+Status set_rates(const SimWords& words, sim::InterpretOptions& options) {
+  constexpr double kMostExactRates = 150e6;  // about half a minute's
+  if (words.rates == "auto")
+    options.most_exact_rates = kMostExactRates;
+  else if (words.rates == "kept")
+    options.most_exact_rates = 0;
+  else if (words.rates != "exact")
+    return fail(ErrorCode::invalid_argument, "--rates {} is none of them; type auto, exact or kept", words.rates);
+  return {};
+}
+
 namespace {
 
 /// True once every few seconds.
@@ -165,6 +176,7 @@ Result<int> simulate_table(const SimWords& words) {
   PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));
   PEAL_ASSIGN(sim::InterpretOptions options, interpret_options(words.faults, scene));
   PEAL_TRY(set_network(words.question, scene, options));
+  PEAL_TRY(set_rates(words, options));
   PEAL_ASSIGN(const int runs, runs_of(words.faults));
   PEAL_ASSIGN(const int seeds, hash_seeds_of(words.faults));
   options.folds = !words.is_unfolded;
@@ -245,6 +257,12 @@ void add_sim(CLI::App& app, Action& action) {
                    "FROM:TO[:N]: when the first message of the largest call from one rank to another, or that after N, began and arrived")
       ->allow_extra_args(false);
   command->add_flag("--unfolded", words->is_unfolded, "Simulate every rank and every piece, also where they behave alike");
+  command
+      ->add_option(
+          "--rates", words->rates,
+          "Of messages that share links: exact: worked out at every change; kept: about once in the time of a message; auto: kept where "
+          "exact would take minutes")
+      ->capture_default_str();
   add_fault_options(*command, words->faults);
   command
       ->add_option("--compare", words->compare,

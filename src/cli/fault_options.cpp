@@ -8,16 +8,7 @@ namespace peal::cli {
 
 namespace {
 constexpr int kMostRuns = 10'000;
-/// Half a minute's, about.
-constexpr double kMostExactRates = 150e6;
-
-Result<double> most_exact_rates_of(const std::string& rates) {
-  if (rates == "auto") return kMostExactRates;
-  if (rates == "exact") return std::numeric_limits<double>::infinity();
-  if (rates == "kept") return 0.0;
-  return fail(ErrorCode::invalid_argument, "--rates {} is none of them; type auto, exact or kept", rates);
 }
-}  // namespace
 
 void add_fault_options(CLI::App& command, FaultWords& words) {
   command
@@ -33,12 +24,6 @@ void add_fault_options(CLI::App& command, FaultWords& words) {
                      "So many choices of ways by the fabric's hash (ECMP), from its `seed` on: how the time and the bus bandwidth spread");
   command
       .add_option(
-          "--rates", words.rates,
-          "Of messages that share links: exact: worked out at every change; kept: about once in the time of a message; auto: kept where "
-          "exact would take minutes")
-      ->capture_default_str();
-  command
-      .add_option(
           "--beside", words.beside,
           "COLLECTIVE:SIZE: another call of the same ranks at the same time; /K or %K: in groups; @TIME: later (all_reduce:64M%8@100us)")
       ->allow_extra_args(false);
@@ -48,7 +33,6 @@ void add_fault_options(CLI::App& command, FaultWords& words) {
 Result<sim::InterpretOptions> interpret_options(const FaultWords& words, const sim::Scene& scene) {
   sim::InterpretOptions options;
   options.most_bytes = host_memory_bytes();
-  PEAL_ASSIGN(options.most_exact_rates, most_exact_rates_of(words.rates));
   for (const std::string& text : words.slow_links) {
     PEAL_ASSIGN(const sim::SlowLink link, sim::parse_slow_link(text));
     PEAL_ASSIGN(const topology::ResourceId id, topology::find_resource(*scene.resources, link.name));

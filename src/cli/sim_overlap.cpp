@@ -1,7 +1,6 @@
 // peal sim --compute: calls beside computing.
 #include <cli/commands.hpp>
 #include <cli/sim_words.hpp>
-#include <limits>
 #include <sim/fault_words.hpp>
 #include <sim/library.hpp>
 #include <sim/pictures.hpp>
@@ -18,7 +17,10 @@ Status refuse_beside_computing(const SimWords& words) {
     return fail(ErrorCode::invalid_argument,
                 "--compute shows many calls and what is computed; leave --critical-path, --utilisation, --message, --unfolded, --beside, "
                 "--fail-rank, --runs and --hash-seeds to calls alone");
-  if (words.faults.rates == "kept")
+  // Its rows would not say that they are approximate.
+  sim::InterpretOptions any;
+  PEAL_TRY(set_rates(words, any));
+  if (any.most_exact_rates == 0)
     return fail(ErrorCode::invalid_argument, "--compute works all rates out; leave --rates kept to calls alone");
   if (words.question.whose != "peal")
     return fail(ErrorCode::invalid_argument, "--library {} has a formula and no schedule that could run beside computing; leave it out",
@@ -84,7 +86,6 @@ Result<OverlapCase> overlap_case(const SimWords& words, Bytes largest) {
   PEAL_ASSIGN(made.question, question_of(words.question, made.scene.environment.ranks));
   PEAL_ASSIGN(made.options, interpret_options(words.faults, made.scene));
   PEAL_TRY(set_network(words.question, made.scene, made.options));
-  made.options.most_exact_rates = std::numeric_limits<double>::infinity();
   made.options.progress = progress_on_stderr();
   made.question.call.bytes = largest;
   PEAL_ASSIGN(made.asked, overlapping_of(words, made.scene, made.question.call));

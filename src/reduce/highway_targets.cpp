@@ -15,20 +15,15 @@ std::int64_t targets_of_this_cpu() {
   std::int64_t targets = HWY_STATIC_TARGET;
 #if HWY_ARCH_X86_64 && !defined(HWY_COMPILE_ONLY_STATIC)
   static_assert((HWY_TARGETS & ~(HWY_STATIC_TARGET | HWY_AVX2 | HWY_AVX3)) == 0, "say here what the new target needs");
-  const auto add = [&](bool has_more, std::int64_t target) {
-    if (has_more) targets |= target;
-    return has_more;
-  };
   __builtin_cpu_init();
-  const bool avx2 = add(__builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.1") && __builtin_cpu_supports("sse4.2") &&
-                            __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("aes") && __builtin_cpu_supports("avx2") &&
-                            __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-                            __builtin_cpu_supports("f16c"),
-                        HWY_AVX2);
-  if (avx2)
-    add(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd"),
-        HWY_AVX3);
+  if (__builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.1") && __builtin_cpu_supports("sse4.2") &&
+      __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("aes") && __builtin_cpu_supports("avx2") &&
+      __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c")) {
+    targets |= HWY_AVX2;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd"))
+      targets |= HWY_AVX3;
+  }
 #endif
   return targets;
 }

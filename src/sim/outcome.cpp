@@ -1,6 +1,7 @@
 // What comes out of an interpretation: times, use of resources, who waits for ever, the critical path.
 #include <algorithm>
 #include <base/index.hpp>
+#include <cmath>
 
 #include "world.hpp"
 
@@ -27,13 +28,15 @@ Status World::check_finished() const {
 }
 
 Status World::run_events() {
-  keep_rates_if_many();
+  keep_rates_if_many(0);
   while (!engine_.run(*this, std::min(kEventsOfAReport, options_.most_events - engine_.events()))) {
     if (engine_.events() >= options_.most_events)
       return fail(ErrorCode::unsupported, "the simulation of {} bytes needs more than {} events: ask for a smaller size or fewer ranks",
                   jobs_.front().job->plan->call.bytes.value, options_.most_events);
-    keep_rates_if_many();
-    if (options_.progress) options_.progress({engine_.events(), engine_.now(), share_done()});
+    if (!options_.progress && !may_keep_rates()) continue;
+    const Progress so_far{engine_.events(), engine_.now(), share_done()};
+    keep_rates_if_many(so_far.share_done);
+    if (options_.progress) options_.progress(so_far);
   }
   return {};
 }
@@ -51,10 +54,13 @@ double World::share_done() const {
   return visits.all > 0 ? visits.over / visits.all : 1;
 }
 
-void World::keep_rates_if_many() {
-  if (outcome_.kept_rates_from || fold_.folding || options_.congestion.control != FlowControl::fair) return;
-  const auto worked_out = static_cast<double>(engine_.rates());
-  if (worked_out < kShareToJudgeBy * options_.most_exact_rates || worked_out < share_done() * options_.most_exact_rates) return;
+bool World::may_keep_rates() const {
+  return std::isfinite(options_.most_exact_rates) && !outcome_.kept_rates_from && !fold_.folding &&
+         options_.congestion.control == FlowControl::fair;
+}
+
+void World::keep_rates_if_many(double share_done) {
+  if (!may_keep_rates() || static_cast<double>(engine_.rates()) < std::max(kShareToJudgeBy, share_done) * options_.most_exact_rates) return;
   engine_.keep_rates_for(kKeptFor);
   outcome_.kept_rates_from = Nanoseconds{engine_.now()};
 }

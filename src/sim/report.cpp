@@ -139,9 +139,8 @@ std::string notes_text(const Row& row) {
   if (!row.instead_of.empty()) text += fmt::format("#   in place of what would be chosen, {}\n", row.instead_of);
   if (row.kept_rates_from)
     text += fmt::format(
-        "#   approximate from {:.2f} us on: so many messages are in each other's way that their rates are worked out about once in the "
-        "time "
-        "of a message; --rates exact works them out at every change\n",
+        "#   approximate from {:.2f} us on: so many messages are in each other's way that their rates are worked out about once "
+        "in the time of a message; --rates exact works them out at every change\n",
         row.kept_rates_from->microseconds());
   std::vector<std::pair<GroupTime, std::vector<std::size_t>>> kinds;
   for (std::size_t g = 0; g < row.groups.size(); ++g) {

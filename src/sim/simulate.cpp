@@ -83,6 +83,11 @@ struct Runs {
   Outcome first;
 };
 
+/// A row is approximate from the earliest moment at which one of its runs is.
+void note_kept(std::optional<Nanoseconds>& since, const std::optional<Nanoseconds>& other) {
+  if (other && (!since || *other < *since)) since = other;
+}
+
 /// The times are those of the first `count` jobs.
 Result<Runs> run(const topology::Resources& resources, std::span<const Job> jobs, std::size_t count, InterpretOptions options, int runs) {
   Runs done;
@@ -94,6 +99,7 @@ Result<Runs> run(const topology::Resources& resources, std::span<const Job> jobs
     ++options.jitter.seed;
     PEAL_ASSIGN(const Outcome again, interpret(jobs, resources, options));
     done.us.push_back(again.job_times[slowest_of(again, 0, count)].microseconds());
+    note_kept(done.first.kept_rates_from, again.kept_rates_from);
   }
   return done;
 }
@@ -191,6 +197,7 @@ Result<Study> study_on(const Scene& scene, const topology::Resources& resources,
     quiet.keeps_log = quiet.keeps_path = quiet.keeps_trace = false;
     PEAL_ASSIGN(Runs in, run(resources, jobs_of(inside, company), groups.size(), quiet, runs));
     study.row.in_place = timing_of(question.call, scene.environment.ranks, std::move(in.us));
+    note_kept(study.row.kept_rates_from, in.first.kept_rates_from);
   }
   return study;
 }
@@ -226,6 +233,7 @@ Result<Study> study_hashes(const Scene& scene, const tuning::Question& question,
     hashes.out_of_place.push_back(one.row.out_of_place->time_us);
     if (one.row.in_place) hashes.in_place.push_back(one.row.in_place->time_us);
     if (seeds.told) seeds.told(i + 1, hashes.out_of_place.back());
+    if (study) note_kept(study->row.kept_rates_from, one.row.kept_rates_from);
     if (!study) study = std::move(one);
     if (scene.groups() == 1) same.algorithm = study->row.algorithm;
     asked.keeps_log = asked.keeps_path = asked.keeps_trace = false;

@@ -299,7 +299,8 @@ class World final : Engine::Listener {
 
   // outcome.cpp
   Status run_events();
-  void keep_rates_if_many();
+  bool may_keep_rates() const;
+  void keep_rates_if_many(double share_done);
   double share_done() const;
   Status check_finished() const;
   std::uint64_t count_messages();

@@ -21,7 +21,6 @@ struct FaultWords {
   std::uint64_t seed = 1;
   int runs = 0;        ///< 0: one, or with jitter kJitterRuns
   int hash_seeds = 0;  ///< 0: the fabric's own
-  std::string rates = "auto";
   bool any() const {
     return !slow_links.empty() || !stragglers.empty() || !beside.empty() || !failure.empty() || jitter_percent > 0 || runs > 0 ||
            hash_seeds != 0;

@@ -14,6 +14,7 @@ struct SimWords {
   std::string first = "8", last, trace, json, svg;
   std::uint64_t factor = 2;
   bool utilisation = false, critical_path = false, is_unfolded = false;
+  std::string rates = "auto";  ///< how rates of messages are worked out
   std::vector<std::string> compare;
   std::vector<std::string> messages;
   std::string compute;  ///< a call after each part of it
@@ -28,6 +29,9 @@ Result<std::vector<Bytes>> sizes_of(const SimWords& words);
 
 /// A formula of another library knows nothing of faults and of calls at the same time.
 Status refuse_faults(const SimWords& words, std::string_view library);
+
+/// How rates are worked out, as `rates` says; fails where that is no such word.
+Status set_rates(const SimWords& words, sim::InterpretOptions& options);
 
 /// Says on standard error every few seconds how far a long simulation is.
 std::function<void(const sim::Progress&)> progress_on_stderr();
