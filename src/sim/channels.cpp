@@ -57,14 +57,14 @@ void World::wake_waiting(std::int32_t rank) {
 bool World::keep_arrival(Index id, double time) {
   Channel& c = channels_[id];
   c.catch_up(engine_.now());
-  if (!keeps_times_ || c.waiting_receiver != kNobody || c.arrives != Channel::kNever || c.log != MessageLog::kNone) return false;
+  if (!keeps_times_ || c.waiting_receiver != kNobody || c.arrives != Channel::kNever || log_of(id) != MessageLog::kNone) return false;
   c.arrives = time;
   return true;
 }
 
 void World::arrived(Index id) {
   ++channels_[id].arrived;
-  if (const std::uint32_t log = channels_[id].log; log != MessageLog::kNone) message_log_.log(log).arrived.push(engine_.now());
+  if (const std::uint32_t log = log_of(id); log != MessageLog::kNone) message_log_.log(log).arrived.push(engine_.now());
   path_.happened(path_.pop(PathRecorder::Line::messages, id), PathRecorder::Why::message);
   wake(channels_[id].waiting_receiver);
 }
@@ -128,13 +128,84 @@ Index World::channel(int from, int to, int number) {
 }
 
 Index World::add_channel(int from, int to, const Folding::Kin& kin) {
-  const auto id = static_cast<Index>(channels_.size());
-  Channel& c = channels_.emplace_back();
+  const Index id = new_channel();
+  Channel& c = channels_[id];
   c.from = from;
   c.to = to;
-  if (!message_log_.is_empty()) c.log = message_log_.log_of(kin.name);
+  if (!message_log_.is_empty()) logs_.push_back(message_log_.log_of(kin.name));
   lay_way(c, kin.members);
   return id;
+}
+
+/// Where ranks talk to each of many others once, millions of channels would be filled and never looked at again. All that is known of a
+/// channel by its number must have come to an end with it.
+bool World::may_reuse_channels(const Step& step) const {
+  return !pairs_.is_empty() && !is_host_ && keeps_times_ && !may_repeat_ && !has_counts() && message_log_.is_empty() &&
+         options_.congestion.control == FlowControl::fair &&
+         std::all_of(step.jobs.begin(), step.jobs.end(), [](const Job& job) { return job.plan->pieces.count == 1 && job.plan->slots > 0; });
+}
+
+/// The channel of an op. It stays that of the two ranks for as long as a strand is at the op; for good where an op whose peers do not move
+/// remembers it.
+Index World::hold(int from, int to, const schedule::Op& op) {
+  const Index id = channel(from, to, op.channel);
+  if (!reuses_channels_) return id;
+  Channel& c = channels_[id];
+  if (op.peer_step != 0)
+    ++c.holders;
+  else
+    c.is_for_good = true;
+  c.is_for_good |= op.channel != 0;
+  return id;
+}
+
+void World::let_go(Index id) {
+  Channel& c = channels_[id];
+  if (--c.holders > 0 || c.is_spare || c.is_for_good || Channel::between(c.sent, c.received) != 0) return;
+  c.is_spare = true;
+  spare_.push_back(id);
+}
+
+/// Those of which nothing more will be heard are free.
+void World::free_spare_channels() {
+  while (!spare_.empty()) {
+    const Index id = spare_.front();
+    Channel& c = channels_[id];
+    c.catch_up(engine_.now());
+    const bool is_in_use = c.holders > 0 || c.is_for_good;
+    if (!is_in_use && !c.is_quiet()) return;
+    spare_.pop_front();
+    c.is_spare = false;
+    if (is_in_use) continue;
+    pairs_.of(c.from, c.to) = 0;
+    messages_before_ += c.sent;
+    if (c.wires > Channel::kFewWires) spare_ways_[c.wires].push_back(c.first_wire);
+    c = {};
+    free_.push_back(id);
+  }
+}
+
+/// As new: of those that are free the one that was used last, which is still in a cache.
+Index World::new_channel() {
+  free_spare_channels();
+  if (free_.empty()) {
+    channels_.emplace_back();
+    return static_cast<Index>(channels_.size() - 1);
+  }
+  const Index id = free_.back();
+  free_.pop_back();
+  return id;
+}
+
+/// A way that was laid last.
+void World::move_into_spare_way(Channel& c) {
+  if (spare_ways_.size() <= c.wires) spare_ways_.resize(c.wires + std::size_t{1});
+  if (spare_ways_[c.wires].empty()) return;
+  const std::size_t place = spare_ways_[c.wires].back();
+  spare_ways_[c.wires].pop_back();
+  std::copy(ways_.end() - static_cast<std::ptrdiff_t>(c.wires), ways_.end(), ways_.begin() + static_cast<std::ptrdiff_t>(place));
+  ways_.resize(c.first_wire);
+  c.first_wire = place;
 }
 
 std::uint32_t World::kind_of(const ChannelKind::Terms& terms) {
@@ -217,7 +288,8 @@ void World::lay_way(Channel& c, double members) {
     add_to_way(c, pattern, true, fold_.folding ? members / fold_.folding->members(from) : 1);
   }
   c.wires = static_cast<std::uint16_t>(ways_.size() - c.first_wire);
-  if (c.wires > Channel::kFewWires || has_counts()) return;
+  if (has_counts()) return;
+  if (c.wires > Channel::kFewWires) return move_into_spare_way(c);
   std::uint32_t few[Channel::kFewWires] = {};
   std::copy(ways_.end() - static_cast<std::ptrdiff_t>(c.wires), ways_.end(), few);
   ways_.resize(ways_.size() - c.wires);

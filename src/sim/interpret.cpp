@@ -95,6 +95,7 @@ void World::fetch_op(Index index) const {
 void World::fetch_next(Index index, bool is_later) const {
   const Strand& s = strands_[index];
   std::uint32_t position = s.cursor.position();
+  if (!pairs_.is_empty() && ops_.at(s.first_op + position)->op->peer_step != 0) return fetch_next_pair(s, is_later);
   for (int i = 0; i < kOpsAhead; ++i) {
     position = s.cursor.after(position);
     const KeptOps::Line& next = *ops_.at(s.first_op + position);
@@ -103,6 +104,25 @@ void World::fetch_next(Index index, bool is_later) const {
     if (is_later) return fetch_wires(next.out);
     return fetch_line(&channels_[next.out]);
   }
+}
+
+/// Where peers move: first where the numbers of the next channels stand, then they.
+void World::fetch_next_pair(const Strand& s, bool is_later) const {
+  const KeptOps::OfRank ops = ops_of(s);
+  schedule::StrandCursor next = s.cursor;
+  next.advance(ops);
+  if (next.done()) return;
+  const schedule::BoundOp bound = next.current(ops);
+  if (!is_message(bound.op->kind) || bound.op->channel != 0) return;
+  const auto fetch = [&](int from, int to) {
+    const std::uint32_t& after = pairs_.of(from, to);
+    if (!is_later)
+      fetch_line(&after);
+    else if (after != 0)
+      fetch_line(&channels_[after - 1]);
+  };
+  if (schedule::receives(bound.op->kind)) fetch(number_of(s, bound.peer), s.rank);
+  if (schedule::sends(bound.op->kind)) fetch(s.rank, number_of(s, bound.op->kind == OpKind::send ? bound.peer : bound.peer2));
 }
 
 void World::fetch_wires(Index channel) const {
@@ -115,7 +135,9 @@ void World::on_soon(int distance, Tag tag, Event event) const {
   const auto low = static_cast<Index>(tag & kIndexMask);
   if (event == Event::left ? kind != Kind::switched : kind == Kind::issued || kind == Kind::worked || kind == Kind::sent) {
     switch (distance) {
-      case 0: return fetch_strand(low);
+      case 0:
+        if (kind == Kind::wire && event == Event::left) fetch_line(&channels_[static_cast<Index>((tag >> kIndexBits) & kIndexMask)]);
+        return fetch_strand(low);
       case 1: return fetch_op(low);
       default: return fetch_next(low, distance == 3);
     }
@@ -171,9 +193,8 @@ void World::bind(Strand& s) {
   if (!is_message(op.kind)) return;
   KeptOps::Line& known = ops_.line(s.first_op + s.cursor.position());
   if (op.peer_step != 0 || (known.in == kNobody && known.out == kNobody)) {
-    if (schedule::receives(op.kind)) known.in = channel(number_of(s, s.bound.peer), s.rank, op.channel);
-    if (schedule::sends(op.kind))
-      known.out = channel(s.rank, number_of(s, op.kind == OpKind::send ? s.bound.peer : s.bound.peer2), op.channel);
+    if (schedule::receives(op.kind)) known.in = hold(number_of(s, s.bound.peer), s.rank, op);
+    if (schedule::sends(op.kind)) known.out = hold(s.rank, number_of(s, op.kind == OpKind::send ? s.bound.peer : s.bound.peer2), op);
   }
   s.in = known.in;
   s.out = known.out;
@@ -184,6 +205,10 @@ void World::advance(Index index) {
   Strand& s = strands_[index];
   const std::int32_t piece = s.cursor.piece();
   s.is_bound = false;
+  if (reuses_channels_ && s.bound.op->peer_step != 0) {
+    if (s.in != kNobody) let_go(s.in);
+    if (s.out != kNobody) let_go(s.out);
+  }
   s.cursor.advance(ops_of(s));
   if (s.cursor.done()) finish(s.rank);
   if (may_repeat_ && s.cursor.piece() != piece) piece_done(index);
@@ -241,7 +266,7 @@ void World::begin(Index index) {
   if (s.out != kNobody) {
     Channel& out = channels_[s.out];
     ++out.sent;
-    if (out.log != MessageLog::kNone) message_log_.log(out.log).began.push(engine_.now());
+    if (const std::uint32_t log = log_of(s.out); log != MessageLog::kNone) message_log_.log(log).began.push(engine_.now());
   }
   const auto by = [this](Index channel) { return channel == kNobody ? nullptr : &cost_of(channels_[channel]); };
   double per_op = is_message(op.kind) ? tuning::issue_time(by(s.in), by(s.out)) : s.job->local.per_op;

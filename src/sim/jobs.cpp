@@ -27,6 +27,7 @@ World::World(const Step& step, const topology::Resources& resources, const Inter
   keeps_times_ = !path_.is_on() && !options.failure;
   may_repeat_ = fold_.repeats && step.jobs.front().plan->pieces.count > 1;
   ask_for_messages();
+  reuses_channels_ = may_reuse_channels(step);
   if (has_waiting(step)) {
     make_works(step);
     return;

@@ -87,7 +87,7 @@ Result<Outcome> World::run() {
 
 /// That have arrived, of all members of classes.
 std::uint64_t World::count_messages() {
-  double messages = switched_;
+  double messages = switched_ + messages_before_;
   for (Channel& c : channels_) {
     c.catch_up(engine_.now());
     messages += kinds_[c.kind].terms.members * (c.sent - c.under_way());

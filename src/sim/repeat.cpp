@@ -184,8 +184,8 @@ void World::repeat(const StateMark& now, const StateMark& then) {
 std::vector<Channel> World::logged_channels() const {
   std::vector<Channel> logged(message_log_.logs());
   if (!message_log_.is_empty())
-    for (const Channel& c : channels_)
-      if (c.log != MessageLog::kNone) logged[c.log] = c;
+    for (Index i = 0; i < channels_.size(); ++i)
+      if (log_of(i) != MessageLog::kNone) logged[log_of(i)] = channels_[i];
   return logged;
 }
 

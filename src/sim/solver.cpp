@@ -8,9 +8,6 @@ namespace peal::sim {
 namespace {
 constexpr double kSameKeptRate = 1e-12;  // the same, where a rate that is kept is held against others
 constexpr int kMostSolvings = 16;        // of solving ever more anew
-/// Of an equal share: with all of it, what crosses a constraint that is full is too much for as long as the others keep their rates. Tried
-/// on all-to-alls of 128 to 2,048 ranks over colliding hashes (bench/RESULTS.md, "Rates that are kept").
-constexpr double kOfAShare = 0.7;
 }  // namespace
 
 FairShare::Constraint FairShare::add_constraint(double capacity, bool is_line) {
@@ -71,18 +68,6 @@ void FairShare::remove_variable(Variable id, double carried) {
   }
   v.rate = kUnused;
   free_.push_back(id);
-}
-
-double FairShare::take_a_share(Variable id) {
-  VariableState& v = variables_[id];
-  v.rate = v.bound;
-  for (const Link& link : v.links) {
-    const ConstraintState& c = constraints_[link.constraint];
-    v.rate = std::min(v.rate, std::max(c.left, kOfAShare * c.capacity / static_cast<double>(c.users.size())) / link.count);
-  }
-  for (const Link& link : v.links)
-    if (constraints_[link.constraint].capacity != kUnbounded) constraints_[link.constraint].left -= link.count * v.rate;
-  return v.rate;
 }
 
 void FairShare::let_pass(Variable id) {

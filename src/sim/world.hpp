@@ -85,8 +85,10 @@ struct Channel {
   double credits = kNever;
   Index waiting_sender = kNobody;
   Index waiting_receiver = kNobody;
-  std::uint32_t log = MessageLog::kNone;  // where somebody asks for its messages
-  std::uint16_t wires = 0;                // of its way
+  std::uint16_t holders = 0;  // strands at whose op it is
+  bool is_spare = false;      // among spare_
+  bool is_for_good = false;   // never used again for other ranks
+  std::uint16_t wires = 0;    // of its way
   std::uint16_t arrived = 0;
   std::uint16_t received = 0;
   std::uint16_t credited = 0;   // received, and the sender knows
@@ -101,6 +103,8 @@ struct Channel {
   bool is_announced() const { return between(announced, sent) != 0; }
   /// Sent, and the sender does not know that it was received.
   std::uint16_t in_slots() const { return between(sent, credited); }
+  /// Nothing will be heard of what it has carried.
+  bool is_quiet() const { return in_slots() == 0 && arrived == received && received == credited && posted == announced; }
   /// Counts what has come by now.
   void catch_up(double now) {
     if (arrives <= now) {
@@ -239,6 +243,7 @@ class World final : Engine::Listener {
   void fetch_strand(Index strand) const;
   void fetch_op(Index strand) const;
   void fetch_next(Index strand, bool is_later) const;
+  void fetch_next_pair(const Strand& strand, bool is_later) const;
   void fetch_wires(Index channel) const;
 
   // jobs.cpp: what runs where
@@ -324,6 +329,13 @@ class World final : Engine::Listener {
   bool is_message_there(const Strand& s, const schedule::BoundOp& bound);
   Index channel(int from, int to, int number);
   Index add_channel(int from, int to, const Folding::Kin& kin);
+  bool may_reuse_channels(const Step& step) const;
+  Index hold(int from, int to, const schedule::Op& op);
+  void let_go(Index channel);
+  void free_spare_channels();
+  Index new_channel();
+  void move_into_spare_way(Channel& channel);
+  std::uint32_t log_of(Index channel) const { return logs_.empty() ? MessageLog::kNone : logs_[channel]; }
   Folding::Kin kin_of(int from, int to, int number) const;
   void ask_for_messages();
   void lay_way(Channel& channel, double members);
@@ -408,8 +420,14 @@ class World final : Engine::Listener {
   LargeVector<Strand> strands_;
   std::vector<Core> cores_;
   LargeVector<Channel> channels_;
-  PairTable pairs_;                                         // number + 1 of the first channel of two ranks, where they are not folded
-  FlatMap channel_of_;                                      // all others
+  PairTable pairs_;               // number + 1 of the first channel of two ranks, where they are not folded
+  FlatMap channel_of_;            // all others
+  bool reuses_channels_ = false;  // the first ones of two ranks that are done with each other are others' next
+  std::vector<Index> free_;
+  std::deque<Index> spare_;                                 // channels whose last message was received, in that order: soon free
+  std::vector<std::vector<std::size_t>> spare_ways_;        // by their length: places in ways_
+  double messages_before_ = 0;                              // that channels have carried for others than now
+  std::vector<std::uint32_t> logs_;                         // by channel, where somebody asks for messages: of message_log_
   std::unordered_map<Index, std::deque<Leaving>> in_line_;  // of hosts' sockets; the first is on its channel's wire
   std::vector<std::vector<double>> sent_within_;            // bytes, by job and group: of channels that count what leaves the caches
   std::unordered_map<Index, std::deque<double>> sent_at_;   // by such a channel: what that was with its messages

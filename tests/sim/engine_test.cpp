@@ -126,7 +126,7 @@ TEST(Engine, KeptRatesLeaveLinksAsBusy) {
     Engine engine;
     Log log;
     log.engine = &engine;
-    engine.keep_rates_for(kept_for);
+    if (kept_for > 0) engine.keep_rates_for(kept_for);
     const Ids links = {engine.add_resource(10), engine.add_resource(20), engine.add_resource(1000)};
     int begun = 0;
     const auto start = [&](Tag tag) {

@@ -309,6 +309,31 @@ TEST(Fold, WhatIsChosenFreelyGivesWayToWhatCanBeSimulated) {
   EXPECT_FALSE(sim::study(scene, question, options));
 }
 
+// A pair of ranks that is done leaves its channel to another; not where somebody asks for a message. Times, counts and loads are the same.
+TEST(Fold, ChannelsServeOnePairAfterTheOther) {
+  const Scene scene = fold_scene("dgx-h100", 12, "fat-tree,levels=3,radix=64,oversubscription=3");
+  const auto plan = plan_of(scene, **schedule::find_algorithm(Collective::all_to_all, "all_pairs"), 8 << 20);
+  ASSERT_TRUE(plan);
+  for (const Perturbation& one : {Perturbation{}, Perturbation{{}, {{3, 2.0}}}}) {
+    InterpretOptions options;
+    options.perturbation = one;
+    options.jitter.share = 0.05;
+    const auto reused = interpret(*plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires, options);
+    ASSERT_TRUE(reused) << reused.error().message;
+    options.messages = {{3, 4, 0}};
+    const auto apart = interpret(*plan, *scene.resources, scene.device_of_rank, scene.environment, scene.options.wires, options);
+    ASSERT_TRUE(apart) << apart.error().message;
+    ASSERT_EQ(apart->messages_asked.size(), 1u);
+    EXPECT_GT(apart->messages_asked.front().arrived, 0);
+    EXPECT_EQ(reused->messages, 96u * 95u);
+    EXPECT_EQ(reused->messages, apart->messages);
+    EXPECT_EQ(reused->time.value, apart->time.value);
+    EXPECT_EQ(reused->rank_done, apart->rank_done);
+    ASSERT_EQ(reused->resources.size(), apart->resources.size());
+    for (std::size_t i = 0; i < reused->resources.size(); ++i) EXPECT_EQ(reused->resources[i].bytes, apart->resources[i].bytes);
+  }
+}
+
 // Where a hash chooses cables, messages straight between all meet others on every one.
 TEST(Fold, RatesAreKeptForAWhileWhereTooManyWouldBeWorkedOut) {
   const Scene scene = fold_scene("dgx-h100", 40, "fat-tree,levels=3,radix=64,oversubscription=3");

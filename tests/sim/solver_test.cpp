@@ -96,27 +96,6 @@ TEST(FairShare, OnlyTheTouchedComponentIsSolvedAgain) {
   EXPECT_DOUBLE_EQ(share.rate(a), 5);
 }
 
-// The first has a link of 10 for itself until rates are worked out again; those that come get most of an equal share of what they cross.
-TEST(FairShare, WhoComesBetweenTwoSolutionsTakesAShare) {
-  FairShare share;
-  const auto link = share.add_constraint(10);
-  const auto spare = share.add_constraint(8);
-  const auto first = share.add_variable(Ids{link});
-  share.solve();
-  const auto second = share.add_variable(Ids{link, spare});
-  EXPECT_DOUBLE_EQ(share.take_a_share(second), 3.5);
-  const auto third = share.add_variable(Ids{spare});
-  EXPECT_DOUBLE_EQ(share.take_a_share(third), 4.5);
-  const auto bound = share.add_variable(Ids{link}, 1);
-  EXPECT_DOUBLE_EQ(share.take_a_share(bound), 1);
-  EXPECT_DOUBLE_EQ(share.rate(first), 10);
-  share.remove_variable(third);
-  share.solve();
-  EXPECT_DOUBLE_EQ(share.rate(first), 4.5);
-  EXPECT_DOUBLE_EQ(share.rate(second), 4.5);
-  EXPECT_DOUBLE_EQ(share.rate(bound), 1);
-}
-
 TEST(FairShare, NothingLimitsAVariableWithoutConstraintsAndBound) {
   FairShare share;
   const auto free = share.add_variable({});
@@ -212,8 +191,6 @@ TEST(FairShare, SolvingAFewAnewIsSolvingAllAnew) {
           }
         k.id = share.add_variable(k.uses, k.bound, k.weight, k.counts);
         known.push_back(k);
-        // What it has until then is nobody's business.
-        if (random() % 3 == 0) share.take_a_share(k.id);
       }
       share.solve();
       touched += round < 3 || step == 0 ? 0 : share.touched().size();

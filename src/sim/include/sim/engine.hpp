@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
+#include <sim/crowd.hpp>
 #include <sim/event_queue.hpp>
 #include <sim/solver.hpp>
 #include <span>
@@ -40,8 +42,7 @@ class Engine {
     std::span<const std::uint32_t> resources = {};  ///< no repeats
     double latency = 0;                             ///< nanoseconds
     double rate_cap = FairShare::kUnbounded;        ///< bytes a nanosecond
-    double weight = 1;
-    bool wants_arrival = true;  ///< false: nobody asks when the last byte arrives
+    bool wants_arrival = true;                      ///< false: nobody asks when the last byte arrives
     Tag tag = 0;
     /// A flow may stand for a class of flows that all do the same: how many of them cross each resource. Empty: one.
     std::span<const double> counts = {};
@@ -57,9 +58,8 @@ class Engine {
   void set_queue_law(QueueLaw law) { queue_law_ = std::move(law); }
   /// From now on rates are not worked out at every instant at which a flow with bytes begins or leaves, but again when this share of the
   /// time that a flow takes (in the mean of those that left lately) has gone by since: approximate, and soon done where many flows are in
-  /// each other's way. Until then a flow that begins has what FairShare::take_a_share gives it. 0: exact. Not with lines nor with classes
-  /// of flows.
-  void keep_rates_for(double share) { kept_for_ = share; }
+  /// each other's way (Crowd). Not with lines nor with classes of flows.
+  void keep_rates_for(double share);
   double now() const { return now_; }
   void at(double time, Tag tag);
   void after(double delay, Tag tag) { queue_.push_after(now_, delay, {tag, 0, 0, Kind::timer}); }
@@ -73,14 +73,14 @@ class Engine {
   void delay_all(double delay, std::span<const double> bytes);
 
   /// Has the memory fetched that a flow needs to begin on a resource.
-  void fetch(std::uint32_t resource) const { share_.fetch_constraint(resource); }
+  void fetch(std::uint32_t resource) const { crowd_ ? crowd_->fetch_constraint(resource) : share_.fetch_constraint(resource); }
 
   std::uint64_t events() const { return events_; }
   /// Of flows that share resources, each time anew (FairShare::solved).
-  std::uint64_t rates() const { return share_.solved(); }
+  std::uint64_t rates() const { return crowd_ ? exact_rates_ + crowd_->solved() : share_.solved(); }
   /// Bytes that crossed a resource in flows that have left.
-  double bytes_over(std::uint32_t resource) const { return share_.carried(resource); }
-  std::size_t resources() const { return share_.constraints(); }
+  double bytes_over(std::uint32_t resource) const { return crowd_ ? crowd_->carried(resource) : share_.carried(resource); }
+  std::size_t resources() const { return crowd_ ? crowd_->constraints() : share_.constraints(); }
 
  private:
   using Kind = Listener::Event;
@@ -106,11 +106,22 @@ class Engine {
 
   static constexpr double kSameInstant = 1e-12;  // relative; with a floor of a femtosecond
 
+  std::uint32_t enter(const Flow& flow);
   void share_again();
-  void begin_at_a_share(std::uint32_t flow);
+  void share_again_among_all();
+  void change_rate(std::uint32_t flow, double rate);
   void note_lifetime();
   template <class L>
   void look_ahead(L& listener) const;
+  template <class L>
+  void look_ahead_in_crowd(L& listener) const;
+  template <class L>
+  void leave_crowd(const What& what, L& listener);
+  void fetch_flow(std::uint32_t flow) const {
+    fetch_line(&flows_[flow]);
+    crowd_ ? crowd_->fetch(flow) : share_.fetch(flow);
+  }
+  void fetch_links(std::uint32_t flow) const { crowd_ ? crowd_->fetch_links(flow) : share_.fetch_links(flow); }
   double queueing(std::uint32_t flow) const;
   template <class L>
   void finish_flow(const What& what, L& listener);
@@ -118,10 +129,12 @@ class Engine {
   double now_ = 0;
   std::uint64_t events_ = 0;
   bool is_changed_ = false;
-  double kept_for_ = 0;   // of a lifetime
-  double lifetime_ = 0;   // of a flow, in the mean
-  double shared_at_ = 0;  // when rates were worked out last
+  std::optional<Crowd> crowd_;  // instead of share_, where rates are kept
+  double kept_for_ = 0;         // of a lifetime
+  double lifetime_ = 0;         // of a flow, in the mean
+  double shared_at_ = 0;        // when rates were worked out last
   std::uint64_t left_since_ = 0;
+  std::uint64_t exact_rates_ = 0;  // before rates were kept
   EventQueue<What> queue_;
   FairShare share_;
   LargeVector<FlowState> flows_;  // index: the solver's variable
@@ -139,9 +152,19 @@ void Engine::finish_flow(const What& what, L& listener) {
   }
   const Tag tag = flow.tag;
   const double delay = flow.latency + (queue_law_ ? queueing_[what.flow] : 0);
-  share_.remove_variable(what.flow, flow.bytes);
+  if (crowd_) [[unlikely]]
+    leave_crowd(what, listener);
+  else
+    share_.remove_variable(what.flow, flow.bytes);
   if (flow.wants_arrival && listener.wants_arrival(tag, now_ + delay)) queue_.push_after(now_, delay, {tag, 0, 0, Kind::arrived});
   listener.on_flow_left(tag);
+}
+
+template <class L>
+[[gnu::noinline]] void Engine::leave_crowd(const What& what, L& listener) {
+  listener.on_soon(2, what.tag, Kind::left);
+  crowd_->remove_variable(what.flow, flows_[what.flow].bytes);
+  listener.on_soon(3, what.tag, Kind::left);
 }
 
 /// What events need lies anywhere in memory: the four fetches of a later one go on while the next ones are dealt with.
@@ -149,14 +172,23 @@ template <class L>
 void Engine::look_ahead(L& listener) const {
   static constexpr std::size_t kAhead[Listener::kSoon] = {12, 9, 6, 3};
   queue_.each_upcoming(kAhead, [&](int distance, const What& soon) {
-    if (soon.kind == Kind::left && distance == 0) {
-      fetch_line(&flows_[soon.flow]);
-      share_.fetch(soon.flow);
-    } else if (soon.kind == Kind::left && distance == 1) {
-      share_.fetch_links(soon.flow);
-    }
+    if (soon.kind == Kind::left && distance == 0)
+      fetch_flow(soon.flow);
+    else if (soon.kind == Kind::left && distance == 1)
+      fetch_links(soon.flow);
     listener.on_soon(distance, soon.tag, soon.kind);
   });
+}
+
+/// Of flows whose times change all the time nobody knows which comes a dozen later: it is one of a few that come next.
+template <class L>
+[[gnu::noinline]] void Engine::look_ahead_in_crowd(L& listener) const {
+  queue_.each_named_after_next([&](std::uint32_t flow) { fetch_flow(flow); });
+  if (const What* second = queue_.second_named()) {
+    fetch_links(second->flow);
+    listener.on_soon(0, second->tag, second->kind);
+  }
+  if (const What* next = queue_.next_named()) listener.on_soon(1, next->tag, next->kind);
 }
 
 template <class L>
@@ -172,6 +204,8 @@ bool Engine::run(L& listener, std::uint64_t most_events) {
     if (events_ >= last) return false;
     const auto [time, what] = queue_.pop();
     look_ahead(listener);
+    if (crowd_) [[unlikely]]
+      look_ahead_in_crowd(listener);
     if (what.kind == Kind::left && flows_[what.flow].version != what.version) continue;
     if (what.kind == Kind::lets_pass && (flows_[what.flow].birth != what.version || !share_.is_used(what.flow))) continue;
     ++events_;

@@ -58,6 +58,19 @@ class EventQueue {
     named_.set({time, order_++, name});
   }
   void unset(std::uint32_t name) { named_.erase(name); }
+  /// Of those with names: which one comes next, and of which few one comes after it.
+  const Payload* next_named() const { return named_.empty() ? nullptr : &named_payloads_[named_.top().name]; }
+  const Payload* second_named() const {
+    const MovableHeap::Entry* second = named_.second();
+    return second == nullptr ? nullptr : &named_payloads_[second->name];
+  }
+  template <class F>
+  void each_named_after_next(F&& f) const {
+    for (const MovableHeap::Entry& soon : named_.after_top()) {
+      fetch_line(&named_payloads_[soon.name]);
+      f(soon.name);
+    }
+  }
 
   struct Taken {
     double time;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <sim/large_pages.hpp>
+#include <span>
 
 namespace peal::sim {
 
@@ -18,6 +19,18 @@ class MovableHeap {
 
   bool empty() const { return heap_.empty(); }
   const Entry& top() const { return heap_.front(); }
+  /// What comes next after the top; null: nothing does.
+  const Entry* second() const {
+    const Entry* first = nullptr;
+    for (const Entry& entry : after_top())
+      if (first == nullptr || is_before(entry, *first)) first = &entry;
+    return first;
+  }
+  /// Those of whom one comes next after the top.
+  std::span<const Entry> after_top() const {
+    const std::size_t few = std::min<std::size_t>(heap_.size(), 1 + kChildren);
+    return std::span(heap_.data(), few).subspan(std::min<std::size_t>(few, 1));
+  }
 
   /// Enters a name, or moves it.
   void set(const Entry& entry) {

@@ -41,9 +41,6 @@ class FairShare {
                         std::span<const double> counts = {}, bool holds_up = true);
   /// `carried`: an amount in the owner's unit that is added to what each of its constraints has carried, as often as it crossed it.
   void remove_variable(Variable variable, double carried = 0);
-  /// Gives a variable that was added since the last solve() a rate until the next, in O(k), and returns it: what the others leave of its
-  /// constraints, or most of an equal share where that is more. Constraints may then be overdrawn, as others are not slowed down.
-  double take_a_share(Variable variable);
   /// From now on it holds nobody up.
   void let_pass(Variable variable);
 
@@ -60,11 +57,14 @@ class FairShare {
   void solve();
 
   double rate(Variable variable) const { return variables_[variable].rate; }
+  double bound(Variable variable) const { return variables_[variable].bound; }
   /// The constraint that keeps a variable from going faster; of several one, where there are lines the last in its list; kNowhere: its
   /// bound.
   Constraint stopped_by(Variable variable) const { return variables_[variable].stopped_by; }
   bool is_line(Constraint constraint) const { return constraint < lines_.size() && lines_[constraint].is_line; }
   double capacity(Constraint constraint) const { return constraints_[constraint].capacity; }
+  /// Of the capacity, by those who use it.
+  double left(Constraint constraint) const { return constraints_[constraint].left; }
   /// How many variables use a line, members of classes counted one by one.
   double users(Constraint line) const { return lines_[line].members; }
   /// Variables whose rate the last solve() set anew (their value may be what it was): those that are alone in the order in which they
@@ -83,7 +83,8 @@ class FairShare {
   bool is_used(Variable variable) const { return variables_[variable].is_used(); }
   /// Rates that have been worked out together with others', each time anew; what a solution costs goes with them.
   std::uint64_t solved() const { return solved_; }
-  std::size_t variables_in_use() const { return variables_.size() - free_.size(); }
+  /// Those in use, and numbers that will come again.
+  std::size_t variables() const { return variables_.size(); }
 
  private:
   // Both fill whole cache lines. All that remove_variable() needs lies in the first, where there are three links at most.
