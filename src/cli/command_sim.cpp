@@ -139,6 +139,10 @@ namespace {
 
 /// What takes a schedule apart has nothing to look at in a formula.
 Status refuse_details(const SimWords& words) {
+  if (words.is_unfolded || words.rates != "auto")
+    return fail(ErrorCode::invalid_argument,
+                "--library {} has a formula for the time and simulates no messages; leave out --unfolded and --rates, or leave out --library",
+                words.question.whose);
   const bool is_asked = words.utilisation || words.critical_path || !words.messages.empty() || !words.trace.empty() || !words.svg.empty();
   if (!is_asked) return {};
   return fail(ErrorCode::invalid_argument,

@@ -197,6 +197,7 @@ class BadWords(harness.ToolCase):
         self.refuse(f"{fabric} --hash-seeds 4 --jitter 5", "--jitter", "one of them")
         self.refuse(f"{fabric} --hash-seeds 4 --compare nodes=2,4", "--hash-seeds", "--compare")
         self.refuse(f"{machine} --library nccl --hash-seeds 4", "--library nccl", "--hash-seeds")
+        self.refuse(f"{machine} --library nccl --rates kept", "--library nccl", "--rates")
 
     def test_export_form(self):
         self.refuse("topo --machine dgx-h100 --export png", '"png"', "nccl-xml", "yaml")
