@@ -22,7 +22,7 @@ ALGORITHMS = {
     "all_gather": ["ring", "recursive_doubling", "bruck", "pat", "hierarchical", "direct", "star"],
     "broadcast": ["ring", "k_nomial_tree", "binary_tree", "double_binary_tree", "hierarchical", "leader_chain", "direct"],
     "reduce": ["ring", "k_nomial_tree", "binary_tree", "double_binary_tree", "hierarchical", "leader_chain"],
-    "all_to_all": ["all_pairs", "bruck", "hierarchical", "grid"],
+    "all_to_all": ["all_pairs", "pairwise", "bruck", "hierarchical", "grid"],
     "barrier": ["dissemination", "tree", "hierarchical", "star"],
 }
 FABRICS = ["ideal", "fat-tree,levels=2,radix=64,oversubscription=3,adaptive=true", "fat-tree,levels=3,radix=32,adaptive=true",

@@ -8,7 +8,8 @@
 // One-shot and two-shot are the small-message all-reduces of TensorRT-LLM and MSCCL++; all-pairs is the linear exchange of Thakur,
 // Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH" (2005).
 // The owner of a sum holds all contributions at once and combines them in the canonical order: rounded once, canonical for every n.
-// Sends and receives are separate strands and round i pairs r with r + i, so nothing blocks even without slots. Among groups (nodes)
+// Pairwise makes the same rounds one after the other, by one strand; after the pairwise exchange there.
+// Sends and receives are else separate strands and round i pairs r with r + i, so nothing blocks even without slots. Among groups (nodes)
 // everybody goes equally far among them and within them in a round, and what stays inside goes beside: in the order of the ranks alone
 // some cross while others stay inside, who runs ahead meets others at a port, and two nodes of eight take four times as long
 // (bench/RESULTS.md).
@@ -225,6 +226,30 @@ void build_all_pairs(const Request& request, std::int32_t rank, RankBuilder& bui
   });
 }
 
+// In turns: what comes in a round is taken out before what goes out in the next is sent.
+void build_pairwise(const Request& request, std::int32_t rank, RankBuilder& builder) {
+  const std::int32_t n = request.ranks;
+  StrandBuilder strand = builder.strand("in turns");
+  const auto send = [&](std::int32_t to, std::int32_t step) {
+    Op& op = strand.send(to, input(to).by(step));
+    op.modulus = n;
+    op.peer_step = step;
+  };
+  const auto receive = [&](std::int32_t from, std::int32_t step) {
+    Op& op = strand.recv(from, output(from).by(step));
+    op.modulus = n;
+    op.peer_step = step;
+  };
+  send(wrap(rank + 1, n), 0);
+  if (!request.in_place) strand.copy(output(rank), input(rank));
+  receive(wrap(rank - 1, n), 0);
+  if (n == 2) return;
+  strand.loop(n - 2, [&] {
+    send(wrap(rank + 2, n), 1);
+    receive(wrap(rank - 2, n), -1);
+  });
+}
+
 // Up and down are two strands, and overlap over pieces. What comes down was sent after what went up had been taken: in place, too.
 template <class Up, class Down>
 void build_star(const Request& request, std::int32_t rank, RankBuilder& builder, Ref mine, Ref whole, Up&& up, Down&& down) {
@@ -366,6 +391,12 @@ CostTerms exchange_cost(const Request& request) {
   cost.copied = request.in_place ? 0 : 1 / n;
   return cost;
 }
+CostTerms pairwise_cost(const Request& request) {
+  const double n = request.ranks;
+  CostTerms cost = direct_cost(request, n - 1, 1, 1 / n);
+  cost.copied = request.in_place ? 0 : 1 / n;
+  return cost;
+}
 CostTerms broadcast_cost(const Request& request) {
   CostTerms cost = direct_cost(request, 1, 1, 1);
   cost.copied = request.in_place ? 0 : 1;
@@ -430,6 +461,8 @@ std::vector<Algorithm> direct_algorithms() {
       {"direct", kFromRoot, C::scatter, true, always, plain_layouts, build_scatter, exchange_cost, yes},
       {"all_pairs", "each round sends to ranks equally far away", C::all_to_all, true, apart, plain_layouts, build_all_pairs, exchange_cost,
        yes},
+      {"pairwise", "each round sends to one rank and then takes out what another has sent", C::all_to_all, true, apart, plain_layouts,
+       build_pairwise, pairwise_cost, yes, has_slots},
       {"direct", "everybody tells everybody", C::barrier, true, always, plain_layouts, build_barrier, barrier_cost, yes},
       {"star", kStar, C::barrier, true, always, plain_layouts, build_star_barrier, star_barrier_cost, yes, has_slots},
       {"direct", kBlocks, C::all_gather_v, false, always, plain_layouts, build_all_gather, exchange_cost, yes},

@@ -94,6 +94,7 @@ void World::fetch_op(Index index) const {
 /// Of a strand whose op comes to its end: the channels of the ops after it, and a while later what they send by.
 void World::fetch_next(Index index, bool is_later) const {
   const Strand& s = strands_[index];
+  if (s.cursor.done()) return;
   std::uint32_t position = s.cursor.position();
   if (!pairs_.is_empty() && ops_.at(s.first_op + position)->op->peer_step != 0) return fetch_next_pair(s, is_later);
   for (int i = 0; i < kOpsAhead; ++i) {

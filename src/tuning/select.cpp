@@ -326,10 +326,14 @@ bool meets_less(const Candidate& a, const Candidate& b) {
          a.prediction.busiest_group * kFewer <= b.prediction.busiest_group && a.prediction.crossed * kFewer <= b.prediction.crossed;
 }
 
-/// Two ranks with a core each that gather two pieces each through memory: by recursive doubling the first is taken out before the second is
-/// sent, by other ways both are sent first. Between far cores the former takes 0.81 to 0.94 times as long, between near ones as long
-/// (bench/RESULTS.md); of more pieces it is the other way round.
-bool alternates(const Candidate& candidate) { return candidate.pieces == 2 && candidate.algorithm->name == "recursive_doubling"; }
+/// Two ranks with a core each that exchange several pieces through memory: by these ways each is taken out before the next is sent, by
+/// others as many are sent first as there are slots. Two pieces that are gathered take 0.81 to 0.94 times as long so between far cores and
+/// as long between near ones, of more pieces it is the other way round; all to all it is never longer, and 0.82 to 0.87 times from 4 MiB on
+/// between near cores (bench/RESULTS.md).
+bool alternates(const Candidate& candidate) {
+  const std::string_view name = candidate.algorithm->name;
+  return name == "recursive_doubling" ? candidate.pieces == 2 : name == "pairwise" && candidate.pieces > 1;
+}
 
 bool stays_within_cores(const Environment& environment, const Call& call) {
   return environment.shares_cores() && call.collective == Collective::all_reduce && call.bytes >= environment.least_within_cores &&
@@ -351,7 +355,8 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
     if (!is_star && prefer(candidates, fastest * kNearInTime, crosses_less(kFewerBetweenCores)))
       selection.preferred_for = "fewer bytes between cores";
   } else if (environment.is_host) {
-    const bool is_exchange = is_pair(environment) && call.collective == Collective::all_gather;
+    const bool is_exchange =
+        is_pair(environment) && (call.collective == Collective::all_gather || call.collective == Collective::all_to_all);
     const auto is_plainer = [&](const Candidate& a, const Candidate& b) {
       if (a.prediction.steps != b.prediction.steps) return a.prediction.steps < b.prediction.steps;
       if (is_exchange && alternates(a) != alternates(b)) return alternates(a);

@@ -123,7 +123,7 @@ class BenchJson(harness.ToolCase):
 class Forced(harness.ToolCase):
     def test_every_algorithm_is_taken_as_it_was_asked_for(self):
         for collective, algorithms in (("all_reduce", "ring multi_ring one_shot two_shot star recursive_doubling rabenseifner tree binary_tree double_binary_tree"), ("all_gather", "ring direct star recursive_doubling bruck pat"),
-                                       ("all_to_all", "all_pairs bruck"), ("reduce", "binary_tree double_binary_tree multi_ring"),
+                                       ("all_to_all", "all_pairs pairwise bruck"), ("reduce", "binary_tree double_binary_tree multi_ring"),
                                        ("all_gather_v", "ring multi_ring"), ("reduce_scatter_v", "ring multi_ring"),
                                        ("barrier", "direct star dissemination tree"), ("broadcast", "tree binary_tree double_binary_tree multi_ring")):
             for algorithm in algorithms.split():
