@@ -22,9 +22,15 @@ std::string names_of(const Environment& environment) {
 /// does not charge what their many strands and copies cost, and untuned they have won no measurement (bench/RESULTS.md).
 constexpr std::string_view kOnlyByNameOnHosts[] = {"bidirectional_ring", "binary_tree", "bruck", "double_binary_tree", "multi_ring", "pat"};
 
-bool is_only_by_name(const Environment& environment, std::string_view algorithm) {
-  return environment.is_host &&
-         std::find(std::begin(kOnlyByNameOnHosts), std::end(kOnlyByNameOnHosts), algorithm) != std::end(kOnlyByNameOnHosts);
+constexpr std::string_view kPat = "pat";
+
+bool is_gathered_by_two_sockets(const Environment& environment, Collective collective) {
+  return environment.ranks == 2 && environment.is_by_sockets(0) && collective == Collective::all_gather;
+}
+
+bool is_only_by_name(const Environment& environment, const schedule::Algorithm& algorithm) {
+  if (!environment.is_host || (algorithm.name == kPat && is_gathered_by_two_sockets(environment, algorithm.collective))) return false;
+  return std::find(std::begin(kOnlyByNameOnHosts), std::end(kOnlyByNameOnHosts), algorithm.name) != std::end(kOnlyByNameOnHosts);
 }
 
 constexpr std::string_view kStar = "star";
@@ -73,7 +79,7 @@ Status check_algorithm(const Environment& environment, const std::vector<Distanc
                 "it rounds sums of {} at every hop, and deterministic results are rounded once, at their owner; "
                 "with f32 partial sums (PEAL_PARTIAL_SUMS=f32) it may serve",
                 name_of(question.call.type));
-  if (question.algorithm.empty() && is_only_by_name(environment, algorithm.name) && !is_measured(environment, distances, algorithm))
+  if (question.algorithm.empty() && is_only_by_name(environment, algorithm) && !is_measured(environment, distances, algorithm))
     return fail(ErrorCode::unsupported, "on a host it is taken only when asked for by name");
   if (question.algorithm.empty() && algorithm.name == kStar) return check_star(environment, question.call);
   return {};
@@ -285,6 +291,8 @@ constexpr double kFewer = 0.97;
 /// predicted times are as good as equal, that with the fewest steps is taken; and of those one whose sums are made at once, because they
 /// are rounded once, and read where they lie if the buffers are shown.
 constexpr double kAsGood = 1.05;
+/// Of two ranks by sockets, whose steps begin with a system call and an acknowledgement (bench/RESULTS.md, "Loopback").
+constexpr double kAsGoodBySockets = 1.1;
 /// The answers of a star all wait until its centre has its turn, which comes later than is predicted: a way of fewer steps that seems to
 /// take up to so many times as long takes as long (bench/RESULTS.md, "Many ranks on a core").
 constexpr double kAsGoodAsAStar = 1.4;
@@ -335,6 +343,10 @@ bool alternates(const Candidate& candidate) {
   return name == "recursive_doubling" ? candidate.pieces == 2 : name == "pairwise" && candidate.pieces > 1;
 }
 
+/// Two ranks that gather two pieces each by sockets: pat keeps its own block where it receives, so that both pieces are on their way before
+/// that; direct keeps each right behind its message, and takes 1.09 to 1.16 times as long (bench/RESULTS.md, "Loopback").
+bool keeps_while_it_waits(const Candidate& candidate) { return candidate.pieces == 2 && candidate.algorithm->name == kPat; }
+
 bool stays_within_cores(const Environment& environment, const Call& call) {
   return environment.shares_cores() && call.collective == Collective::all_reduce && call.bytes >= environment.least_within_cores &&
          call.bytes <= environment.most_within_cores;
@@ -357,13 +369,16 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
   } else if (environment.is_host) {
     const bool is_exchange =
         is_pair(environment) && (call.collective == Collective::all_gather || call.collective == Collective::all_to_all);
+    const bool is_pair_by_sockets = environment.ranks == 2 && environment.is_by_sockets(0);
+    const bool is_gathered_by_sockets = is_gathered_by_two_sockets(environment, call.collective);
     const auto is_plainer = [&](const Candidate& a, const Candidate& b) {
       if (a.prediction.steps != b.prediction.steps) return a.prediction.steps < b.prediction.steps;
       if (is_exchange && alternates(a) != alternates(b)) return alternates(a);
+      if (is_gathered_by_sockets && keeps_while_it_waits(a) != keeps_while_it_waits(b)) return keeps_while_it_waits(a);
       return a.algorithm->sums_at_once && !b.algorithm->sums_at_once;
     };
-    if (prefer(candidates, fastest * (is_star ? kAsGoodAsAStar : kAsGood), is_plainer))
-      selection.preferred_for = "fewer steps, or sums made at once";
+    const double as_good = is_star ? kAsGoodAsAStar : is_pair_by_sockets ? kAsGoodBySockets : kAsGood;
+    if (prefer(candidates, fastest * as_good, is_plainer)) selection.preferred_for = "fewer steps, or sums made at once";
   }
 }
 

@@ -44,6 +44,19 @@ inline Seat host(int cores, int ranks, const EnvironmentOptions& options = {}) {
       ranks, options);
 }
 
+/// A host whose ranks talk over loopback.
+inline Seat host_of_sockets(int cores, int ranks) {
+  EnvironmentOptions options;
+  options.wires = Wires::socket;
+  return seat_on(
+      topology::read_cluster_text(
+          fmt::format("devices:\n  - {{id: \"core[0-{0}]\", kind: core}}\n  - {{id: lo, kind: loopback}}\n"
+                      "links:\n  - {{a: \"core[0-{0}]\", b: lo, kind: loopback, GBps: 20, latency_ns: 90, scope: \"tcp-loopback\"}}\n",
+                      cores - 1),
+          "test host"),
+      ranks, options);
+}
+
 /// Hosts of `each` ranks, joined by sockets.
 inline Environment several_hosts(int count, int each) {
   Environment environment = host(count * each, count * each).environment;

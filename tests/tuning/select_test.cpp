@@ -232,6 +232,37 @@ TEST(Select, TwoRanksThatGatherTwoPiecesEachTakeOneOutBeforeTheySendTheNext) {
   EXPECT_NE(chosen_by(host(1, 2).environment, 1 << 20), "recursive_doubling") << "they share a core";
 }
 
+TEST(Select, TwoRanksThatExchangePiecesAllToAllTakeTurns) {
+  const auto chosen_by = [](const Environment& environment, std::uint64_t bytes) {
+    Question q = ask(bytes);
+    q.call.collective = Collective::all_to_all;
+    const auto selection = select(environment, q);
+    EXPECT_TRUE(selection);
+    return std::string(selection->chosen().algorithm->name);
+  };
+  for (const std::uint64_t bytes : {256u << 10, 1u << 20, 16u << 20})
+    EXPECT_EQ(chosen_by(host(2, 2).environment, bytes), "pairwise") << bytes;
+  EXPECT_EQ(chosen_by(host(2, 2).environment, 1 << 10), "all_pairs") << "one piece";
+  for (const int cores : {1, 4}) EXPECT_EQ(chosen_by(host(cores, 4).environment, 1 << 20), "all_pairs") << cores;
+  EXPECT_EQ(chosen_by(host_of_sockets(2, 2).environment, 1 << 20), "all_pairs") << "by sockets";
+}
+
+// A step more costs system calls, and a rank keeps its own block while the other's pieces come.
+TEST(Select, TwoRanksBySocketsTakeFewStepsAndKeepTheirBlockMeanwhile) {
+  const auto chosen_by = [](int ranks, Collective collective, std::uint64_t bytes) {
+    Question q = ask(bytes);
+    q.call.collective = collective;
+    const auto selection = select(host_of_sockets(2, ranks).environment, q);
+    EXPECT_TRUE(selection);
+    return std::string(selection->chosen().algorithm->name);
+  };
+  EXPECT_EQ(chosen_by(2, Collective::all_reduce, 1 << 20), "one_shot");
+  EXPECT_EQ(chosen_by(2, Collective::all_reduce, 2 << 20), "two_shot");
+  for (const std::uint64_t bytes : {512u << 10, 1u << 20}) EXPECT_EQ(chosen_by(2, Collective::all_gather, bytes), "pat") << bytes;
+  for (const std::uint64_t bytes : {8u, 128u << 10, 4u << 20}) EXPECT_EQ(chosen_by(2, Collective::all_gather, bytes), "direct") << bytes;
+  for (const std::uint64_t bytes : {512u << 10, 1u << 20}) EXPECT_NE(chosen_by(4, Collective::all_gather, bytes), "pat") << bytes;
+}
+
 TEST(Select, WhereRanksShareCoresFewBytesOfAnAllReduceCrossBetweenThem) {
   const Environment shared = host(2, 8).environment;
   for (const std::uint64_t bytes : {std::uint64_t{64} << 10, std::uint64_t{1} << 20}) {
