@@ -129,21 +129,29 @@ void each_strand(RankBuilder& builder, const Names& names, const Peers& peers, B
 void send_to_all(StrandBuilder& strand, const Rows& rows, Ref same) {
   each_round(strand, rows, [&](std::int32_t to, std::int32_t) -> Op& { return strand.send(to, same); });
 }
+// In a loop the block and its peer move by `step` a round.
+Op& send_block(StrandBuilder& strand, const Request& request, std::int32_t to, std::int32_t step) {
+  Op& op = strand.send(to, input(to).by(step));
+  op.modulus = request.ranks;
+  op.peer_step = step;
+  return op;
+}
+Op& receive_block(StrandBuilder& strand, const Request& request, std::int32_t from, std::int32_t step) {
+  Op& op = strand.recv(from, output(from).by(step));
+  op.modulus = request.ranks;
+  op.peer_step = step;
+  return op;
+}
 // To each its block. `answer`: the sums of the blocks come back into output.
 void send_blocks(StrandBuilder& strand, const Request& request, const Rows& rows, bool answer = false) {
   each_round(strand, rows, [&](std::int32_t to, std::int32_t step) -> Op& {
-    Op& op = strand.send(to, input(to).by(step));
-    op.modulus = request.ranks;
+    Op& op = send_block(strand, request, to, step);
     if (answer) op.dst = output(to).by(step);
     return op;
   });
 }
 void receive_blocks(StrandBuilder& strand, const Request& request, const Rows& rows) {
-  each_round(strand, rows, [&](std::int32_t from, std::int32_t step) -> Op& {
-    Op& op = strand.recv(from, output(from).by(step));
-    op.modulus = request.ranks;
-    return op;
-  });
+  each_round(strand, rows, [&](std::int32_t from, std::int32_t step) -> Op& { return receive_block(strand, request, from, step); });
 }
 
 // Gets the addends of all others and puts the canonical sum into `result`. Copy i of scratch is what came i-th;
@@ -230,23 +238,13 @@ void build_all_pairs(const Request& request, std::int32_t rank, RankBuilder& bui
 void build_pairwise(const Request& request, std::int32_t rank, RankBuilder& builder) {
   const std::int32_t n = request.ranks;
   StrandBuilder strand = builder.strand("in turns");
-  const auto send = [&](std::int32_t to, std::int32_t step) {
-    Op& op = strand.send(to, input(to).by(step));
-    op.modulus = n;
-    op.peer_step = step;
-  };
-  const auto receive = [&](std::int32_t from, std::int32_t step) {
-    Op& op = strand.recv(from, output(from).by(step));
-    op.modulus = n;
-    op.peer_step = step;
-  };
-  send(wrap(rank + 1, n), 0);
+  send_block(strand, request, wrap(rank + 1, n), 0);
   if (!request.in_place) strand.copy(output(rank), input(rank));
-  receive(wrap(rank - 1, n), 0);
+  receive_block(strand, request, wrap(rank - 1, n), 0);
   if (n == 2) return;
   strand.loop(n - 2, [&] {
-    send(wrap(rank + 2, n), 1);
-    receive(wrap(rank - 2, n), -1);
+    send_block(strand, request, wrap(rank + 2, n), 1);
+    receive_block(strand, request, wrap(rank - 2, n), -1);
   });
 }
 
@@ -385,18 +383,14 @@ CostTerms reduce_scatter_cost(const Request& request) {
   cost.reduced = (n - 1) / n;
   return cost;
 }
-CostTerms exchange_cost(const Request& request) {
+CostTerms exchange_cost_in(const Request& request, double rounds) {
   const double n = request.ranks;
-  CostTerms cost = direct_cost(request, 1, 1, 1 / n);
+  CostTerms cost = direct_cost(request, rounds, 1, 1 / n);
   cost.copied = request.in_place ? 0 : 1 / n;
   return cost;
 }
-CostTerms pairwise_cost(const Request& request) {
-  const double n = request.ranks;
-  CostTerms cost = direct_cost(request, n - 1, 1, 1 / n);
-  cost.copied = request.in_place ? 0 : 1 / n;
-  return cost;
-}
+CostTerms exchange_cost(const Request& request) { return exchange_cost_in(request, 1); }
+CostTerms pairwise_cost(const Request& request) { return exchange_cost_in(request, request.ranks - 1); }
 CostTerms broadcast_cost(const Request& request) {
   CostTerms cost = direct_cost(request, 1, 1, 1);
   cost.copied = request.in_place ? 0 : 1;

@@ -2,6 +2,7 @@
 #include <base/index.hpp>
 #include <bit>
 #include <sim/refine.hpp>
+#include <sim/take_place.hpp>
 #include <utility>
 
 #include "world.hpp"
@@ -151,11 +152,8 @@ Index World::hold(int from, int to, const schedule::Op& op) {
   const Index id = channel(from, to, op.channel);
   if (!reuses_channels_) return id;
   Channel& c = channels_[id];
-  if (op.peer_step != 0)
-    ++c.holders;
-  else
-    c.is_for_good = true;
-  c.is_for_good |= op.channel != 0;
+  if (op.peer_step != 0) ++c.holders;
+  c.is_for_good |= op.peer_step == 0 || op.channel != 0;
   return id;
 }
 
@@ -179,7 +177,10 @@ void World::free_spare_channels() {
     if (is_in_use) continue;
     pairs_.of(c.from, c.to) = 0;
     messages_before_ += c.sent;
-    if (c.wires > Channel::kFewWires) spare_ways_[c.wires].push_back(c.first_wire);
+    if (c.wires > Channel::kFewWires) {
+      if (spare_ways_.size() <= c.wires) spare_ways_.resize(c.wires + std::size_t{1});
+      spare_ways_[c.wires].push_back(c.first_wire);
+    }
     c = {};
     free_.push_back(id);
   }
@@ -188,19 +189,12 @@ void World::free_spare_channels() {
 /// As new: of those that are free the one that was used last, which is still in a cache.
 Index World::new_channel() {
   free_spare_channels();
-  if (free_.empty()) {
-    channels_.emplace_back();
-    return static_cast<Index>(channels_.size() - 1);
-  }
-  const Index id = free_.back();
-  free_.pop_back();
-  return id;
+  return take_place(channels_, free_);
 }
 
 /// A way that was laid last.
 void World::move_into_spare_way(Channel& c) {
-  if (spare_ways_.size() <= c.wires) spare_ways_.resize(c.wires + std::size_t{1});
-  if (spare_ways_[c.wires].empty()) return;
+  if (spare_ways_.size() <= c.wires || spare_ways_[c.wires].empty()) return;
   const std::size_t place = spare_ways_[c.wires].back();
   spare_ways_[c.wires].pop_back();
   std::copy(ways_.end() - static_cast<std::ptrdiff_t>(c.wires), ways_.end(), ways_.begin() + static_cast<std::ptrdiff_t>(place));

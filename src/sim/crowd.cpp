@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <sim/crowd.hpp>
+#include <sim/take_place.hpp>
 
 namespace peal::sim {
 
@@ -9,7 +10,7 @@ namespace {
 constexpr double kOfAShare = 0.7;
 }  // namespace
 
-Crowd::Crowd(const FairShare& share) : variables_(share.variables()), constraints_(share.constraints()) {
+Crowd::Crowd(const FairShare& share) : variables_(share.variables()), constraints_(share.constraints()), solved_(share.solved()) {
   for (Constraint c = 0; c < constraints_.size(); ++c) {
     constraints_[c].capacity = share.capacity(c);
     constraints_[c].left = share.left(c);
@@ -36,14 +37,7 @@ Crowd::Constraint Crowd::add_constraint(double capacity) {
 }
 
 Crowd::Variable Crowd::add_variable(std::span<const Constraint> constraints, double bound, std::span<const double> counts) {
-  Variable id;
-  if (free_.empty()) {
-    id = static_cast<Variable>(variables_.size());
-    variables_.emplace_back();
-  } else {
-    id = free_.back();
-    free_.pop_back();
-  }
+  const Variable id = take_place(variables_, free_);
   VariableState& v = variables_[id];
   v.links.clear();
   v.rate = v.bound = bound;

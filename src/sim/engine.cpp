@@ -14,7 +14,6 @@ std::uint32_t Engine::add_resource(double capacity, bool is_line) {
 
 void Engine::keep_rates_for(double share) {
   kept_for_ = share;
-  exact_rates_ = share_.solved();
   crowd_.emplace(share_);
   share_ = {};
 }

@@ -49,15 +49,14 @@ void World::on_timer(Tag tag) {
     case Kind::announce: return announced(index);
     case Kind::signal: return remote_signal(index);
     case Kind::mark: return look_back();
-    case Kind::computed:
-      return works_->computed(static_cast<int>(index), static_cast<Index>((tag >> kIndexBits) & kIndexMask), engine_.now());
+    case Kind::computed: return works_->computed(static_cast<int>(index), second_of(tag), engine_.now());
     case Kind::ended: return rank_ended(static_cast<std::int32_t>(index));
     default: return;
   }
 }
 
 bool World::wants_arrival(Tag tag, double time) {
-  return static_cast<Kind>(tag >> 56) != Kind::wire || !keep_arrival(static_cast<Index>((tag >> kIndexBits) & kIndexMask), time);
+  return static_cast<Kind>(tag >> 56) != Kind::wire || !keep_arrival(second_of(tag), time);
 }
 
 void World::on_flow_left(Tag tag) {
@@ -65,7 +64,7 @@ void World::on_flow_left(Tag tag) {
   if (static_cast<Kind>(tag >> 56) == Kind::pass) worked(index);
   // A GPU is done with a message when its last byte has left; the flow names the strand.
   if (static_cast<Kind>(tag >> 56) != Kind::wire) return;
-  if (is_host_) return next_in_line(static_cast<Index>((tag >> kIndexBits) & kIndexMask));
+  if (is_host_) return next_in_line(second_of(tag));
   slice_done(index);
 }
 
@@ -73,7 +72,7 @@ void World::on_flow_arrived(Tag tag) {
   const auto index = static_cast<Index>(tag & kIndexMask);
   if (static_cast<Kind>(tag >> 56) == Kind::remote) slice_done(index);
   if (static_cast<Kind>(tag >> 56) == Kind::switched) switched(index);
-  if (static_cast<Kind>(tag >> 56) == Kind::wire) arrived(static_cast<Index>((tag >> kIndexBits) & kIndexMask));
+  if (static_cast<Kind>(tag >> 56) == Kind::wire) arrived(second_of(tag));
 }
 
 void World::fetch_strand(Index index) const {
@@ -137,14 +136,14 @@ void World::on_soon(int distance, Tag tag, Event event) const {
   if (event == Event::left ? kind != Kind::switched : kind == Kind::issued || kind == Kind::worked || kind == Kind::sent) {
     switch (distance) {
       case 0:
-        if (kind == Kind::wire && event == Event::left) fetch_line(&channels_[static_cast<Index>((tag >> kIndexBits) & kIndexMask)]);
+        if (kind == Kind::wire && event == Event::left) fetch_line(&channels_[second_of(tag)]);
         return fetch_strand(low);
       case 1: return fetch_op(low);
       default: return fetch_next(low, distance == 3);
     }
   }
   if (kind != Kind::wire && kind != Kind::credit && kind != Kind::arrived) return;
-  const Channel& c = channels_[kind == Kind::wire ? static_cast<Index>((tag >> kIndexBits) & kIndexMask) : low];
+  const Channel& c = channels_[kind == Kind::wire ? second_of(tag) : low];
   if (distance == 0) return fetch_line(&c);
   const Index waiting = kind == Kind::credit ? c.waiting_sender : c.waiting_receiver;
   if (waiting == kNobody) return;

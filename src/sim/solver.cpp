@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <sim/solver.hpp>
+#include <sim/take_place.hpp>
 
 #include "same_level.hpp"
 
@@ -27,14 +28,7 @@ void FairShare::set_capacity(Constraint constraint, double capacity) {
 
 FairShare::Variable FairShare::add_variable(std::span<const Constraint> constraints, double bound, double weight,
                                             std::span<const double> counts, bool holds_up) {
-  Variable id;
-  if (free_.empty()) {
-    id = static_cast<Variable>(variables_.size());
-    variables_.emplace_back();
-  } else {
-    id = free_.back();
-    free_.pop_back();
-  }
+  const Variable id = take_place(variables_, free_);
   VariableState& v = variables_[id];
   v.links.clear();
   v.bound = bound;

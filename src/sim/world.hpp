@@ -223,6 +223,8 @@ class World final : Engine::Listener {
   static Tag tag(Kind kind, std::uint64_t index) { return (static_cast<std::uint64_t>(kind) << 56) | index; }
   static Tag tag(Kind kind, Index second, Index index) { return tag(kind, (static_cast<std::uint64_t>(second) << kIndexBits) | index); }
 
+  static Index second_of(Tag tag) { return static_cast<Index>((tag >> kIndexBits) & kIndexMask); }
+
   // What schedule::may_start asks; a "no" leaves the strand's name where the answer will change.
   struct View {
     World& world;
@@ -420,10 +422,10 @@ class World final : Engine::Listener {
   LargeVector<Strand> strands_;
   std::vector<Core> cores_;
   LargeVector<Channel> channels_;
-  PairTable pairs_;               // number + 1 of the first channel of two ranks, where they are not folded
-  FlatMap channel_of_;            // all others
-  bool reuses_channels_ = false;  // the first ones of two ranks that are done with each other are others' next
-  std::vector<Index> free_;
+  PairTable pairs_;                                         // number + 1 of the first channel of two ranks, where they are not folded
+  FlatMap channel_of_;                                      // all others
+  bool reuses_channels_ = false;                            // the first ones of two ranks that are done with each other are others' next
+  std::vector<Index> free_;                                 // channels
   std::deque<Index> spare_;                                 // channels whose last message was received, in that order: soon free
   std::vector<std::vector<std::size_t>> spare_ways_;        // by their length: places in ways_
   double messages_before_ = 0;                              // that channels have carried for others than now

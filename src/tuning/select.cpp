@@ -18,18 +18,17 @@ std::string names_of(const Environment& environment) {
   return names;
 }
 
-/// Where ranks are processes on cores these are taken only when asked for by name, or where `peal tune` measured them: there the cost model
-/// does not charge what their many strands and copies cost, and untuned they have won no measurement (bench/RESULTS.md).
-constexpr std::string_view kOnlyByNameOnHosts[] = {"bidirectional_ring", "binary_tree", "bruck", "double_binary_tree", "multi_ring", "pat"};
-
 constexpr std::string_view kPat = "pat";
 
-bool is_gathered_by_two_sockets(const Environment& environment, Collective collective) {
-  return environment.ranks == 2 && environment.is_by_sockets(0) && collective == Collective::all_gather;
-}
+/// Where ranks are processes on cores these are taken only when asked for by name, or where `peal tune` measured them: there the cost model
+/// does not charge what their many strands and copies cost, and untuned they have won no measurement (bench/RESULTS.md).
+constexpr std::string_view kOnlyByNameOnHosts[] = {"bidirectional_ring", "binary_tree", "bruck", "double_binary_tree", "multi_ring", kPat};
+
+bool is_pair_by_sockets(const Environment& environment) { return environment.ranks == 2 && environment.is_by_sockets(0); }
 
 bool is_only_by_name(const Environment& environment, const schedule::Algorithm& algorithm) {
-  if (!environment.is_host || (algorithm.name == kPat && is_gathered_by_two_sockets(environment, algorithm.collective))) return false;
+  if (!environment.is_host) return false;
+  if (algorithm.name == kPat && algorithm.collective == Collective::all_gather && is_pair_by_sockets(environment)) return false;
   return std::find(std::begin(kOnlyByNameOnHosts), std::end(kOnlyByNameOnHosts), algorithm.name) != std::end(kOnlyByNameOnHosts);
 }
 
@@ -369,15 +368,14 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
   } else if (environment.is_host) {
     const bool is_exchange =
         is_pair(environment) && (call.collective == Collective::all_gather || call.collective == Collective::all_to_all);
-    const bool is_pair_by_sockets = environment.ranks == 2 && environment.is_by_sockets(0);
-    const bool is_gathered_by_sockets = is_gathered_by_two_sockets(environment, call.collective);
+    const bool is_gathered_by_sockets = is_pair_by_sockets(environment) && call.collective == Collective::all_gather;
     const auto is_plainer = [&](const Candidate& a, const Candidate& b) {
       if (a.prediction.steps != b.prediction.steps) return a.prediction.steps < b.prediction.steps;
       if (is_exchange && alternates(a) != alternates(b)) return alternates(a);
       if (is_gathered_by_sockets && keeps_while_it_waits(a) != keeps_while_it_waits(b)) return keeps_while_it_waits(a);
       return a.algorithm->sums_at_once && !b.algorithm->sums_at_once;
     };
-    const double as_good = is_star ? kAsGoodAsAStar : is_pair_by_sockets ? kAsGoodBySockets : kAsGood;
+    const double as_good = is_star ? kAsGoodAsAStar : is_pair_by_sockets(environment) ? kAsGoodBySockets : kAsGood;
     if (prefer(candidates, fastest * as_good, is_plainer)) selection.preferred_for = "fewer steps, or sums made at once";
   }
 }

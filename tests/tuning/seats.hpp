@@ -45,7 +45,7 @@ inline Seat host(int cores, int ranks, const EnvironmentOptions& options = {}) {
 }
 
 /// A host whose ranks talk over loopback.
-inline Seat host_of_sockets(int cores, int ranks) {
+inline Seat host_over_loopback(int cores, int ranks) {
   EnvironmentOptions options;
   options.wires = Wires::socket;
   return seat_on(

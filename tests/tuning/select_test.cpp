@@ -217,13 +217,17 @@ TEST(Select, OfWaysThatAreAsGoodAsEqualTheOneWithTheFewestStepsIsTaken) {
   EXPECT_GT(preferred, 0);
 }
 
+std::string chosen_name(const Environment& environment, Collective collective, std::uint64_t bytes) {
+  Question q = ask(bytes);
+  q.call.collective = collective;
+  const auto selection = select(environment, q);
+  EXPECT_TRUE(selection);
+  return selection ? std::string(selection->chosen().algorithm->name) : "";
+}
+
 TEST(Select, TwoRanksThatGatherTwoPiecesEachTakeOneOutBeforeTheySendTheNext) {
   const auto chosen_by = [](const Environment& environment, std::uint64_t bytes) {
-    Question q = ask(bytes);
-    q.call.collective = Collective::all_gather;
-    const auto selection = select(environment, q);
-    EXPECT_TRUE(selection);
-    return std::string(selection->chosen().algorithm->name);
+    return chosen_name(environment, Collective::all_gather, bytes);
   };
   const Environment two = host(2, 2).environment;
   for (const std::uint64_t bytes : {128u << 10, 256u << 10, 1u << 20}) EXPECT_EQ(chosen_by(two, bytes), "recursive_doubling") << bytes;
@@ -234,27 +238,19 @@ TEST(Select, TwoRanksThatGatherTwoPiecesEachTakeOneOutBeforeTheySendTheNext) {
 
 TEST(Select, TwoRanksThatExchangePiecesAllToAllTakeTurns) {
   const auto chosen_by = [](const Environment& environment, std::uint64_t bytes) {
-    Question q = ask(bytes);
-    q.call.collective = Collective::all_to_all;
-    const auto selection = select(environment, q);
-    EXPECT_TRUE(selection);
-    return std::string(selection->chosen().algorithm->name);
+    return chosen_name(environment, Collective::all_to_all, bytes);
   };
   for (const std::uint64_t bytes : {256u << 10, 1u << 20, 16u << 20})
     EXPECT_EQ(chosen_by(host(2, 2).environment, bytes), "pairwise") << bytes;
   EXPECT_EQ(chosen_by(host(2, 2).environment, 1 << 10), "all_pairs") << "one piece";
   for (const int cores : {1, 4}) EXPECT_EQ(chosen_by(host(cores, 4).environment, 1 << 20), "all_pairs") << cores;
-  EXPECT_EQ(chosen_by(host_of_sockets(2, 2).environment, 1 << 20), "all_pairs") << "by sockets";
+  EXPECT_EQ(chosen_by(host_over_loopback(2, 2).environment, 1 << 20), "all_pairs") << "by sockets";
 }
 
 // A step more costs system calls, and a rank keeps its own block while the other's pieces come.
 TEST(Select, TwoRanksBySocketsTakeFewStepsAndKeepTheirBlockMeanwhile) {
   const auto chosen_by = [](int ranks, Collective collective, std::uint64_t bytes) {
-    Question q = ask(bytes);
-    q.call.collective = collective;
-    const auto selection = select(host_of_sockets(2, ranks).environment, q);
-    EXPECT_TRUE(selection);
-    return std::string(selection->chosen().algorithm->name);
+    return chosen_name(host_over_loopback(2, ranks).environment, collective, bytes);
   };
   EXPECT_EQ(chosen_by(2, Collective::all_reduce, 1 << 20), "one_shot");
   EXPECT_EQ(chosen_by(2, Collective::all_reduce, 2 << 20), "two_shot");
@@ -284,24 +280,17 @@ TEST(Select, WhereRanksShareCoresFewBytesOfAnAllReduceCrossBetweenThem) {
 
 // All to one rank and back is as many messages as ranks, where everybody to everybody is their square.
 TEST(Select, ManyRanksOnFewCoresGoByWayOfOneOfThem) {
-  const auto chosen_by = [](const Environment& environment, Collective collective, std::uint64_t bytes) {
-    Question q = ask(bytes);
-    q.call.collective = collective;
-    const auto selection = select(environment, q);
-    EXPECT_TRUE(selection);
-    return std::string(selection->chosen().algorithm->name);
-  };
   const Environment many = host(2, 64).environment;
-  for (const Collective collective : {Collective::all_reduce, Collective::all_gather}) EXPECT_EQ(chosen_by(many, collective, 8), "star");
-  EXPECT_EQ(chosen_by(many, Collective::barrier, 0), "star");
-  EXPECT_EQ(chosen_by(many, Collective::all_reduce, 16 << 10), "star");
-  EXPECT_NE(chosen_by(many, Collective::all_gather, 512 << 10), "star") << "its centre would send all to all";
-  EXPECT_EQ(chosen_by(host(2, 16).environment, Collective::all_reduce, 8), "one_shot") << "fewer steps";
-  EXPECT_NE(chosen_by(host(64, 64).environment, Collective::all_reduce, 8), "star") << "a core each";
+  for (const Collective collective : {Collective::all_reduce, Collective::all_gather}) EXPECT_EQ(chosen_name(many, collective, 8), "star");
+  EXPECT_EQ(chosen_name(many, Collective::barrier, 0), "star");
+  EXPECT_EQ(chosen_name(many, Collective::all_reduce, 16 << 10), "star");
+  EXPECT_NE(chosen_name(many, Collective::all_gather, 512 << 10), "star") << "its centre would send all to all";
+  EXPECT_EQ(chosen_name(host(2, 16).environment, Collective::all_reduce, 8), "one_shot") << "fewer steps";
+  EXPECT_NE(chosen_name(host(64, 64).environment, Collective::all_reduce, 8), "star") << "a core each";
   Environment hosts = several_hosts(4, 16);
   hosts.core_of = many.core_of;
   ASSERT_TRUE(hosts.shares_cores());
-  EXPECT_NE(chosen_by(hosts, Collective::all_reduce, 8), "star") << "between hosts";
+  EXPECT_NE(chosen_name(hosts, Collective::all_reduce, 8), "star") << "between hosts";
   Question by_name = ask(8);
   by_name.algorithm = "star";
   EXPECT_TRUE(select(hosts, by_name));

@@ -1,6 +1,7 @@
 // Flows that are all in each other's way: their rates are worked out for all at once, now and then, and not where something changed. So no
 // list is kept of who crosses what, and what comes or goes between costs little but the memory of what it crosses. Rates are max-min fair
-// each time that they are worked out, as FairShare's, whose variables and constraints these are. Not thread-safe. Deterministic.
+// each time that they are worked out, as FairShare's, whose variables and constraints these are, in the owner's unit. Numbers that are not
+// in use are not asked for. Not thread-safe. Deterministic.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +21,14 @@ class Crowd {
   using Variable = FairShare::Variable;
 
   Crowd() = default;
-  /// Takes over all that it knows, under the same numbers and with the rates at hand. Of lines, weights and what holds up nothing is kept.
+  /// Takes over all that it knows, under the same numbers, with the rates at hand and what has been solved. Of lines, weights and what
+  /// holds up nothing is kept.
   explicit Crowd(const FairShare& share);
 
   Constraint add_constraint(double capacity);
-  /// As FairShare::add_variable. Its rate until the next solve() is what the others leave of its constraints, or most of an equal share
-  /// where that is more: constraints may then be overdrawn, as others are not slowed down.
+  /// As FairShare::add_variable, all of the same weight; counts are kept to the precision of a float. Its rate until the next solve() is
+  /// what the others leave of its constraints, or most of an equal share where that is more: constraints may then be overdrawn, as others
+  /// are not slowed down.
   Variable add_variable(std::span<const Constraint> constraints, double bound, std::span<const double> counts = {});
   /// `carried`: as FairShare::remove_variable.
   void remove_variable(Variable variable, double carried);
@@ -44,7 +47,7 @@ class Crowd {
   void carry(Constraint constraint, double amount) { constraints_[constraint].carried += amount; }
   double carried(Constraint constraint) const { return constraints_[constraint].carried; }
   std::size_t constraints() const { return constraints_.size(); }
-  /// Rates that have been worked out, each time anew.
+  /// Rates that have been worked out, each time anew, those of the FairShare among them.
   std::uint64_t solved() const { return solved_; }
   /// Has the memory that remove_variable() needs fetched; fetch_links() a while after fetch().
   void fetch(Variable variable) const { fetch_line(&variables_[variable]); }

@@ -33,7 +33,8 @@ class Engine {
     void on_flow_arrived(Tag) {}  ///< `latency` after that
     /// Asked when the last byte has left, just before on_flow_left: is there to be an on_flow_arrived at that time?
     bool wants_arrival(Tag, double) { return true; }
-    /// An event that comes soon, told once at each of kSoon distances, the furthest first: chances to fetch what it will need.
+    /// An event that comes soon, told once at each of kSoon distances, the furthest first (where rates are kept perhaps again): chances to
+    /// fetch what it will need.
     void on_soon(int, Tag, Event) {}
   };
 
@@ -58,7 +59,7 @@ class Engine {
   void set_queue_law(QueueLaw law) { queue_law_ = std::move(law); }
   /// From now on rates are not worked out at every instant at which a flow with bytes begins or leaves, but again when this share of the
   /// time that a flow takes (in the mean of those that left lately) has gone by since: approximate, and soon done where many flows are in
-  /// each other's way (Crowd). Not with lines nor with classes of flows.
+  /// each other's way (Crowd). `share` > 0; once. Not with lines nor with classes of flows.
   void keep_rates_for(double share);
   double now() const { return now_; }
   void at(double time, Tag tag);
@@ -77,7 +78,7 @@ class Engine {
 
   std::uint64_t events() const { return events_; }
   /// Of flows that share resources, each time anew (FairShare::solved).
-  std::uint64_t rates() const { return crowd_ ? exact_rates_ + crowd_->solved() : share_.solved(); }
+  std::uint64_t rates() const { return crowd_ ? crowd_->solved() : share_.solved(); }
   /// Bytes that crossed a resource in flows that have left.
   double bytes_over(std::uint32_t resource) const { return crowd_ ? crowd_->carried(resource) : share_.carried(resource); }
   std::size_t resources() const { return crowd_ ? crowd_->constraints() : share_.constraints(); }
@@ -134,7 +135,6 @@ class Engine {
   double lifetime_ = 0;         // of a flow, in the mean
   double shared_at_ = 0;        // when rates were worked out last
   std::uint64_t left_since_ = 0;
-  std::uint64_t exact_rates_ = 0;  // before rates were kept
   EventQueue<What> queue_;
   FairShare share_;
   LargeVector<FlowState> flows_;  // index: the solver's variable

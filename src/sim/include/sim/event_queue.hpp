@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <sim/fetch.hpp>
 #include <sim/movable_heap.hpp>
+#include <sim/take_place.hpp>
 #include <vector>
 
 namespace peal::sim {
@@ -24,14 +25,8 @@ class EventQueue {
 
   /// At any instant.
   void push_at(double time, const Payload& payload) {
-    auto place = static_cast<std::uint32_t>(alone_.size());
-    if (free_.empty()) {
-      alone_.push_back(payload);
-    } else {
-      place = free_.back();
-      free_.pop_back();
-      alone_[place] = payload;
-    }
+    const std::uint32_t place = take_place(alone_, free_);
+    alone_[place] = payload;
     add({time, order_++, kNoLane, place});
   }
 
