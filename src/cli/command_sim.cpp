@@ -1,4 +1,5 @@
 // peal sim: what a collective would cost on a machine that need not be there.
+#include <algorithm>
 #include <base/trace.hpp>
 #include <chrono>
 #include <CLI/CLI.hpp>
@@ -31,8 +32,9 @@ Result<std::vector<Bytes>> sizes_of(const SimWords& words) {
   return sizes;
 }
 
-Status set_rates(const SimWords& words, sim::InterpretOptions& options) {
+Status set_effort(const SimWords& words, sim::InterpretOptions& options) {
   constexpr double kMostExactRates = 150e6;  // about half a minute's
+  options.folds = !words.is_unfolded;
   if (words.rates == "auto")
     options.most_exact_rates = kMostExactRates;
   else if (words.rates == "kept")
@@ -140,9 +142,10 @@ namespace {
 /// What takes a schedule apart has nothing to look at in a formula.
 Status refuse_details(const SimWords& words) {
   if (words.is_unfolded || words.rates != "auto")
-    return fail(ErrorCode::invalid_argument,
-                "--library {} has a formula for the time and simulates no messages; leave out --unfolded and --rates, or leave out --library",
-                words.question.whose);
+    return fail(
+        ErrorCode::invalid_argument,
+        "--library {} has a formula for the time and simulates no messages; leave out --unfolded and --rates, or leave out --library",
+        words.question.whose);
   const bool is_asked = words.utilisation || words.critical_path || !words.messages.empty() || !words.trace.empty() || !words.svg.empty();
   if (!is_asked) return {};
   return fail(ErrorCode::invalid_argument,
@@ -180,10 +183,9 @@ Result<int> simulate_table(const SimWords& words) {
   PEAL_ASSIGN(tuning::Question question, question_of(words.question, scene.environment.ranks));
   PEAL_ASSIGN(sim::InterpretOptions options, interpret_options(words.faults, scene));
   PEAL_TRY(set_network(words.question, scene, options));
-  PEAL_TRY(set_rates(words, options));
+  PEAL_TRY(set_effort(words, options));
   PEAL_ASSIGN(const int runs, runs_of(words.faults));
   PEAL_ASSIGN(const int seeds, hash_seeds_of(words.faults));
-  options.folds = !words.is_unfolded;
   options.progress = progress_on_stderr();
   PEAL_ASSIGN(options.messages, messages_of(words));
   PEAL_ASSIGN(const std::vector<sim::Beside> beside, beside_of(words.faults));
@@ -209,6 +211,9 @@ Result<int> simulate_table(const SimWords& words) {
     PEAL_TRY(say(words, sim::row_text(last.row) + sim::notes_text(last.row)));
   }
   PEAL_TRY(say(words, sim::footer_text(rows)));
+  if (words.rates == "kept" && std::none_of(rows.begin(), rows.end(), [](const sim::Row& row) { return row.kept_rates_from.has_value(); }))
+    PEAL_TRY(say(words,
+                 "# Rates             : all worked out; none are kept where ranks are folded (see --unfolded), nor under --congestion\n"));
   PEAL_ASSIGN(std::vector<sim::Detail> details, tell_of_call(words, scene, last));
   if (options.congestion.control != sim::FlowControl::fair && seeds == 1) {
     PEAL_ASSIGN(const sim::LineCost cost, sim::cost_of_lines(scene, question, options, beside, last));

@@ -145,7 +145,7 @@ Status simulate_variant(const SimWords& words, const std::vector<Bytes>& sizes, 
   PEAL_ASSIGN(tuning::Question question, question_of(variant.question, scene.environment.ranks));
   PEAL_ASSIGN(sim::InterpretOptions options, interpret_options(words.faults, scene));
   PEAL_TRY(set_network(variant.question, scene, options));
-  PEAL_TRY(set_rates(words, options));
+  PEAL_TRY(set_effort(words, options));
   PEAL_ASSIGN(const int runs, runs_of(words.faults));
   PEAL_ASSIGN(const std::vector<sim::Beside> beside, beside_of(words.faults));
   variant.table = sim::table_of(scene, question.call.collective);

@@ -19,7 +19,7 @@ Status refuse_beside_computing(const SimWords& words) {
                 "--fail-rank, --runs and --hash-seeds to calls alone");
   // Its rows would not say that they are approximate.
   sim::InterpretOptions any;
-  PEAL_TRY(set_rates(words, any));
+  PEAL_TRY(set_effort(words, any));
   if (any.most_exact_rates == 0)
     return fail(ErrorCode::invalid_argument, "--compute works all rates out; leave --rates kept to calls alone");
   if (words.question.whose != "peal")

@@ -143,6 +143,11 @@ class Tool(harness.ToolCase):
         self.assertAlmostEqual(half["busbw_at_min_us"] * min(times), half["busbw"] * half["time_us"], places=6)
         self.assertIn(f"with seed={3 + times.index(max(times))}", self.assert_right(self.peal(*words)).out)
 
+    def test_sim_says_where_rates_cannot_be_kept(self):
+        words = ("sim", "all_reduce", "--machine", "dgx-h100", "-b", "1M", "-e", "1M", "--algorithm", "ring", "--rates", "kept")
+        self.assertIn("none are kept where ranks are folded", self.assert_right(self.peal(*words)).out)
+        self.assertNotIn("none are kept", self.assert_right(self.peal(*words, "--unfolded")).out)
+
     def test_sim_of_a_failure_says_who_waits(self):
         failure = self.json_of("sim", "all_reduce", "--machine", "dgx-h100", "-b", "1M", "-e", "1M", "--fail-rank", "3@10us")["failure"]
         self.assertEqual((failure["rank"], len(failure["stuck"]) + failure["finished"]), (3, 7))

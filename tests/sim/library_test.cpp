@@ -62,20 +62,57 @@ TEST(Library, AFullMeshOfEightGivesFourGpusThreeOfSevenLinks) {
   EXPECT_NEAR(on_switch / answer(model("dgx-h100", 1), Collective::all_to_all, kGiB).time.value, (3.0 / 4) / (7.0 / 8), 0.05);
 }
 
-TEST(Library, OneProcessPaysForEveryLaunch) {
-  const double alone = answer(model("dgx-a100", 1), Collective::all_reduce, 8).time.microseconds();
-  const double together = answer(model("dgx-a100", 1, {.one_process = true}), Collective::all_reduce, 8).time.microseconds();
-  EXPECT_GT(together, alone + 5);
+TEST(Library, OneProcessPaysForEveryLaunchWhileItsGpusAreAtTheCallBefore) {
+  const auto time = [](std::uint64_t bytes, bool is_one) {
+    return answer(model("dgx-a100", 1, {.one_process = is_one}), Collective::all_reduce, bytes).time.microseconds();
+  };
+  EXPECT_GT(time(8, true), time(8, false) + 5);
+  EXPECT_EQ(time(kGiB, true), time(kGiB, false));
+}
+
+// A channel fetched its work from host memory until NCCL 2.21; a call takes the more channels the longer it is.
+TEST(Library, ChannelsOfOldVersionsFetchTheirWork) {
+  const auto more = [](std::uint64_t bytes, const char* machine = "dgx-a100") {
+    const auto time = [&](const char* version) {
+      return answer(model(machine, 1, {.protocol = "LL", .version = version}), Collective::all_gather, bytes).time.microseconds();
+    };
+    return time("2.21.5") - time("2.22.3");
+  };
+  EXPECT_GT(more(8), 0.1);
+  EXPECT_NEAR(more(8 * 32768), 8 * more(8), 1e-6) << "eight ranks, 512 threads a channel and 8 bytes a thread";
+  EXPECT_NEAR(more(100 * 32768), 24 * more(8), 1e-6) << "two channels a wire";
+  EXPECT_NEAR(more(100 * 32768, "hgx-a800"), 16 * more(8), 1e-6);
+  // Between nodes it is not seen.
+  EXPECT_EQ(answer(model("dgx-a100", 2, {.version = "2.21.5"}), Collective::all_gather, 65536).time.value,
+            answer(model("dgx-a100", 2, {.version = "2.22.3"}), Collective::all_gather, 65536).time.value);
+}
+
+TEST(Library, TwoGpusOfANodeHaveNvlsSince228) {
+  const auto algorithm = [](const char* version, int ranks) {
+    return answer(model("dgx-h100", 1, {.version = version}, ranks), Collective::all_reduce, kGiB).algorithm;
+  };
+  EXPECT_EQ(algorithm("2.27.3", 2), "Ring");
+  EXPECT_EQ(algorithm("2.27.3", 4), "NVLS");
+  EXPECT_EQ(algorithm("2.28.3", 4), "NVLS");
+}
+
+TEST(Library, APublishedRunWithoutAVersionIsOfItsGpusTime) {
+  const auto time = [](LibraryOptions options) {
+    return answer(model("dgx-a100", 1, std::move(options)), Collective::all_reduce, 1 << 20).time.value;
+  };
+  EXPECT_EQ(time({.was_published = true}), time({.version = "2.18"}));
+  EXPECT_EQ(time({.version = "2.22", .was_published = true}), time({.version = "2.22"}));
+  EXPECT_EQ(time({}), time({.version = "2.30"}));
 }
 
 TEST(Library, AHostHandsOverEveryPairUnlessAllToAllIsOneCall) {
   const auto time = [](LibraryOptions options, const char* machine = "dgx-h100") {
     return answer(model(machine, 1, std::move(options)), Collective::all_to_all, 8).time.microseconds();
   };
-  const double peers = time({}) - time({.version = "2.28.3"});
+  const double peers = time({.version = "2.27.3"}) - time({.version = "2.28.3"});
   EXPECT_GT(peers, 1);
   // One process hands over the pairs of all eight GPUs.
-  const double more = time({.one_process = true}) - time({.one_process = true, .version = "2.28.3"});
+  const double more = time({.one_process = true, .version = "2.27.3"}) - time({.one_process = true, .version = "2.28.3"});
   EXPECT_NEAR(more, 55.0 / 6 * peers, 1e-6) << "7 pairs in place of one, 56 in place of one";
   EXPECT_NEAR(time({}, "mi300x-8"), time({.version = "2.20"}, "mi300x-8"), 1e-9) << "RCCL has one call for it";
 }

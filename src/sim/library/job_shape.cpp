@@ -100,6 +100,13 @@ double own_links(const topology::Graph& machine, int device, NodeWire wire, std:
   return rate;
 }
 
+int nvlinks_of(const topology::Graph& machine, int device) {
+  int count = 0;
+  for (const int link : machine.links_of(device))
+    if (machine.link(link).kind == LinkKind::nvlink) count += machine.link(link).count;
+  return count;
+}
+
 NodeWire wire_of(const topology::Graph& machine, int device) {
   for (const NodeWire wire : {NodeWire::nvlink, NodeWire::xgmi, NodeWire::hccs})
     if (machine.total_of(device, kind_of(wire)).value > 0) return wire;
@@ -161,9 +168,19 @@ class Look {
       shape_.ring_GBps = report.rate;
       shape_.port_GBps = own_links(machine_, peers.front(), shape_.wire, peers);
       shape_.pair_GBps = resources_.route(local_[0], local_[1]).bottleneck.gigabytes();
+      if (shape_.wire == NodeWire::nvlink && is_wired_to(peers)) shape_.link = "nvlink-mesh";
       return {};
     }
     return look_at_pcie(island, peers);
+  }
+
+  /// GPUs whose wires lead to each other and not to switches.
+  bool is_wired_to(const std::vector<int>& peers) const {
+    const auto& links = machine_.links_of(peers.front());
+    return std::any_of(links.begin(), links.end(), [&](int link) {
+      return machine_.link(link).kind == LinkKind::nvlink &&
+             machine_.device(machine_.other_end(link, peers.front())).kind == DeviceKind::gpu;
+    });
   }
 
   /// Rings pass from island to island by the ports of their GPUs, as many at once as the smallest island has.
@@ -241,6 +258,9 @@ class Look {
     const std::string name = shape_.wire == NodeWire::pcie ? "pcie" : shape_.gpu;
     PEAL_ASSIGN(const int known, constants.find("plan.channels." + name));
     shape_.channels = static_cast<int>(constants.value(known));
+    // Two a wire of a GPU, where it has fewer wires than its generation.
+    if (shape_.wire == NodeWire::nvlink)
+      shape_.channels = std::min(shape_.channels, 2 * nvlinks_of(machine_, resources_.cluster().local_of(local_.front())));
     if (shape_.nodes > 1 && shape_.wire != NodeWire::pcie) shape_.channels = std::max(2, std::min(shape_.channels, 2 * shape_.nics));
     if (options_.channels > 0) shape_.channels = options_.channels;
     return {};

@@ -74,6 +74,9 @@ Result<LibraryModel> LibraryModel::make(const topology::Cluster& cluster, std::v
     return LibraryModel(std::move(state));
   }
   PEAL_ASSIGN(state->shape, shape_of(cluster, device_of_rank, options, constants));
+  if (options.was_published && options.version.empty()) {
+    PEAL_ASSIGN(options.version, version_of_its_time(state->shape, constants));
+  }
   PEAL_ASSIGN(state->plan, NcclPlan::make(state->shape, options, constants));
   PEAL_ASSIGN(state->maker, WayMaker::make(state->shape, options, constants));
   state->ranks = state->shape.ranks;

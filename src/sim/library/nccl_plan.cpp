@@ -31,6 +31,8 @@ bool is_same_word(std::string_view a, std::string_view b) { return lower_case(a)
 /// NCCL_PROTO and NCCL_ALGO, by which plugins and operators switch ways off, came with NCCL 2.5.
 bool can_switch_off(std::string_view version) { return is_at_least(version, 2, 5); }
 bool has_pat(std::string_view version) { return is_at_least(version, 2, 23); }
+/// src/transport/nvls.cc
+bool takes_nvls_for_two(std::string_view version) { return is_at_least(version, 2, 28); }
 
 }  // namespace
 
@@ -56,6 +58,13 @@ bool is_at_least(std::string_view version, int wanted_major, int wanted_minor) n
   const auto [end, error] = std::from_chars(version.data(), last, major);
   if (error == std::errc() && end != last) std::from_chars(end + 1, last, minor);
   return major > wanted_major || (major == wanted_major && minor >= wanted_minor);
+}
+
+Result<std::string> version_of_its_time(const JobShape& shape, const topology::LibraryConstants& constants) {
+  const std::string name = "plan.version." + shape.gpu;
+  if (!constants.has(name)) return std::string();
+  PEAL_ASSIGN(const int i, constants.find(name));
+  return fmt::format("{}", fmt::join(constants.all()[at(i)].values, "."));
 }
 
 std::string line_cap_of(const JobShape& shape) {
@@ -189,6 +198,7 @@ bool NcclPlan::is_offered(NcclAlgorithm a, int p, Collective collective) const {
     return p == 2 && is_gather(collective) && shape_.nodes > 1 && shape_.per_node == 1 && has_pat(options_.version);
   if (!is_nvls(a)) return true;
   if (!shape_.has_multicast || options_.is_nvls_off || p != 2 || is_rooted(collective)) return false;
+  if (shape_.per_node == 2 && !takes_nvls_for_two(options_.version)) return false;
   if (shape_.per_node > most_heads_ && (is_gather(collective) || a == NcclAlgorithm::nvls_tree)) return false;
   // Between nodes it needs switches that sum, and as CollNet it is taken by name.
   if (a == NcclAlgorithm::nvls && shape_.nodes > 1)

@@ -22,6 +22,9 @@ std::string line_cap_of(const JobShape& shape);
 /// Of "2.26.2"; an empty version is a recent one.
 bool is_at_least(std::string_view version, int major, int minor) noexcept;
 
+/// What a published run that does not tell its version is taken to have had; empty: a recent one.
+Result<std::string> version_of_its_time(const JobShape& shape, const topology::LibraryConstants& constants);
+
 struct NcclChoice {
   NcclAlgorithm algorithm = NcclAlgorithm::ring;
   int protocol = 2;  ///< of kNcclProtocols

@@ -10,7 +10,8 @@ namespace peal::sim {
 
 namespace {
 
-constexpr double kLineBytes = 512 * 8;  // threads of a channel and bytes for each, from which NCCL takes one more (src/enqueue.cc)
+/// From so many bytes on NCCL takes one channel more: threads of a channel, and bytes for each (src/enqueue.cc).
+constexpr double kChannelBytes[] = {512 * 8, 640 * 8, 512 * 64};
 
 double value_or(const topology::LibraryConstants& constants, int index, double otherwise) {
   return index < 0 ? otherwise : constants.value(index);
@@ -34,12 +35,14 @@ Nanoseconds time_of(const LibraryWay& way, const topology::LibraryConstants& con
   const double inside = way.hops * value_or(constants, way.hop, 0);
   const double between = (way.net_hops - way.net_later) * value_or(constants, way.net_hop, 0) + way.net_later * way.net_later_us +
                          way.net_hops * way.net_crossings * value_or(constants, way.net_more, 0);
-  const double launch = way.fixed_us + value_or(constants, way.launch, 0) + way.more * value_or(constants, way.launch_more, 0) +
-                        way.posts * value_or(constants, way.post, 0) + value_or(constants, way.root, 0);
+  const double launch = way.fixed_us + value_or(constants, way.launch, 0) + way.posts * value_or(constants, way.post, 0) +
+                        way.channels * value_or(constants, way.work, 0);
   const double paid = value_or(constants, way.ramp, 1) * inside + value_or(constants, way.net_ramp, 0) * between;
   const double cut = way.round_bytes > 0 ? std::min(1.0, way.round_bytes / way.bytes) : 1;
   const double pieces = way.is_pipelined ? 2 * std::sqrt(paid * move * cut) : 0;
-  return Nanoseconds{1e3 * (launch + inside + between + move + pieces)};
+  // The process hands over the next call while the GPUs are at this one.
+  const double host = way.more * value_or(constants, way.launch_more, 0) + (way.is_handed_over ? inside : 0);
+  return Nanoseconds{1e3 * std::max(host, launch + inside + between + move + pieces)};
 }
 
 std::vector<int> constants_of(const LibraryWay& way, const topology::LibraryConstants& constants) {
@@ -51,7 +54,7 @@ std::vector<int> constants_of(const LibraryWay& way, const topology::LibraryCons
   add(way.launch_more, way.more > 0);
   add(way.hop, way.hops > 0);
   add(way.post, way.posts > 0);
-  add(way.root, true);
+  add(way.work, way.channels > 0);
   add(way.net_hop, way.net_hops > 0);
   add(way.net_more, way.net_hops > 0);
   add(way.net_ramp, way.net_hops > 0);
@@ -66,7 +69,7 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   maker.shape_ = shape;
   maker.is_one_process_ = options.one_process;
   maker.calls_ = std::max(1, options.calls);
-  maker.sends_in_one_call_ = options.whose == Library::rccl || (!options.version.empty() && is_at_least(options.version, 2, 28));
+  maker.sends_in_one_call_ = options.whose == Library::rccl || is_at_least(options.version, 2, 28);
   const auto find = [&](const std::string& name, int& into) -> Status {
     PEAL_ASSIGN(into, constants.find(name));
     return {};
@@ -80,11 +83,17 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   PEAL_TRY(find("launch." + shape.gpu, maker.launch_));
   PEAL_TRY(find("launch.process", maker.launch_more_));
   for (std::size_t p = 0; p < 3; ++p) {
-    if (p != 1 || shape.has_line128) PEAL_TRY(find(fmt::format("hop.{}.{}", kNcclProtocols[p], wire), maker.hop_[p]));
+    const std::string mesh = fmt::format("hop.{}.{}", kNcclProtocols[p], shape.link);
+    const std::string hop = constants.has(mesh) ? mesh : fmt::format("hop.{}.{}", kNcclProtocols[p], wire);
+    if (p != 1 || shape.has_line128) PEAL_TRY(find(hop, maker.hop_[p]));
     PEAL_TRY(find(fmt::format("hop.{}.net", kNcclProtocols[p]), maker.net_hop_[p]));
   }
   PEAL_TRY(find("hop.direct", maker.hop_direct_));
-  PEAL_TRY(find("root", maker.root_));
+  // Until NCCL 2.21 a call's work lies in host memory, where every channel fetches its own; since then it comes with the kernel. Between
+  // nodes, where there are fewer channels, it is not seen.
+  const std::string work = "work." + shape.gpu;
+  const bool fetches_work = shape.nodes == 1 && options.whose == Library::nccl && !is_at_least(options.version, 2, 22);
+  if (fetches_work && constants.has(work)) PEAL_TRY(find(work, maker.work_));
   PEAL_TRY(find("ramp.LL128", maker.line_ramp_));
   if (shape.nodes > 1) {
     PEAL_TRY(find("hop.LL128.net.ring", maker.net_line_ring_));
@@ -98,7 +107,6 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   }
   PEAL_ASSIGN(const int cap, constants.find(line_cap_of(shape)));
   maker.line_cap_ = constants.all()[at(cap)].values[at(std::min(shape.nodes, 3) - 1)];
-  PEAL_TRY(find(fmt::format("channel.LL.{}", shape.gpu), maker.line_channel_));
   PEAL_ASSIGN(const int step, constants.find("plan.step"));
   maker.step_bytes_ = constants.value(step);
   PEAL_ASSIGN(const int ring, constants.find("plan.share.Ring"));
@@ -121,7 +129,7 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   if (shape.is_staged && constants.has(copy)) PEAL_TRY(find(copy, maker.net_copy_));
   // InfiniBand is what the others are later than.
   if (shape.network == "infiniband") return maker;
-  const std::string latency = "net.latency." + shape.network;
+  const std::string latency = own_of("net.latency." + shape.network, shape.is_staged ? "staged" : "direct");
   PEAL_TRY(find(latency, maker.net_more_));
   PEAL_TRY(find(own_of(latency, "bulk"), maker.net_bulk_));
   return maker;
@@ -150,11 +158,8 @@ void WayMaker::ring(LibraryWay& way, int protocol, Collective collective) const 
   // Through host bridges both directions share a rate that a lone sender to a lone receiver has for itself.
   const double ways = is_rooted && shape_.ranks == 2 && shape_.wire == NodeWire::pcie ? 2 : 1;
   limit(way, ways * shape_.ring_GBps * share / rounds, shape_.net_GBps * share / rounds);
-  if (protocol == 0) {
-    way.limits.push_back({line_cap_ / rounds, -1});
-    // A channel is taken for as many bytes as its threads and the ranks of the ring make worth it; other collectives are not seen to wait.
-    if (is_rooted) way.limits.push_back({std::max(1.0, way.bytes / (kLineBytes * shape_.ranks)), line_channel_});
-  }
+  if (protocol == 0) way.limits.push_back({line_cap_ / rounds, -1});
+  take_channels(way, protocol, protocol == 0 ? shape_.ranks : 1);
   if (protocol == 2) way.round_bytes = step_bytes_ * shape_.ranks * shape_.channels;
   if (protocol == 1) {
     way.ramp = line_ramp_;
@@ -164,11 +169,13 @@ void WayMaker::ring(LibraryWay& way, int protocol, Collective collective) const 
   const double part = is_rooted ? (1 + (steps.all - 1) / calls_) / steps.all : 1;
   way.hops = part * (steps.all - steps.between);
   way.net_hops = part * steps.between;
-  if (is_rooted) {
-    way.root = protocol == 0 ? -1 : root_;
-    return;
-  }
-  later_hops(way, protocol, collective == Collective::all_reduce ? 2 : 1, ring_later_us_);
+  if (!is_rooted) later_hops(way, protocol, collective == Collective::all_reduce ? 2 : 1, ring_later_us_);
+}
+
+/// As many as the bytes are worth: `ranks` that pass each byte on with LL, which is sent in their parts.
+void WayMaker::take_channels(LibraryWay& way, int protocol, int ranks) const {
+  way.work = work_;
+  way.channels = std::clamp(std::floor(way.bytes / (kChannelBytes[protocol] * ranks)), 1.0, static_cast<double>(shape_.channels));
 }
 
 /// Two trees, each with half of the bytes: a node sends and receives all bytes once with two nodes, twice with more; a GPU's wires carry
@@ -177,6 +184,7 @@ void WayMaker::tree(LibraryWay& way, int protocol) const {
   const double share = tree_protocol_[at(protocol)];
   limit(way, shape_.ring_GBps * share / 2, shape_.net_GBps * share / tree_protocol_[2] / (shape_.nodes == 2 ? 1 : 2));
   if (protocol == 0) way.limits.push_back({line_cap_ / 2, -1});
+  take_channels(way, protocol, 1);
   way.hops = 2 * (shape_.per_node - 1);
   way.net_hops = 2 * (std::bit_width(static_cast<unsigned>(shape_.nodes)) - 1);
   later_hops(way, protocol, 2, tree_later_us_);
@@ -228,6 +236,7 @@ void WayMaker::direct(LibraryWay& way, Collective collective) const {
   const double g = shape_.per_node;
   const double driven = is_one_process_ ? g : 1;
   way.hop = hop_direct_;
+  way.is_handed_over = true;
   way.is_pipelined = false;
   way.net_hops = shape_.nodes > 1 ? 1 : 0;
   switch (collective) {

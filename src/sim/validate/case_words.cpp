@@ -233,6 +233,16 @@ Status take_machine(std::string_view machine, CaseWords& words) {
   return {};
 }
 
+/// The newest NCCL in the middle of a year that is told in place of a version (tags of github.com/NVIDIA/nccl); empty: no such year.
+std::string version_of_year(std::string_view software) {
+  constexpr std::pair<std::string_view, std::string_view> kNewest[] = {{"2019", "2.4"},  {"2020", "2.7"},  {"2021", "2.9"},
+                                                                       {"2022", "2.12"}, {"2023", "2.18"}, {"2024", "2.22"},
+                                                                       {"2025", "2.27"}, {"2026", "2.30"}};
+  for (const auto& [year, version] : kNewest)
+    if (software.find(year) != std::string_view::npos) return std::string(version);
+  return {};
+}
+
 std::string version_in(std::string_view software) {
   const std::vector<std::string_view> pieces = words_of(software);
   for (std::size_t i = 0; i + 1 < pieces.size(); ++i) {
@@ -240,7 +250,7 @@ std::string version_in(std::string_view software) {
     if (!is_one_of(lower_case(pieces[i]), {"nccl", "rccl", "hccl"}) || std::isdigit(static_cast<unsigned char>(next[0])) == 0) continue;
     return std::string(next.substr(0, next.find_first_not_of("0123456789.")));
   }
-  return {};
+  return version_of_year(software);
 }
 
 /// The network as inter_link has it counts where the machine column speaks of one and leaves something open.
@@ -276,6 +286,7 @@ Result<CaseWords> read_case_words(const PublishedCase& published) {
       return fail(ErrorCode::invalid_argument, "'{}' of the notes of {} is not understood: write as in the machine column, or one process",
                   phrase.substr(0, 64), published.id);
   words.options.version = version_in(published.software);
+  words.options.was_published = true;
   complete_network(published.inter_link, words.network);
   return words;
 }

@@ -30,8 +30,9 @@ Result<std::vector<Bytes>> sizes_of(const SimWords& words);
 /// A formula of another library knows nothing of faults and of calls at the same time.
 Status refuse_faults(const SimWords& words, std::string_view library);
 
-/// How rates are worked out, as `rates` says; fails where that is no such word.
-Status set_rates(const SimWords& words, sim::InterpretOptions& options);
+/// What is worked out and what is spared: ranks that are alike, as `is_unfolded` says, and rates, as `rates` says; fails where that is no
+/// such word.
+Status set_effort(const SimWords& words, sim::InterpretOptions& options);
 
 /// Says on standard error every few seconds how far a long simulation is.
 std::function<void(const sim::Progress&)> progress_on_stderr();

@@ -11,6 +11,8 @@
 // every buffer is under way: what follows comes behind the last piece, so the X of that term is at most a round of such steps. r is the
 // share of the network's latency that pieces pay, none of it with LL128, which in rings pays a part of F alone. Where NICs do not reach the
 // GPUs' memory, what brings the bytes to them may be narrower than they are: PCIe, on which both directions meet, or processes that copy.
+// Old versions' channels each fetch their work, which is part of the launch; and a process that drives several GPUs may need longer to hand
+// a call over than they need for it, which then is T.
 // Constants belong to a generation of GPU, wire or network (fitted.yaml names the machines that they rest on), never to a case. `peal` has
 // no formula: its schedules are simulated (sim/simulate.hpp).
 #pragma once
@@ -45,6 +47,7 @@ struct LibraryOptions {
   int calls = 20;                        ///< in a row, of which nccl-tests takes the mean; those to or from a root overlap
   int channels = 0;                      ///< NCCL_MAX_NCHANNELS; 0: what the library takes
   std::string version;                   ///< of the library, "2.26.2"; empty: a recent one
+  bool was_published = false;            ///< a run of the past: without a version it is taken for one of its GPUs' time
   std::string network;                   ///< "tcp", "infiniband", ...: over the NICs in this way; empty: as they are
 };
 
@@ -77,10 +80,12 @@ struct LibraryWay {
   double more = 0;       ///< how many
   double fixed_us = 0;   ///< what NCCL's plan has for it and nothing was fitted to
   int hop = -1;
-  double hops = 0;  ///< inside nodes
-  int post = -1;    ///< what a pair of ranks on two nodes costs a host
+  double hops = 0;              ///< inside nodes
+  bool is_handed_over = false;  ///< what hops take is the process's time, too
+  int post = -1;                ///< what a pair of ranks on two nodes costs a host
   double posts = 0;
-  int root = -1;  ///< what a call to or from a root costs beyond its hops; -1: nothing
+  int work = -1;        ///< what a channel costs a call that reads its work in host memory; -1: nothing
+  double channels = 0;  ///< that the call takes
   int net_hop = -1;
   int net_more = -1;         ///< what the network's latency is above InfiniBand's
   double net_crossings = 1;  ///< times that a hop pays it: Simple looks whether the bytes have come
