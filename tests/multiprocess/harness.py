@@ -2,6 +2,8 @@
 
 Everything a test starts carries a mark in its environment, so that /proc says which processes are left, whoever their parent is now."""
 import argparse
+import functools
+import mmap
 import os
 import pathlib
 import signal
@@ -16,6 +18,13 @@ import xml.etree.ElementTree as ElementTree
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 options = argparse.Namespace(tool=ROOT / "build" / "release" / "bin" / "peal", report=None)
 LAUNCHERS = ("PEAL_", "OMPI_", "PMIX_", "TORCHELASTIC_", "MASTER_", "LOCAL_")
+
+
+@functools.cache
+def is_sanitized() -> bool:
+    """Is the tool built with a sanitizer: ten times as slow, and with another allocator?"""
+    with open(options.tool, "rb") as binary, mmap.mmap(binary.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        return text.find(b"__tsan_init") >= 0 or text.find(b"__asan_init") >= 0
 
 
 class Done:

@@ -87,6 +87,22 @@ TEST(Library, ChannelsOfOldVersionsFetchTheirWork) {
             answer(model("dgx-a100", 2, {.version = "2.22.3"}), Collective::all_gather, 65536).time.value);
 }
 
+// Of a pair of ranks: four channels among eight GPUs up to 16 MiB in each, twice as many beyond; between nodes the fewer, the more ranks.
+TEST(Library, PairsHaveFewChannelsWhereThereAreManyRanks) {
+  const auto time = [](std::uint64_t bytes, int nodes, int ranks = 0, const char* version = "2.29") {
+    return answer(model("dgx-h100", nodes, {.version = version}, ranks), Collective::send_recv, bytes).time.value;
+  };
+  constexpr std::uint64_t kMiB = 1 << 20;
+  EXPECT_NEAR(time(64 * kMiB, 1) / time(32 * kMiB, 1), 2, 0.1);
+  EXPECT_NEAR(time(128 * kMiB, 1) / time(64 * kMiB, 1), 1, 0.01) << "eight channels with 16 MiB each";
+  EXPECT_GT(time(64 * kMiB, 1) / time(64 * kMiB, 1, 2), 3) << "16 channels between two GPUs";
+  EXPECT_NEAR(time(kGiB, 4), time(kGiB, 2), 1e-6) << "32 ranks have four channels a pair, as 16";
+  EXPECT_GT(time(kGiB, 8) / time(kGiB, 4), 1.5);
+  EXPECT_NEAR(time(kGiB, 16) / time(kGiB, 8), 2, 0.01);
+  EXPECT_NEAR(time(kGiB, 64), time(kGiB, 16), 1e-6);
+  EXPECT_NEAR(time(kGiB, 16, 0, "2.28"), time(kGiB, 4), 1e-6);
+}
+
 TEST(Library, TwoGpusOfANodeHaveNvlsSince228) {
   const auto algorithm = [](const char* version, int ranks) {
     return answer(model("dgx-h100", 1, {.version = version}, ranks), Collective::all_reduce, kGiB).algorithm;

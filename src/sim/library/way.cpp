@@ -10,6 +10,8 @@ namespace peal::sim {
 
 namespace {
 
+/// What NCCL plans a channel between nodes with (NCCL_P2P_PER_CHANNEL_NET_BW).
+constexpr double kNetChannelGBps = 14;
 /// From so many bytes on NCCL takes one channel more: threads of a channel, and bytes for each (src/enqueue.cc).
 constexpr double kChannelBytes[] = {512 * 8, 640 * 8, 512 * 64};
 
@@ -94,6 +96,9 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   const std::string work = "work." + shape.gpu;
   const bool fetches_work = shape.nodes == 1 && options.whose == Library::nccl && !is_at_least(options.version, 2, 22);
   if (fetches_work && constants.has(work)) PEAL_TRY(find(work, maker.work_));
+  const std::string pair = "channel.direct." + shape.gpu;
+  if (options.whose == Library::nccl && constants.has(pair)) PEAL_TRY(find(pair, maker.pair_channel_));
+  if (options.whose == Library::nccl && is_at_least(options.version, 2, 29)) PEAL_TRY(find("channel.direct.net", maker.net_pair_channel_));
   PEAL_TRY(find("ramp.LL128", maker.line_ramp_));
   if (shape.nodes > 1) {
     PEAL_TRY(find("hop.LL128.net.ring", maker.net_line_ring_));
@@ -248,11 +253,33 @@ void WayMaker::direct(LibraryWay& way, Collective collective) const {
       return;
     case Collective::send_recv:
       limit(way, shape_.pair_GBps, shape_.net_GBps / std::max(1, shape_.nics));
+      limit_pair(way);
       way.hops = driven;
       return;
     default:  // gather and scatter: the root's own wires
       limit(way, shape_.port_GBps * n / std::max(1.0, g - 1), shape_.net_GBps / std::max(1, shape_.nics) * n / std::max(1.0, n - g));
       way.hops = n - 1;
+  }
+}
+
+/// NCCL gives a pair of ranks few channels where there are many ranks, so that all pairs have some (src/enqueue.cc and, between nodes since
+/// 2.29, ncclTopoComputeP2pChannels of src/graph/paths.cc); inside a node more, once a channel would have more than 16 MiB.
+void WayMaker::limit_pair(LibraryWay& way) const {
+  constexpr unsigned kMost = 32;
+  constexpr double kMostOfAChannel = 16 << 20;
+  const auto ranks = static_cast<unsigned>(shape_.ranks);
+  if (shape_.nodes == 1 && pair_channel_ >= 0) {
+    unsigned channels = std::max(1U, std::bit_floor(kMost / ranks));
+    while (channels < kMost && way.bytes / channels > kMostOfAChannel) channels *= 2;
+    way.limits.push_back({static_cast<double>(channels), pair_channel_});
+  }
+  if (shape_.nodes > 1 && net_pair_channel_ >= 0) {
+    constexpr unsigned kRanksOfARound = 8;
+    const auto nics = static_cast<unsigned>(std::max(1, shape_.nics));
+    const unsigned all = std::min(kMost / 2, 4 * std::bit_ceil(nics));
+    auto channels = std::bit_ceil(static_cast<unsigned>(std::ceil(shape_.net_GBps / nics / kNetChannelGBps)));
+    while (channels > 1 && channels * ((ranks + kRanksOfARound - 1) / kRanksOfARound) > all) channels /= 2;
+    way.limits.push_back({static_cast<double>(channels), net_pair_channel_});
   }
 }
 
