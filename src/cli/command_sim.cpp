@@ -232,6 +232,12 @@ void add_sim_question(CLI::App& command, SimWords& words) {
       .add_option("--library", words.question.whose,
                   "Whose behaviour: peal (its schedules, simulated), nccl, rccl or hccl (formulas, with their error)")
       ->capture_default_str();
+  command.add_option("--library-version", words.question.library_version,
+                     "With --library nccl: the version whose behaviour is asked for, as 2.18 (default: a recent one)");
+  command
+      .add_option("--processes", words.question.processes,
+                  "With --library: each: a process for each GPU; one: a process for all GPUs of a node, as nccl-tests -g 8")
+      ->capture_default_str();
   command.add_option("-b", words.first, "Smallest size (8, 64K, 1M)")->capture_default_str();
   command.add_option("--compute", words.compute,
                      "TIME[/PARTS]: every rank computes that long in equal parts, and makes the call after each part: what is hidden");

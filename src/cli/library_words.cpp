@@ -29,11 +29,29 @@ Result<std::vector<int>> devices_of_library(const QuestionWords& words, const to
   return devices;
 }
 
+Status set_version_and_processes(const QuestionWords& words, sim::LibraryOptions& options) {
+  if (!words.library_version.empty() && options.whose != sim::Library::nccl)
+    return fail(ErrorCode::invalid_argument, "--library-version is known of nccl; leave it out with --library {}", words.whose);
+  const std::string& version = words.library_version;
+  const bool is_version = version.empty() || (version.starts_with("2.") && version.size() > 2 && version.back() != '.' &&
+                                              version.find_first_not_of("0123456789.") == std::string::npos);
+  if (!is_version)
+    return fail(ErrorCode::invalid_argument, "--library-version {} is no version of NCCL 2; give it as 2.18 or 2.18.5", version);
+  options.version = version;
+  if (words.processes != "each" && words.processes != "one")
+    return fail(ErrorCode::invalid_argument,
+                "--processes {} is neither each nor one; type each (a process for each GPU) or one (for all GPUs of a node)",
+                words.processes);
+  options.one_process = words.processes == "one";
+  return {};
+}
+
 }  // namespace
 
 Result<LibraryScene> library_scene_of(const QuestionWords& words) {
   sim::LibraryOptions options;
   PEAL_ASSIGN(options.whose, sim::parse_library(words.whose));
+  PEAL_TRY(set_version_and_processes(words, options));
   if (!words.algorithm.empty()) options.algorithm = words.algorithm;
   if (!words.protocol.empty()) options.protocol = words.protocol;
   if (words.transport == "tcp") options.network = "tcp";

@@ -63,6 +63,8 @@ constexpr Aspect kAspects[] = {
     {"ranks", [](QuestionWords& words, const std::string& value) { return set_number(words.ranks, "ranks", value); }},
     {"groups", [](QuestionWords& words, const std::string& value) { return set_number(words.groups, "groups", value); }},
     {"library", set_word<&QuestionWords::whose>},
+    {"library-version", set_word<&QuestionWords::library_version>},
+    {"processes", set_word<&QuestionWords::processes>},
     {"collective", set_word<&QuestionWords::collective>},
     {"algorithm", set_word<&QuestionWords::algorithm>},
     {"protocol", set_word<&QuestionWords::protocol>},
@@ -105,7 +107,8 @@ Result<std::vector<Variant>> multiply(const std::vector<Variant>& variants, cons
     for (const std::string& value : values) {
       Variant& next = more.emplace_back(variant);
       PEAL_TRY(aspect->set(next.question, value));
-      const bool needs_key = aspect->key == "nodes" || aspect->key == "ranks" || aspect->key == "groups";
+      constexpr std::string_view kNeedKeys[] = {"nodes", "ranks", "groups", "library-version", "processes"};
+      const bool needs_key = std::find(std::begin(kNeedKeys), std::end(kNeedKeys), aspect->key) != std::end(kNeedKeys);
       next.name += fmt::format("{}{}{}", next.name.empty() ? "" : ", ", needs_key ? fmt::format("{} ", aspect->key) : "", value);
     }
   return more;

@@ -198,6 +198,12 @@ class BadWords(harness.ToolCase):
         self.refuse(f"{fabric} --hash-seeds 4 --compare nodes=2,4", "--hash-seeds", "--compare")
         self.refuse(f"{machine} --library nccl --hash-seeds 4", "--library nccl", "--hash-seeds")
         self.refuse(f"{machine} --library nccl --rates kept", "--library nccl", "--rates")
+        self.refuse(f"{machine} --library nccl --library-version new", "--library-version new", "2.18")
+        self.refuse(f"{machine} --library nccl --library-version 1.3", "--library-version 1.3", "2.18")
+        self.refuse(f"{machine} --library nccl --processes two", "--processes two", "each", "one")
+        self.refuse(f"{machine} --library-version 2.18", "--library nccl")
+        self.refuse(f"{machine} --processes one", "--library nccl")
+        self.refuse("sim all_reduce --machine mi300x-8 --library rccl --library-version 2.18", "--library-version", "nccl")
 
     def test_export_form(self):
         self.refuse("topo --machine dgx-h100 --export png", '"png"', "nccl-xml", "yaml")

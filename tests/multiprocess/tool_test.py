@@ -143,6 +143,15 @@ class Tool(harness.ToolCase):
         self.assertAlmostEqual(half["busbw_at_min_us"] * min(times), half["busbw"] * half["time_us"], places=6)
         self.assertIn(f"with seed={3 + times.index(max(times))}", self.assert_right(self.peal(*words)).out)
 
+    def test_sim_knows_versions_of_nccl_and_processes_of_several_gpus(self):
+        words = ("sim", "all_gather", "--machine", "dgx-a100", "--library", "nccl", "-b", "1M", "-e", "1M")
+        time = lambda *more: self.json_of(*words, *more)["rows"][0]["out_of_place"]["time_us"]
+        self.assertGreater(time("--library-version", "2.18.5"), 1.5 * time("--library-version", "2.22"))
+        self.assertEqual(time("--library-version", "2.30"), time())
+        small = lambda *more: self.json_of("sim", "all_reduce", "--machine", "dgx-h100", "--library", "nccl", "-b", 8, "-e", 8, *more)["rows"][0]["out_of_place"]["time_us"]
+        self.assertGreater(small("--processes", "one"), small("--processes", "each"))
+        self.assertIn("processes one", self.assert_right(self.peal(*words, "--compare", "processes=each,one", "--compare", "library-version=2.18,2.27")).out)
+
     def test_sim_says_where_rates_cannot_be_kept(self):
         words = ("sim", "all_reduce", "--machine", "dgx-h100", "-b", "1M", "-e", "1M", "--algorithm", "ring", "--rates", "kept")
         self.assertIn("none are kept where ranks are folded", self.assert_right(self.peal(*words)).out)
