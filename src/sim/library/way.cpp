@@ -203,12 +203,12 @@ void WayMaker::later_hops(LibraryWay& way, int protocol, double passes, double u
   way.net_later_us = us;
 }
 
-/// The switch reads every GPU's bytes once and writes every result once; a GPU's wires carry, one way, all bytes and its own part of them
-/// (all_reduce), or all but its own (all_gather, reduce_scatter). Between nodes as the tree, or through switches that sum: up and down
-/// once.
+/// The switch reads every GPU's bytes once and writes every result once: a GPU's wires carry, one way, all bytes (all_reduce; that they carry
+/// the sums of its own part as well is not seen: 4, 8 and 64 GPUs of one machine take the same time), or all but its own (all_gather,
+/// reduce_scatter). Between nodes as the tree, or through switches that sum: up and down once.
 void WayMaker::nvls(LibraryWay& way, Collective collective, bool is_tree) const {
   const double g = shape_.per_node;
-  way.limits.push_back({shape_.port_GBps / (collective == Collective::all_reduce ? 1 + 1 / g : (g - 1) / g), nvls_share_});
+  way.limits.push_back({shape_.port_GBps / (collective == Collective::all_reduce ? 1 : (g - 1) / g), nvls_share_});
   if (shape_.nodes > 1) limit_between(way, shape_.net_GBps / (is_tree && shape_.nodes > 2 ? 2 : 1));
   way.hop = hop_nvls_;
   way.hops = 1;
