@@ -128,7 +128,7 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   maker.tree_later_us_ = tree_hop[1];
   maker.ring_later_us_ = ring_hop[1];
   PEAL_TRY(find("net.ramp", maker.net_ramp_));
-  PEAL_TRY(find("net.share." + (shape.is_staged ? "host" : shape.network), maker.net_share_));
+  PEAL_TRY(find(own_of("net.share." + (shape.is_staged ? "host" : shape.network), shape.gpu), maker.net_share_));
   if (shape.stage_GBps > 0) PEAL_TRY(find("share.ring.pcie-host", maker.stage_));
   const std::string copy = "net.copy." + shape.network;
   if (shape.is_staged && constants.has(copy)) PEAL_TRY(find(copy, maker.net_copy_));
