@@ -128,7 +128,7 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   maker.tree_later_us_ = tree_hop[1];
   maker.ring_later_us_ = ring_hop[1];
   PEAL_TRY(find("net.ramp", maker.net_ramp_));
-  PEAL_TRY(find(own_of("net.share." + (shape.is_staged ? "host" : shape.network), shape.gpu), maker.net_share_));
+  PEAL_TRY(find("net.share." + (shape.is_staged ? "host" : shape.network), maker.net_share_));
   if (shape.stage_GBps > 0) PEAL_TRY(find("share.ring.pcie-host", maker.stage_));
   const std::string copy = "net.copy." + shape.network;
   if (shape.is_staged && constants.has(copy)) PEAL_TRY(find(copy, maker.net_copy_));
@@ -203,8 +203,8 @@ void WayMaker::later_hops(LibraryWay& way, int protocol, double passes, double u
   way.net_later_us = us;
 }
 
-/// The switch reads every GPU's bytes once and writes every result once: a GPU's wires carry, one way, all bytes (all_reduce; that they carry
-/// the sums of its own part as well is not seen: 4, 8 and 64 GPUs of one machine take the same time), or all but its own (all_gather,
+/// The switch reads every GPU's bytes once and writes every result once: a GPU's wires carry, one way, all bytes (all_reduce; that they
+/// carry the sums of its own part as well is not seen: 4, 8 and 64 GPUs of one machine take the same time), or all but its own (all_gather,
 /// reduce_scatter). Between nodes as the tree, or through switches that sum: up and down once.
 void WayMaker::nvls(LibraryWay& way, Collective collective, bool is_tree) const {
   const double g = shape_.per_node;
