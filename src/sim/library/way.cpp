@@ -132,6 +132,8 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   if (shape.stage_GBps > 0) PEAL_TRY(find("share.ring.pcie-host", maker.stage_));
   const std::string copy = "net.copy." + shape.network;
   if (shape.is_staged && constants.has(copy)) PEAL_TRY(find(copy, maker.net_copy_));
+  const std::string line = "net.line." + shape.network;
+  if (constants.has(line)) PEAL_TRY(find(line, maker.net_line_));
   // InfiniBand is what the others are later than.
   if (shape.network == "infiniband") return maker;
   const std::string latency = own_of("net.latency." + shape.network, shape.is_staged ? "staged" : "direct");
@@ -164,6 +166,7 @@ void WayMaker::ring(LibraryWay& way, int protocol, Collective collective) const 
   const double ways = is_rooted && shape_.ranks == 2 && shape_.wire == NodeWire::pcie ? 2 : 1;
   limit(way, ways * shape_.ring_GBps * share / rounds, shape_.net_GBps * share / rounds);
   if (protocol == 0) way.limits.push_back({line_cap_ / rounds, -1});
+  if (protocol == 0 && net_line_ >= 0) way.limits.push_back({shape_.per_node / rounds, net_line_});
   take_channels(way, protocol, protocol == 0 ? shape_.ranks : 1);
   if (protocol == 2) way.round_bytes = step_bytes_ * shape_.ranks * shape_.channels;
   if (protocol == 1) {
@@ -189,6 +192,7 @@ void WayMaker::tree(LibraryWay& way, int protocol) const {
   const double share = tree_protocol_[at(protocol)];
   limit(way, shape_.ring_GBps * share / 2, shape_.net_GBps * share / tree_protocol_[2] / (shape_.nodes == 2 ? 1 : 2));
   if (protocol == 0) way.limits.push_back({line_cap_ / 2, -1});
+  if (protocol == 0 && net_line_ >= 0) way.limits.push_back({shape_.per_node / 2.0, net_line_});
   take_channels(way, protocol, 1);
   way.hops = 2 * (shape_.per_node - 1);
   way.net_hops = 2 * (std::bit_width(static_cast<unsigned>(shape_.nodes)) - 1);
