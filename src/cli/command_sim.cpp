@@ -232,7 +232,7 @@ void add_sim_question(CLI::App& command, SimWords& words) {
       .add_option("--library", words.question.whose,
                   "Whose behaviour: peal (its schedules, simulated), nccl, rccl or hccl (formulas, with their error)")
       ->capture_default_str();
-  command.add_option("--library-version", words.question.library_version,
+  command.add_option("--library-version", words.question.nccl_version,
                      "With --library nccl: the version whose behaviour is asked for, as 2.18 (default: a recent one)");
   command
       .add_option("--processes", words.question.processes,

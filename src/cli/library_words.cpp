@@ -30,11 +30,12 @@ Result<std::vector<int>> devices_of_library(const QuestionWords& words, const to
 }
 
 Status set_version_and_processes(const QuestionWords& words, sim::LibraryOptions& options) {
-  if (!words.library_version.empty() && options.whose != sim::Library::nccl)
+  if (!words.nccl_version.empty() && options.whose != sim::Library::nccl)
     return fail(ErrorCode::invalid_argument, "--library-version is known of nccl; leave it out with --library {}", words.whose);
-  const std::string& version = words.library_version;
-  const bool is_version = version.empty() || (version.starts_with("2.") && version.size() > 2 && version.back() != '.' &&
-                                              version.find_first_not_of("0123456789.") == std::string::npos);
+  const std::string& version = words.nccl_version;
+  const bool is_version =
+      version.empty() || (version.starts_with("2.") && version.size() > 2 && version.back() != '.' &&
+                          version.find("..") == std::string::npos && version.find_first_not_of("0123456789.") == std::string::npos);
   if (!is_version)
     return fail(ErrorCode::invalid_argument, "--library-version {} is no version of NCCL 2; give it as 2.18 or 2.18.5", version);
   options.version = version;

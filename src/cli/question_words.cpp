@@ -33,7 +33,7 @@ void add_question_options(CLI::App& command, QuestionWords& words) {
 }
 
 Result<sim::Scene> scene_of(const QuestionWords& words) {
-  if (!words.library_version.empty() || words.processes != "each")
+  if (!words.nccl_version.empty() || words.processes != "each")
     return fail(ErrorCode::invalid_argument, "--library-version and --processes are of --library nccl; give it, or leave them out");
   PEAL_ASSIGN(topology::Cluster cluster, cluster_of(words.cluster));
   for (const std::string& name : words.dead_links) {

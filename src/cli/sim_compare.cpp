@@ -63,7 +63,7 @@ constexpr Aspect kAspects[] = {
     {"ranks", [](QuestionWords& words, const std::string& value) { return set_number(words.ranks, "ranks", value); }},
     {"groups", [](QuestionWords& words, const std::string& value) { return set_number(words.groups, "groups", value); }},
     {"library", set_word<&QuestionWords::whose>},
-    {"library-version", set_word<&QuestionWords::library_version>},
+    {"library-version", set_word<&QuestionWords::nccl_version>},
     {"processes", set_word<&QuestionWords::processes>},
     {"collective", set_word<&QuestionWords::collective>},
     {"algorithm", set_word<&QuestionWords::algorithm>},

@@ -95,9 +95,8 @@ TEST(TrainingValidation, PredictsTheTableThatComesWithPeal) {
   const TrainingStudy study = *validate_training(path, *runs, {});
   for (const PredictedRun& run : study.validation.runs) EXPECT_EQ(run.why_not, "") << run.published.id;
   EXPECT_LT(study.validation.all.mean, 0.07);
-  // A layout at more and more GPUs: days differ by more than these rows of one precision, and predictions of five of them by less than a
-  // thousandth, so that their order among themselves is chance.
-  for (const ModelOrder& order : study.validation.orders) EXPECT_GT(order.spearman, 0.8) << order.model;
+  // A layout at more and more GPUs: days differ by more than these rows of one precision.
+  for (const ModelOrder& order : study.validation.orders) EXPECT_GT(order.spearman, 0.85) << order.model;
 }
 
 // As its recipes say: buckets grow with the ranks, and tensor-parallel calls travel beside products unless a note says otherwise.

@@ -13,14 +13,18 @@ using Pairs = std::vector<std::pair<double, double>>;
 /// Orders of fewer layouts say nothing.
 constexpr std::size_t kFewest = 5;
 
-std::vector<double> ranks_of(const std::vector<double>& values) {
+/// Predictions that three digits do not tell apart say nothing of an order.
+constexpr double kTold = 5e-4;
+
+/// Values that are apart by at most `told` of them have one rank.
+std::vector<double> ranks_of(const std::vector<double>& values, double told) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
   std::vector<double> ranks(values.size());
   for (std::size_t i = 0; i < order.size();) {
     std::size_t end = i + 1;
-    while (end < order.size() && values[order[end]] <= values[order[i]]) ++end;
+    while (end < order.size() && values[order[end]] <= values[order[i]] * (1 + told)) ++end;
     for (std::size_t k = i; k < end; ++k) ranks[order[k]] = 0.5 * static_cast<double>(i + end - 1);
     i = end;
   }
@@ -52,8 +56,8 @@ double spearman_of(const Pairs& pairs) {
     a.push_back(predicted);
     b.push_back(measured);
   }
-  a = ranks_of(a);
-  b = ranks_of(b);
+  a = ranks_of(a, kTold);
+  b = ranks_of(b, 0);
   const double mean = 0.5 * static_cast<double>(pairs.size() - 1);
   double ab = 0, aa = 0, bb = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {

@@ -19,7 +19,7 @@ struct QuestionWords {
   std::string congestion = "auto", gpudirect = "on";
   std::string cores;               ///< on this host: how far they are from each other; empty: where the table of `peal tune` has most
   std::string whose = "peal";      ///< behaviour is asked for: a library's name
-  std::string library_version;     ///< of it, "2.18"; empty: a recent one
+  std::string nccl_version;        ///< "2.18"; empty: a recent one
   std::string processes = "each";  ///< each GPU has one, or one has all of a node
 };
 
