@@ -142,7 +142,9 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
   core->learns_to_refer_ = core->may_learn_to_refer();
   core->execution_ = std::make_unique<executor::Execution>(*core->routes_, rank, core->size());
   if (core->plans_->environment()->shares_cores()) core->execution_->share_core(core->ranks_on_my_core());
-  core->execution_->keep_in_blocks(core->plans_->environment()->memory.least_in_blocks.value);
+  const topology::MemoryTerms& memory = core->plans_->environment()->memory;
+  core->execution_->keep_in_blocks(memory.least_in_blocks.value);
+  core->execution_->tell_one_way(!memory.is_read_in_lanes);  // on a mesh nothing was won by shorter messages, which go round, too
   core->execution_->share_ways(core->world_->ways_found(), core->members_);
   core->wait_policy_.fit(core->shares_cores_, core->routes_->has_sockets());
   core->world_->add(core.get());

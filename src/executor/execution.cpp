@@ -123,6 +123,13 @@ void Execution::end_read() {
   if (to != nullptr) slow_reads_->end(to->fetched(), operands_->slow_read_ns);
 }
 
+FillChoice* Execution::fill_of(std::uint32_t edge, std::size_t bytes) {
+  transport::Sender& to = *edges_[edge].sender;
+  if (bytes < fills_.least_bytes() || !to.fills_shared_memory()) return nullptr;
+  to.set_one_way(tells_one_way_ && goes_one_way(call_.collective) && !receives());
+  return with_receives(fills_.find(edge));
+}
+
 FillChoice* Execution::with_receives(FillChoice* fill) {
   if (fill != nullptr) fill->set_receives(receives());
   return fill;

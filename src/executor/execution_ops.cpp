@@ -159,7 +159,7 @@ void Execution::fail_call(Failure failure) {
 
 bool Execution::send_large(std::uint32_t edge, const std::byte* data, std::size_t bytes, const transport::Tag* tag) {
   transport::Sender& to = *edges_[edge].sender;
-  return to.fills_shared_memory() ? send_filled(with_receives(fills_.find(edge)), to, data, bytes, tag, kept_) : to.send(data, bytes, tag);
+  return to.fills_shared_memory() ? send_filled(fill_of(edge, bytes), to, data, bytes, tag, kept_) : to.send(data, bytes, tag);
 }
 
 // One of a row of sends of the same bytes, which are copied once where the channels allow it. A room that does not come free for long may

@@ -73,9 +73,14 @@ Result<MemoryTerms> read_memory(YamlFields& fields) {
   PEAL_ASSIGN(memory.small_page, read_time(fields, "small_page_ns", 0));
   PEAL_ASSIGN(memory.least_read, read_size(fields, "least_read_bytes"));
   PEAL_ASSIGN(memory.most_read, read_size(fields, "most_read_bytes"));
-  if (fields.has("least_in_blocks_bytes")) {
-    PEAL_ASSIGN(memory.least_in_blocks, read_size(fields, "least_in_blocks_bytes"));
-  }
+  const auto read_if_there = [&](std::string_view key, Bytes& into) -> Status {
+    if (!fields.has(key)) return {};
+    PEAL_ASSIGN(into, read_size(fields, key));
+    return {};
+  };
+  PEAL_TRY(read_if_there("least_in_blocks_bytes", memory.least_in_blocks));
+  PEAL_TRY(read_if_there("least_halved_bytes", memory.least_halved));
+  PEAL_TRY(read_if_there("most_halved_bytes", memory.most_halved));
   PEAL_ASSIGN(memory.slots_rate, read_rate(fields, "slots_GBps"));
   PEAL_ASSIGN(memory.written_share, fields.number("written_share", 0.01, 1, memory.written_share));
   PEAL_ASSIGN(memory.knows_own_copies, fields.flag("knows_own_copies", memory.knows_own_copies));
@@ -85,6 +90,8 @@ Result<MemoryTerms> read_memory(YamlFields& fields) {
   PEAL_ASSIGN(memory.is_read_overwritten, fields.flag("read_overwritten", memory.is_read_overwritten));
   if (memory.most_read < memory.least_read)
     return fail(ErrorCode::corrupt, "{}: most_read_bytes is less than least_read_bytes", fields.where());
+  if (memory.most_halved < memory.least_halved)
+    return fail(ErrorCode::corrupt, "{}: most_halved_bytes is less than least_halved_bytes", fields.where());
   return memory;
 }
 

@@ -132,6 +132,8 @@ Result<Environment> read_environment_tree(const json& tree) {
   e.memory.is_read_in_lanes = tree.at("read_in_lanes").get<bool>();
   e.memory.is_read_by_several = tree.at("read_by_several").get<bool>();
   e.memory.least_in_blocks = {tree.at("least_in_blocks").get<std::uint64_t>()};
+  e.memory.least_halved = {tree.at("least_halved").get<std::uint64_t>()};
+  e.memory.most_halved = {tree.at("most_halved").get<std::uint64_t>()};
   e.memory.is_read_overwritten = tree.at("read_overwritten").get<bool>();
   e.fused = tree.at("fused").get<std::vector<std::string>>();
   const auto is_per_rank = [&](const std::vector<std::int32_t>& v, std::int32_t below) {
@@ -221,6 +223,8 @@ std::string to_json(const Environment& e) {
                {"read_in_lanes", e.memory.is_read_in_lanes},
                {"read_by_several", e.memory.is_read_by_several},
                {"least_in_blocks", e.memory.least_in_blocks.value},
+               {"least_halved", e.memory.least_halved.value},
+               {"most_halved", e.memory.most_halved.value},
                {"read_overwritten", e.memory.is_read_overwritten},
                {"fused", e.fused},
                {"levels", json::array()},

@@ -346,9 +346,21 @@ bool alternates(const Candidate& candidate) {
 /// that; direct keeps each right behind its message, and takes 1.09 to 1.16 times as long (bench/RESULTS.md, "Loopback").
 bool keeps_while_it_waits(const Candidate& candidate) { return candidate.pieces == 2 && candidate.algorithm->name == kPat; }
 
+constexpr std::string_view kWhole = "one_shot";
+constexpr std::string_view kByHalves = "two_shot";
+
 bool stays_within_cores(const Environment& environment, const Call& call) {
   return environment.shares_cores() && call.collective == Collective::all_reduce && call.bytes >= environment.least_within_cores &&
          call.bytes <= environment.most_within_cores;
+}
+
+/// An all-reduce of two ranks waits more for memory than for messages from here on, and whether each sums all of it or a half depends on
+/// what lies in which cache: that was measured for the processor (bench/RESULTS.md, "Whole sums or halves").
+constexpr std::uint64_t kLeastWhole = 128 * 1024;
+bool is_summed_whole(const Environment& environment, const Call& call) {
+  const topology::MemoryTerms& memory = environment.memory;
+  return is_pair(environment) && call.collective == Collective::all_reduce && call.bytes.value >= kLeastWhole &&
+         memory.most_halved.value > 0 && (call.bytes < memory.least_halved || call.bytes > memory.most_halved);
 }
 
 void prefer_sparing(const Environment& environment, Selection& selection) {
@@ -377,10 +389,13 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
     };
     const double as_good = is_star ? kAsGoodAsAStar : is_pair_by_sockets(environment) ? kAsGoodBySockets : kAsGood;
     if (prefer(candidates, fastest * as_good, is_plainer)) selection.preferred_for = "fewer steps, or sums made at once";
+    const auto is_whole = [](const Candidate& a, const Candidate& b) {
+      return a.algorithm->name == kWhole && b.algorithm->name != kWhole;
+    };
+    if (is_summed_whole(environment, call) && prefer(candidates, fastest * kNearInTime, is_whole))
+      selection.preferred_for = "whole sums at both, which were measured to be faster";
   }
 }
-
-constexpr std::string_view kByHalves = "two_shot";
 
 }  // namespace
 

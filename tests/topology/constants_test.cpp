@@ -72,6 +72,9 @@ TEST(Constants, BrokenFilesNameTheLine) {
   EXPECT_THAT(error("processors:\n  - {name: odd, cpus: [x], fetch_share: 1, shared_read: 0, least_read_bytes: 9, "
                     "most_read_bytes: 8, source: x}\n"),
               HasSubstr("c.yaml:2: most_read_bytes is less than least_read_bytes"));
+  EXPECT_THAT(error("processors:\n  - {name: odd, cpus: [x], fetch_share: 1, shared_read: 0, least_read_bytes: 1, "
+                    "most_read_bytes: 2, least_halved_bytes: 9, most_halved_bytes: 8, source: x}\n"),
+              HasSubstr("c.yaml:2: most_halved_bytes is less than least_halved_bytes"));
   EXPECT_EQ(error("processors:\n  - {name: odd, cpus: [x], fetch_share: 1, shared_read: 0, least_read_bytes: 1, "
                   "most_read_bytes: 2, source: x}\n"),
             "accepted");
@@ -108,11 +111,11 @@ TEST(Constants, SomeProcessorsHaveTheirOwn) {
   EXPECT_LT(pair->memory.most_read, meshed->memory.most_read);
   EXPECT_EQ(host->of_processor("GenuineIntel 6 20", 2, true), nullptr);
   EXPECT_EQ(host->of_processor("", 2, true), nullptr);
-  // Each has at least one set; what it lacks is that of all.
+  // What one lacks is that of all; of one nothing but the memory is its own.
   for (const ProcessorDefaults& processor : host->processors) {
     const auto own = constants_for("shm-" + processor.name, "staged");
     ASSERT_TRUE(own) << own.error().message;
-    EXPECT_EQ(own->scope, "shm-" + processor.name);
+    EXPECT_EQ(own->scope, processor.name == "zen4-pair" ? "shm" : "shm-" + processor.name);
     const auto of_all = constants_for("shm-" + processor.name, "fused");
     ASSERT_TRUE(of_all) << of_all.error().message;
     EXPECT_EQ(of_all->scope, "shm");

@@ -104,9 +104,9 @@ TEST(ShmTransport, MessagesThatFitIntoALineNeedNoDataMemory) {
 }
 
 // Messages in flight never overlap, whatever their lengths, and come back to a place only after their slot's area has been filled. Short
-// ones lie before the last one, since what lies behind that is fetched along by its receiver's prefetcher.
+// ones lie before the last one, since what lies behind that is fetched along by its receiver's prefetcher. The longest do so one way only.
 TEST(ShmTransport, MessagesGoRoundInTheAreasOfTheirSlots) {
-  for (const int spread : {2, 3}) {
+  for (const auto& [spread, is_one_way] : {std::pair(2, false), std::pair(2, true), std::pair(3, false), std::pair(3, true)}) {
     ShmLayout layout = ShmLayout::of(2);
     layout.spread = spread;
     Pair p(layout);
@@ -116,6 +116,8 @@ TEST(ShmTransport, MessagesGoRoundInTheAreasOfTheirSlots) {
     Places of_short(slots), of_long(slots);
     auto* out = p.zero->sender(1);
     auto* in = p.one->receiver(0);
+    out->set_one_way(is_one_way);
+    const std::size_t most = is_one_way ? layout.slot_bytes : layout.slot_bytes / 2;
     const std::size_t sizes[] = {16 * 1024, 200, layout.slot_bytes, 40'000, kMostBackwardsBytes, 100'000, 12'345, 5'000, 70'000};
     for (std::size_t k = 0; k < 500; ++k) {
       const std::size_t bytes = sizes[k % std::size(sizes)];
@@ -133,7 +135,7 @@ TEST(ShmTransport, MessagesGoRoundInTheAreasOfTheirSlots) {
       EXPECT_EQ(m->data - (p.segment.data() + layout.data_offset(0, 1, 0)), room - begin);
       EXPECT_EQ(m->data[bytes - 1], static_cast<std::byte>(k));
       in->release();
-      if (bytes >= kLeastPlacedBytes && bytes <= layout.slot_bytes / 2)
+      if (bytes >= kLeastPlacedBytes && bytes <= most)
         (bytes <= kMostBackwardsBytes ? of_short : of_long)[slot].push_back({at, bytes});
       else
         EXPECT_EQ(at, slot * layout.area_bytes());

@@ -36,6 +36,10 @@ constexpr bool has_root(Collective c) noexcept {
   return c == Collective::broadcast || c == Collective::reduce || c == Collective::gather || c == Collective::scatter ||
          c == Collective::gather_v || c == Collective::scatter_v;
 }
+/// True where ranks that send only copy what they have, and ranks that receive only keep it: nobody else has to do with its own block.
+constexpr bool goes_one_way(Collective c) noexcept {
+  return c == Collective::broadcast || c == Collective::scatter || c == Collective::scatter_v || c == Collective::send_recv;
+}
 /// True for the v-collectives, whose counts come one a rank.
 constexpr bool varies(Collective c) noexcept {
   return c == Collective::all_gather_v || c == Collective::reduce_scatter_v || c == Collective::all_to_all_v || c == Collective::gather_v ||

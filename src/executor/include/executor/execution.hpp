@@ -72,6 +72,8 @@ class Execution {
   void keep_in_blocks(std::uint64_t least) {
     if (least > 0) least_in_blocks_ = least;
   }
+  /// Whether senders are told of calls that go one way (transport::Sender::set_one_way). Before the first call.
+  void tell_one_way(bool tells) { tells_one_way_ = tells; }
   /// Where ranks share cores. `is_beside`: by peer, whether it is bound to this rank's core. Before the first call.
   void share_core(std::vector<bool> is_beside) { fills_.share_core(std::move(is_beside)); }
   /// FillChoices::share. Before the first call.
@@ -309,9 +311,7 @@ class Execution {
     return kind == OpKind::recv_send && (flags & schedule::kStore) != 0 && is_sent_from_memory(to, bytes) && !from.reads_shared_memory();
   }
   /// How a message of so many bytes is to be written into the memory that acquire() of this edge gives.
-  FillChoice* fill_of(std::uint32_t edge, std::size_t bytes) {
-    return bytes >= fills_.least_bytes() && edges_[edge].sender->fills_shared_memory() ? with_receives(fills_.find(edge)) : nullptr;
-  }
+  FillChoice* fill_of(std::uint32_t edge, std::size_t bytes);
   /// `fill`, told whether this rank receives; null stays null.
   FillChoice* with_receives(FillChoice* fill);
   /// Whether this rank receives in this call; looked up where it is asked for, which short calls need not do.
@@ -359,6 +359,7 @@ class Execution {
   std::array<LearntToRefer, 2> learnt_;    // of messages of at most kWholeMessageBytes, and of longer ones
   LearntToRefer* learns_ = nullptr;        // by the call at hand; null: nothing is learnt by it
   std::uint64_t least_in_blocks_ = ~std::uint64_t{0};
+  bool tells_one_way_ = false;
   KeptBeside kept_;  // of the send at hand
   std::vector<std::uint32_t> used_senders_;
   std::vector<Strand> strands_;

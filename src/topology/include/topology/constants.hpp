@@ -57,6 +57,8 @@ struct MemoryTerms {
   Bytes least_read;          ///< messages from here on may be read in the sender's memory: shorter ones are copied twice in less time
   Bytes most_read;           ///< messages of collectives up to here: of longer ones both copies together have the higher rate
   Bytes least_in_blocks;     ///< messages from here on that are kept beside their slot are copied in blocks, not by one loop; 0: none
+  Bytes least_halved;        ///< all_reduces of two ranks from here on are as fast by halves (two_shot) as whole (one_shot)
+  Bytes most_halved;         ///< up to here; shorter and longer ones are faster whole; 0: not known
   Bandwidth slots_rate;      ///< of both copies through slots: calls of two ranks that are read more slowly go that way; 0: not known
   double written_share = 1;  ///< of the rate at which messages are read in place: sums that their sender has just written
   bool knows_own_copies = false;  ///< constants tell a sender's help from its own copy; else they were fitted as if it helped all the while
@@ -68,7 +70,7 @@ struct MemoryTerms {
 };
 
 /// Processors whose cores pass messages through memory in another way than those of `shm` in the constants: their sets have the scope
-/// "shm-<name>".
+/// "shm-<name>", and what they lack is that of `shm`.
 struct ProcessorDefaults {
   std::string name;
   std::vector<std::string> cpus;                     ///< as discovery names them: "GenuineIntel 6 207", maker, family and model

@@ -28,7 +28,7 @@ inline constexpr int kFewestLines = 2;
 inline constexpr std::uint32_t kPlaces = 128;
 /// What the places are called in descriptors that lie in memory that the sender borrows: from here on.
 inline constexpr std::uint32_t kLentPlaces = kMaxShmSlots * kPlaces;
-/// Shorter messages, and those of more than half a slot, lie at the beginning of their slot's area.
+/// Shorter messages, and those of more than half a slot that do not go one way, lie at the beginning of their slot's area.
 inline constexpr std::size_t kLeastPlacedBytes = 4 * 1024;
 /// Up to here messages go round in their slot's area from its end to its beginning; longer ones gain nothing by it.
 inline constexpr std::size_t kMostBackwardsBytes = 8 * 1024;
