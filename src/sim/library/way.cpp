@@ -39,7 +39,7 @@ Nanoseconds time_of(const LibraryWay& way, const topology::LibraryConstants& con
                          way.net_hops * way.net_crossings * value_or(constants, way.net_more, 0);
   const double launch = way.fixed_us + value_or(constants, way.launch, 0) + way.posts * value_or(constants, way.post, 0) +
                         way.channels * value_or(constants, way.work, 0);
-  const double paid = value_or(constants, way.ramp, 1) * inside + value_or(constants, way.net_ramp, 0) * between;
+  const double paid = (way.flows_inside ? 0 : value_or(constants, way.ramp, 1) * inside) + value_or(constants, way.net_ramp, 0) * between;
   const double cut = way.round_bytes > 0 ? std::min(1.0, way.round_bytes / way.bytes) : 1;
   const double pieces = way.is_pipelined ? 2 * std::sqrt(paid * move * cut) : 0;
   // The process hands over the next call while the GPUs are at this one.
@@ -87,7 +87,7 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   for (std::size_t p = 0; p < 3; ++p) {
     const std::string mesh = fmt::format("hop.{}.{}", kNcclProtocols[p], shape.link);
     const std::string hop = constants.has(mesh) ? mesh : fmt::format("hop.{}.{}", kNcclProtocols[p], wire);
-    if (p != 1 || shape.has_line128) PEAL_TRY(find(hop, maker.hop_[p]));
+    if (p != 1 || shape.has_line128) PEAL_TRY(find(own_of(hop, shape.gpu), maker.hop_[p]));
     PEAL_TRY(find(fmt::format("hop.{}.net", kNcclProtocols[p]), maker.net_hop_[p]));
   }
   PEAL_TRY(find("hop.direct", maker.hop_direct_));
@@ -128,6 +128,7 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   maker.tree_later_us_ = tree_hop[1];
   maker.ring_later_us_ = ring_hop[1];
   PEAL_TRY(find("net.ramp", maker.net_ramp_));
+  PEAL_TRY(find("net.ramp.LL", maker.line_net_ramp_));
   PEAL_TRY(find("net.share." + (shape.is_staged ? "host" : shape.network), maker.net_share_));
   if (shape.stage_GBps > 0) PEAL_TRY(find("share.ring.pcie-host", maker.stage_));
   const std::string copy = "net.copy." + shape.network;
@@ -299,9 +300,9 @@ LibraryWay WayMaker::way(const LibraryCall& call, const NcclChoice& choice) cons
   way.net_hop = net_hop_[at(choice.protocol)];
   way.net_more = choice.protocol == 0 ? net_more_ : net_bulk_;
   way.net_crossings = choice.protocol == 2 ? 2 : 1;
-  // LL128 hands its lines to the network as they come: no piece of it waits for another.
-  way.net_ramp = choice.protocol == 2 ? net_ramp_ : -1;
-  way.is_pipelined = choice.protocol != 0;  // LL passes on 8 bytes at a time
+  // LL128 hands its lines to the network as they come: no piece of it waits for another. LL passes on 8 bytes at a time inside nodes.
+  way.net_ramp = choice.protocol == 2 ? net_ramp_ : choice.protocol == 0 ? line_net_ramp_ : -1;
+  way.flows_inside = choice.protocol == 0;
   if (shape_.ranks == 1) return way;
   switch (choice.algorithm) {
     case NcclAlgorithm::ring: ring(way, choice.protocol, call.collective); break;
