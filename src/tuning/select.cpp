@@ -346,9 +346,6 @@ bool alternates(const Candidate& candidate) {
 /// that; direct keeps each right behind its message, and takes 1.09 to 1.16 times as long (bench/RESULTS.md, "Loopback").
 bool keeps_while_it_waits(const Candidate& candidate) { return candidate.pieces == 2 && candidate.algorithm->name == kPat; }
 
-constexpr std::string_view kWhole = "one_shot";
-constexpr std::string_view kByHalves = "two_shot";
-
 bool stays_within_cores(const Environment& environment, const Call& call) {
   return environment.shares_cores() && call.collective == Collective::all_reduce && call.bytes >= environment.least_within_cores &&
          call.bytes <= environment.most_within_cores;
@@ -357,6 +354,8 @@ bool stays_within_cores(const Environment& environment, const Call& call) {
 /// An all-reduce of two ranks waits more for memory than for messages from here on, and whether each sums all of it or a half depends on
 /// what lies in which cache: that was measured for the processor (bench/RESULTS.md, "Whole sums or halves").
 constexpr std::uint64_t kLeastWhole = 128 * 1024;
+constexpr std::string_view kWhole = "one_shot";
+constexpr std::string_view kByHalves = "two_shot";
 bool is_summed_whole(const Environment& environment, const Call& call) {
   const topology::MemoryTerms& memory = environment.memory;
   return is_pair(environment) && call.collective == Collective::all_reduce && call.bytes.value >= kLeastWhole &&

@@ -39,7 +39,8 @@ Nanoseconds time_of(const LibraryWay& way, const topology::LibraryConstants& con
                          way.net_hops * way.net_crossings * value_or(constants, way.net_more, 0);
   const double launch = way.fixed_us + value_or(constants, way.launch, 0) + way.posts * value_or(constants, way.post, 0) +
                         way.channels * value_or(constants, way.work, 0);
-  const double paid = (way.flows_inside ? 0 : value_or(constants, way.ramp, 1) * inside) + value_or(constants, way.net_ramp, 0) * between;
+  const double paid_inside = way.flows_inside ? 0 : value_or(constants, way.ramp, 1) * inside;
+  const double paid = paid_inside + value_or(constants, way.net_ramp, 0) * between;
   const double cut = way.round_bytes > 0 ? std::min(1.0, way.round_bytes / way.bytes) : 1;
   const double pieces = way.is_pipelined ? 2 * std::sqrt(paid * move * cut) : 0;
   // The process hands over the next call while the GPUs are at this one.

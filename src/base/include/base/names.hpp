@@ -36,7 +36,8 @@ constexpr bool has_root(Collective c) noexcept {
   return c == Collective::broadcast || c == Collective::reduce || c == Collective::gather || c == Collective::scatter ||
          c == Collective::gather_v || c == Collective::scatter_v;
 }
-/// True where ranks that send only copy what they have, and ranks that receive only keep it: nobody else has to do with its own block.
+/// True where bytes go from who has them to who keeps them, from a root or from point to point, and their receiver has nothing else to move
+/// (the root of a gather has its own block).
 constexpr bool goes_one_way(Collective c) noexcept {
   return c == Collective::broadcast || c == Collective::scatter || c == Collective::scatter_v || c == Collective::send_recv;
 }

@@ -94,7 +94,7 @@ struct LibraryWay {
   double net_later_us = 0;  ///< of NCCL's plan
   int net_ramp = -1;
   int ramp = -1;              ///< share of the hops inside nodes that pieces pay; -1: all of it
-  bool flows_inside = false;  ///< nothing of them: bytes are passed on there as they come
+  bool flows_inside = false;  ///< pieces pay nothing of those: bytes are passed on there as they come
   double round_bytes = 0;     ///< most that pieces are cut from: what all buffers hold at once; 0: no such limit
   bool is_pipelined = true;   ///< false: the last term of the formula is left out
   int two = -1;               ///< share of its rate that a ring of two GPUs reaches

@@ -67,9 +67,9 @@ class Sender {
 
   /// True where acquire() gives memory that the receiver itself reads: then it matters how the caller stores into it.
   virtual bool fills_shared_memory() const { return false; }
-  /// A hint for the messages from here on, where that is so: this rank only copies into them, and its receiver only out of them. Longer ones
-  /// may then lie in more of the memory that both reach.
-  virtual void set_one_way(bool) {}
+  /// A hint for the messages from here on, where that is true: this rank only fills them, and their receiver only takes them out. Long ones
+  /// may then go round in more memory.
+  virtual void set_one_way(bool is_one_way) { static_cast<void>(is_one_way); }
   /// Of this channel; zeros where the receiver times nothing.
   virtual Drained drained() const { return {}; }
   /// The same of references of which the receiver read the whole; zeros before there was one.

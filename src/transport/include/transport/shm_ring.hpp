@@ -241,8 +241,8 @@ class ShmSender final : public Sender {
   // Messages go round in their slot's area, so that a place is filled again only when it has left the caches of both cores: a line that the
   // receiver's core still holds is slow to fill. Those of more than half a slot do so where they go one way: else four of them are a
   // mebibyte anyway, and more would only take room in the common cache from what the ranks work on. Short ones go from the end of the area
-  // to its beginning: prefetchers fetch what lies behind the bytes that a core reads, and so would fetch the place that is filled next, from
-  // where its sender must get it back (bench/RESULTS.md).
+  // to its beginning: prefetchers fetch what lies behind the bytes that a core reads, and so would fetch the place that is filled next,
+  // from where its sender must get it back (bench/RESULTS.md).
   std::uint32_t find_place(std::size_t bytes) {
     std::uint32_t in_area = 0;
     if (goes_round_ && bytes >= kLeastPlacedBytes && (is_one_way_ || bytes <= slot_bytes_ / 2)) {
@@ -332,7 +332,7 @@ class ShmSender final : public Sender {
   std::uint32_t next_slot_ = 0;
   std::uint32_t slot_mask_ = 0;
   bool goes_round_ = false;    // long messages in their slots' areas; and they are timed
-  bool is_one_way_ = false;
+  bool is_one_way_ = false;    // so do those of more than half a slot
   bool takes_lowest_ = false;  // of the free slots; else they follow one another
   bool has_own_ = false;
   bool is_waited_ = false;            // the last attempt found no room
