@@ -126,7 +126,7 @@ void Execution::end_read() {
 FillChoice* Execution::fill_of(std::uint32_t edge, std::size_t bytes) {
   transport::Sender& to = *edges_[edge].sender;
   if (bytes < fills_.least_bytes() || !to.fills_shared_memory()) return nullptr;
-  to.set_one_way(tells_one_way_ && goes_one_way(call_.collective) && !receives());
+  if (bytes > schedule::kSlotMessageBytes / 2) to.set_one_way(tells_one_way_ && goes_one_way(call_.collective) && !receives());
   return with_receives(fills_.find(edge));
 }
 

@@ -128,8 +128,8 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   PEAL_ASSIGN(const auto ring_hop, by_protocol(constants, pays_hops_of_trees(shape) ? "plan.hop.net.Tree" : "plan.hop.net.Ring"));
   maker.tree_later_us_ = tree_hop[1];
   maker.ring_later_us_ = ring_hop[1];
-  PEAL_TRY(find("net.ramp", maker.net_ramp_));
-  PEAL_TRY(find("net.ramp.LL", maker.line_net_ramp_));
+  PEAL_TRY(find("net.ramp", maker.net_ramp_[2]));
+  PEAL_TRY(find("net.ramp.LL", maker.net_ramp_[0]));
   PEAL_TRY(find("net.share." + (shape.is_staged ? "host" : shape.network), maker.net_share_));
   if (shape.stage_GBps > 0) PEAL_TRY(find("share.ring.pcie-host", maker.stage_));
   const std::string copy = "net.copy." + shape.network;
@@ -302,7 +302,7 @@ LibraryWay WayMaker::way(const LibraryCall& call, const NcclChoice& choice) cons
   way.net_more = choice.protocol == 0 ? net_more_ : net_bulk_;
   way.net_crossings = choice.protocol == 2 ? 2 : 1;
   // LL128 hands its lines to the network as they come: no piece of it waits for another. LL passes on 8 bytes at a time inside nodes.
-  way.net_ramp = choice.protocol == 2 ? net_ramp_ : choice.protocol == 0 ? line_net_ramp_ : -1;
+  way.net_ramp = net_ramp_[at(choice.protocol)];
   way.flows_inside = choice.protocol == 0;
   if (shape_.ranks == 1) return way;
   switch (choice.algorithm) {

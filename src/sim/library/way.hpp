@@ -31,8 +31,9 @@ class WayMaker {
   int launch_ = -1, launch_more_ = -1, hop_direct_ = -1, net_direct_ = -1, work_ = -1, line_ramp_ = -1, net_line_ring_ = -1, hop_nvls_ = -1;
   int hop_[3] = {-1, -1, -1};
   int net_hop_[3] = {-1, -1, -1};
-  int ring_share_ = -1, nvls_share_ = -1, net_share_ = -1, ring_of_two_ = -1, net_more_ = -1, net_bulk_ = -1, net_ramp_ = -1,
-      line_net_ramp_ = -1, net_copy_ = -1, stage_ = -1, net_line_ = -1, pair_channel_ = -1, net_pair_channel_ = -1;
+  int net_ramp_[3] = {-1, -1, -1};
+  int ring_share_ = -1, nvls_share_ = -1, net_share_ = -1, ring_of_two_ = -1, net_more_ = -1, net_bulk_ = -1,
+      net_copy_ = -1, stage_ = -1, net_line_ = -1, pair_channel_ = -1, net_pair_channel_ = -1;
   std::vector<double> ring_protocol_, tree_protocol_;
   double line_cap_ = 0, step_bytes_ = 0, pat_share_ = 1, pat_us_a_rank_ = 0;
   double tree_later_us_ = 0, ring_later_us_ = 0;

@@ -67,8 +67,8 @@ class Sender {
 
   /// True where acquire() gives memory that the receiver itself reads: then it matters how the caller stores into it.
   virtual bool fills_shared_memory() const { return false; }
-  /// A hint for the messages from here on, where that is true: this rank only fills them, and their receiver only takes them out. Long ones
-  /// may then go round in more memory.
+  /// A hint for the messages of more than half a slot from here on, where that is true: this rank only fills them, and their receiver only
+  /// takes them out. They may then go round in more memory.
   virtual void set_one_way(bool is_one_way) { static_cast<void>(is_one_way); }
   /// Of this channel; zeros where the receiver times nothing.
   virtual Drained drained() const { return {}; }
