@@ -241,8 +241,9 @@ class Look {
   /// several, one takes in what comes by a NIC and another sends.
   void look_at_staging(bool is_direct) {
     const double port = pcie_port(machine_, resources_.cluster().local_of(local_.front()));
-    const bool is_far = port > 0 && !is_direct && !reaches_nic();
-    shape_.is_staged = shape_.network == "tcp" || options_.is_gdr_off || is_far;
+    const bool is_far = port > 0 && !reaches_nic();
+    shape_.is_staged = shape_.network == "tcp" || options_.is_gdr_off || (is_far && !is_direct);
+    shape_.crosses_bridge = is_far && !shape_.is_staged;
     if (!shape_.is_staged) return;
     const int ports = std::min(shape_.per_node, 2 * shape_.nics);
     shape_.stage_GBps = ports * port;
@@ -254,6 +255,18 @@ class Look {
     return nic >= 0 && shape_.network != "tcp" && resources_.paths().path(local, nic).path_class <= PathClass::pxb;
   }
 
+  /// One for each NIC, two where it is fast and there are few of them (ncclTopoDupChannels of src/graph/search.cc). EFA's plugin shows NCCL
+  /// one NIC a GPU where there are more.
+  int count_graph_channels() const {
+    const bool is_grouped = shape_.network.starts_with("efa");
+    const int nics = std::max(1, is_grouped ? std::min(shape_.nics, shape_.per_node) : shape_.nics);
+    constexpr double kFastGBps = 25 / 0.96;  // a channel of 24 GB/s is not taken twice
+    constexpr int kFew = 4;
+    const bool is_new = shape_.gpu == "hopper" || shape_.gpu == "blackwell";
+    const bool is_twice = shape_.net_GBps / nics > kFastGBps && (!is_new || nics <= kFew);
+    return std::min(is_twice ? 2 * nics : nics, shape_.channels);
+  }
+
   Status count_channels(const topology::LibraryConstants& constants) {
     const std::string name = shape_.wire == NodeWire::pcie ? "pcie" : shape_.gpu;
     PEAL_ASSIGN(const int known, constants.find("plan.channels." + name));
@@ -262,6 +275,8 @@ class Look {
     if (shape_.wire == NodeWire::nvlink)
       shape_.channels = std::min(shape_.channels, 2 * nvlinks_of(machine_, resources_.cluster().local_of(local_.front())));
     if (shape_.nodes > 1 && shape_.wire != NodeWire::pcie) shape_.channels = std::max(2, std::min(shape_.channels, 2 * shape_.nics));
+    shape_.graph_channels = shape_.channels;
+    if (shape_.nodes > 1 && shape_.wire != NodeWire::pcie && shape_.gpu != "cdna") shape_.graph_channels = count_graph_channels();
     if (options_.channels > 0) shape_.channels = options_.channels;
     return {};
   }

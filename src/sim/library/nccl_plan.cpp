@@ -210,7 +210,7 @@ bool NcclPlan::is_offered(NcclAlgorithm a, int p, Collective collective) const {
 /// Of the algorithm's own bytes, GB/s.
 double NcclPlan::rate(NcclAlgorithm a, int p, Collective collective) const {
   const std::size_t row = at(std::min(shape_.nodes, 3) - 1);
-  const double channels = shape_.channels;
+  const double channels = shape_.graph_channels;
   const double inside = shape_.per_node > 1 ? shape_.ring_GBps : kUnlimited;
   const double net = shape_.nodes > 1 ? shape_.net_GBps : kUnlimited;
   double bus = std::min(inside, net);

@@ -14,6 +14,8 @@ namespace {
 constexpr double kNetChannelGBps = 14;
 /// From so many bytes on NCCL takes one channel more: threads of a channel, and bytes for each (src/enqueue.cc).
 constexpr double kChannelBytes[] = {512 * 8, 640 * 8, 512 * 64};
+/// Chunks of a channel and GPU that NVLS has under way at once.
+constexpr double kRounds = 2;
 
 double value_or(const topology::LibraryConstants& constants, int index, double otherwise) {
   return index < 0 ? otherwise : constants.value(index);
@@ -34,15 +36,15 @@ std::pair<double, const LibraryWay::Limit*> narrowest(const LibraryWay& way, con
 Nanoseconds time_of(const LibraryWay& way, const topology::LibraryConstants& constants) {
   const auto [rate, limit] = narrowest(way, constants);
   const double move = limit == nullptr ? 0 : way.bytes / rate * 1e-3;
-  const double inside = way.hops * value_or(constants, way.hop, 0);
+  const double inside = way.hops * value_or(constants, way.hop, 0) * (1 - way.halvings * value_or(constants, way.hop_short, 0));
   const double between = (way.net_hops - way.net_later) * value_or(constants, way.net_hop, 0) + way.net_later * way.net_later_us +
                          way.net_hops * way.net_crossings * value_or(constants, way.net_more, 0);
   const double launch = way.fixed_us + value_or(constants, way.launch, 0) + way.posts * value_or(constants, way.post, 0) +
                         way.channels * value_or(constants, way.work, 0);
   const double paid_inside = way.flows_inside ? 0 : value_or(constants, way.ramp, 1) * inside;
-  const double paid = paid_inside + value_or(constants, way.net_ramp, 0) * between;
+  const double paid = paid_inside + value_or(constants, way.pieces, 0) + value_or(constants, way.net_ramp, 0) * between;
   const double cut = way.round_bytes > 0 ? std::min(1.0, way.round_bytes / way.bytes) : 1;
-  const double pieces = way.is_pipelined ? 2 * std::sqrt(paid * move * cut) : 0;
+  const double pieces = 2 * std::sqrt(paid * move * cut);
   // The process hands over the next call while the GPUs are at this one.
   const double host = way.more * value_or(constants, way.launch_more, 0) + (way.is_handed_over ? inside : 0);
   return Nanoseconds{1e3 * std::max(host, launch + inside + between + move + pieces)};
@@ -56,11 +58,13 @@ std::vector<int> constants_of(const LibraryWay& way, const topology::LibraryCons
   add(way.launch, true);
   add(way.launch_more, way.more > 0);
   add(way.hop, way.hops > 0);
+  add(way.hop_short, way.hops > 0 && way.halvings > 0);
   add(way.post, way.posts > 0);
   add(way.work, way.channels > 0);
   add(way.net_hop, way.net_hops > 0);
   add(way.net_more, way.net_hops > 0);
   add(way.net_ramp, way.net_hops > 0);
+  add(way.pieces, true);
   add(way.ramp, true);
   add(way.two, true);
   if (const auto [rate, limit] = narrowest(way, constants); limit != nullptr) add(limit->share, true);
@@ -91,6 +95,7 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
     if (p != 1 || shape.has_line128) PEAL_TRY(find(own_of(hop, shape.gpu), maker.hop_[p]));
     PEAL_TRY(find(fmt::format("hop.{}.net", kNcclProtocols[p]), maker.net_hop_[p]));
   }
+  PEAL_TRY(find(own_of("hop.LL.short", shape.gpu), maker.hop_short_));
   PEAL_TRY(find("hop.direct", maker.hop_direct_));
   // Until NCCL 2.21 a call's work lies in host memory, where every channel fetches its own; since then it comes with the kernel. Between
   // nodes, where there are fewer channels, it is not seen.
@@ -104,11 +109,14 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   if (shape.nodes > 1) {
     PEAL_TRY(find("hop.LL128.net.ring", maker.net_line_ring_));
     PEAL_TRY(find(own_of("hop.direct.net", shape.network), maker.net_direct_));
+    PEAL_TRY(find("hop.pair.net", maker.net_pair_));
   }
   if (shape.per_node > 1) PEAL_TRY(find(own_of("share.ring." + shape.link, shape.gpu), maker.ring_share_));
   if (shape.ranks == 2 && shape.wire != NodeWire::pcie) PEAL_TRY(find(own_of("share.ring.two", shape.gpu), maker.ring_of_two_));
   if (shape.has_multicast) {
     PEAL_TRY(find("hop.NVLS", maker.hop_nvls_));
+    PEAL_ASSIGN(const int chunk, constants.find("plan.NVLS.chunk"));
+    maker.nvls_chunk_ = constants.value(chunk);
     PEAL_TRY(find("share.NVLS." + shape.gpu, maker.nvls_share_));
   }
   PEAL_ASSIGN(const int cap, constants.find(line_cap_of(shape)));
@@ -123,14 +131,18 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   maker.pat_share_ = constants.value(pat_share);
   PEAL_ASSIGN(const int tree, constants.find(shape.nodes == 1 ? "plan.share.Tree.node" : "plan.share.Tree"));
   maker.tree_protocol_ = constants.all()[at(tree)].values;
-  if (shape.nodes == 1) return maker;
+  if (shape.nodes == 1) {
+    PEAL_TRY(find("ramp.direct", maker.direct_ramp_));
+    return maker;
+  }
   PEAL_ASSIGN(const auto tree_hop, by_protocol(constants, "plan.hop.net.Tree"));
   PEAL_ASSIGN(const auto ring_hop, by_protocol(constants, pays_hops_of_trees(shape) ? "plan.hop.net.Tree" : "plan.hop.net.Ring"));
   maker.tree_later_us_ = tree_hop[1];
   maker.ring_later_us_ = ring_hop[1];
-  PEAL_TRY(find("net.ramp", maker.net_ramp_[2]));
+  PEAL_TRY(find(own_of("net.ramp", shape.network), maker.net_ramp_[2]));
   PEAL_TRY(find("net.ramp.LL", maker.net_ramp_[0]));
-  PEAL_TRY(find("net.share." + (shape.is_staged ? "host" : shape.network), maker.net_share_));
+  const std::string net_share = "net.share." + (shape.is_staged ? "host" : shape.network);
+  PEAL_TRY(find(shape.crosses_bridge ? own_of(net_share, "bridge") : net_share, maker.net_share_));
   if (shape.stage_GBps > 0) PEAL_TRY(find("share.ring.pcie-host", maker.stage_));
   const std::string copy = "net.copy." + shape.network;
   if (shape.is_staged && constants.has(copy)) PEAL_TRY(find(copy, maker.net_copy_));
@@ -178,6 +190,7 @@ void WayMaker::ring(LibraryWay& way, int protocol, Collective collective) const 
   // Calls follow each other down the chain to or from a root: of one in a row the hops behind the first cost their part of the row.
   const double part = is_rooted ? (1 + (steps.all - 1) / calls_) / steps.all : 1;
   way.hops = part * (steps.all - steps.between);
+  if (protocol == 0) shorten(way, is_rooted || collective == Collective::all_reduce ? way.bytes : way.bytes / shape_.ranks);
   way.net_hops = part * steps.between;
   if (!is_rooted) later_hops(way, protocol, collective == Collective::all_reduce ? 2 : 1, ring_later_us_);
 }
@@ -188,15 +201,29 @@ void WayMaker::take_channels(LibraryWay& way, int protocol, int ranks) const {
   way.channels = std::clamp(std::floor(way.bytes / (kChannelBytes[protocol] * ranks)), 1.0, static_cast<double>(shape_.channels));
 }
 
-/// Two trees, each with half of the bytes: a node sends and receives all bytes once with two nodes, twice with more; a GPU's wires carry
-/// them up and down its chain.
+/// The fewer lines of LL a message has, the sooner the last of them is seen: from a sector of 32 bytes, half of them flags, to what two
+/// warps read.
+void WayMaker::shorten(LibraryWay& way, double message) const {
+  constexpr double kFewest = 16;
+  constexpr double kMost = 512;
+  way.hop_short = hop_short_;
+  way.halvings = std::log2(kMost / std::clamp(message, kFewest, kMost));
+}
+
+/// Two trees, each with half of the bytes: a node sends and receives all bytes once with two nodes, twice with more. The g - 1 wires of a
+/// chain of GPUs carry them up and down, which is what a ring's wires carry. (On PCIe all of a GPU's wires are one port.)
 void WayMaker::tree(LibraryWay& way, int protocol) const {
   const double share = tree_protocol_[at(protocol)];
-  limit(way, shape_.ring_GBps * share / 2, shape_.net_GBps * share / tree_protocol_[2] / (shape_.nodes == 2 ? 1 : 2));
+  const double g = shape_.per_node;
+  const double chain = shape_.wire == NodeWire::pcie || g == 1 ? 1 : g / (g - 1);
+  // Two nodes that just exchange their sums keep their NICs as busy as a ring does.
+  const bool is_exchange = protocol == 2 && shape_.nodes == 2;
+  limit(way, shape_.ring_GBps * share * chain / 2, shape_.net_GBps * (is_exchange ? 1 : share) / (shape_.nodes == 2 ? 1 : 2));
   if (protocol == 0) way.limits.push_back({line_cap_ / 2, -1});
   if (protocol == 0 && net_line_ >= 0) way.limits.push_back({shape_.per_node / 2.0, net_line_});
   take_channels(way, protocol, 1);
   way.hops = 2 * (shape_.per_node - 1);
+  if (protocol == 0) shorten(way, way.bytes);
   way.net_hops = 2 * (std::bit_width(static_cast<unsigned>(shape_.nodes)) - 1);
   later_hops(way, protocol, 2, tree_later_us_);
 }
@@ -216,6 +243,7 @@ void WayMaker::nvls(LibraryWay& way, Collective collective, bool is_tree) const 
   const double g = shape_.per_node;
   way.limits.push_back({shape_.port_GBps / (collective == Collective::all_reduce ? 1 : (g - 1) / g), nvls_share_});
   if (shape_.nodes > 1) limit_between(way, shape_.net_GBps / (is_tree && shape_.nodes > 2 ? 2 : 1));
+  if (shape_.nodes == 1) way.round_bytes = kRounds * nvls_chunk_ * shape_.channels * g;
   way.hop = hop_nvls_;
   way.hops = 1;
   const int levels = std::bit_width(static_cast<unsigned>(shape_.nodes)) - 1;
@@ -240,19 +268,22 @@ void WayMaker::collnet(LibraryWay& way, bool is_direct) const {
   way.net_hops = 2;  // up and down
 }
 
-/// Ranks send to each other at once: nothing is in pieces that wait for each other. A host hands each pair to the library on its own, one
-/// that drives every GPU of a node those of all, unless all_to_all is one call.
+/// Ranks send to each other at once: no piece is passed on. Where all of a node send to all, pieces wait at their ports. A host hands each
+/// pair to the library on its own, one that drives every GPU of a node those of all, unless all_to_all is one call.
 void WayMaker::direct(LibraryWay& way, Collective collective) const {
   const double n = shape_.ranks;
   const double g = shape_.per_node;
   const double driven = is_one_process_ ? g : 1;
   way.hop = hop_direct_;
+  way.net_hop = net_pair_;
   way.is_handed_over = true;
-  way.is_pipelined = false;
+  way.flows_inside = true;
+  way.net_ramp = -1;
   way.net_hops = shape_.nodes > 1 ? 1 : 0;
   switch (collective) {
     case Collective::all_to_all:
       limit(way, shape_.port_GBps * n / std::max(1.0, g - 1), shape_.net_GBps * n / (g * std::max(1.0, n - g)));
+      way.pieces = direct_ramp_;
       way.hops = sends_in_one_call_ ? 1 : driven * (n - 1);
       way.post = net_direct_;
       way.posts = n - g;

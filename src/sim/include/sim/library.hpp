@@ -81,6 +81,8 @@ struct LibraryWay {
   double fixed_us = 0;   ///< what NCCL's plan has for it and nothing was fitted to
   int hop = -1;
   double hops = 0;              ///< inside nodes
+  int hop_short = -1;           ///< share of such a hop that each halving of a short message saves
+  double halvings = 0;          ///< of the message
   bool is_handed_over = false;  ///< what hops take is the process's time, too
   int post = -1;                ///< what a pair of ranks on two nodes costs a host
   double posts = 0;
@@ -93,10 +95,10 @@ struct LibraryWay {
   double net_later = 0;     ///< hops of `net_hops` that take `net_later_us` in place of the constant: all but the first of each pass
   double net_later_us = 0;  ///< of NCCL's plan
   int net_ramp = -1;
+  int pieces = -1;            ///< us that pieces pay beside what follows from the hops
   int ramp = -1;              ///< share of the hops inside nodes that pieces pay; -1: all of it
   bool flows_inside = false;  ///< pieces pay nothing of those: bytes are passed on there as they come
   double round_bytes = 0;     ///< most that pieces are cut from: what all buffers hold at once; 0: no such limit
-  bool is_pipelined = true;   ///< false: the last term of the formula is left out
   int two = -1;               ///< share of its rate that a ring of two GPUs reaches
   std::vector<Limit> limits;  ///< the narrowest counts; none: nothing is moved between GPUs
 };
