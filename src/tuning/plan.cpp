@@ -166,6 +166,15 @@ std::uint64_t most_of_call(const Environment& environment, const Call& call) {
   return is_both_ways && goes_round && call.bytes.value >= kLeastBothWays ? kBothWaysMessageBytes : schedule::kSlotMessageBytes;
 }
 
+/// Messages are cut so that both ends work at once. Ranks that share cores take turns instead, and where all of them send and receive each
+/// message more is a turn more: 4 ranks on 2 cores take 0.8 to 0.95 times as long with whole ones (bench/RESULTS.md, "Whole messages").
+std::uint64_t message_through_a_slot(const Environment& environment, const Call& call, bool is_pipelined, std::uint64_t whole) {
+  const bool all_exchange = !has_root(call.collective) && !goes_one_way(call.collective);
+  const bool takes_turns = environment.shares_cores() && all_exchange && !is_pipelined;
+  if (!takes_turns) return schedule::staged_message_bytes(whole);
+  return std::clamp(whole, schedule::kWholeMessageBytes, schedule::kSlotMessageBytes);
+}
+
 /// A host's slots are the transport's; GPUs stream a message whatever its size, and a pipelined program moves in slices of the protocol.
 /// `whole`: bytes of the longest message of the call.
 std::uint64_t message_limit(const Environment& environment, const Offer& offer, const Call& call, const MessageShape& shape,
@@ -174,7 +183,8 @@ std::uint64_t message_limit(const Environment& environment, const Offer& offer, 
   if (environment.is_host && offer.protocol != Protocol::staged) return schedule::traits_of(offer.protocol).message_bytes;
   if (environment.is_host) {
     if (!environment.is_by_sockets(0) && !environment.is_by_sockets(1))
-      return std::min({schedule::staged_message_bytes(whole), most_in_a_slot(shape.channels), most_of_call(environment, call)});
+      return std::min(
+          {message_through_a_slot(environment, call, is_pipelined, whole), most_in_a_slot(shape.channels), most_of_call(environment, call)});
     const bool is_long = environment.is_by_sockets_alone() && (!is_pipelined || environment.ranks == 2);
     return schedule::socket_message_bytes(whole, environment.uncut_by_sockets(),
                                           is_long ? schedule::kSocketMessageBytes : schedule::kRelayedSocketMessageBytes);

@@ -292,6 +292,8 @@ constexpr double kFewer = 0.97;
 constexpr double kAsGood = 1.05;
 /// Of two ranks by sockets, whose steps begin with a system call and an acknowledgement (bench/RESULTS.md, "Loopback").
 constexpr double kAsGoodBySockets = 1.1;
+/// Of ranks that share cores, who may wait a turn for every step.
+constexpr double kAsGoodInTurns = 1.07;
 /// The answers of a star all wait until its centre has its turn, which comes later than is predicted: a way of fewer steps that seems to
 /// take up to so many times as long takes as long (bench/RESULTS.md, "Many ranks on a core").
 constexpr double kAsGoodAsAStar = 1.4;
@@ -386,7 +388,10 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
       if (is_gathered_by_sockets && keeps_while_it_waits(a) != keeps_while_it_waits(b)) return keeps_while_it_waits(a);
       return a.algorithm->sums_at_once && !b.algorithm->sums_at_once;
     };
-    const double as_good = is_star ? kAsGoodAsAStar : is_pair_by_sockets(environment) ? kAsGoodBySockets : kAsGood;
+    const double as_good = is_star                           ? kAsGoodAsAStar
+                           : is_pair_by_sockets(environment) ? kAsGoodBySockets
+                           : environment.shares_cores()      ? kAsGoodInTurns
+                                                             : kAsGood;
     if (prefer(candidates, fastest * as_good, is_plainer)) selection.preferred_for = "fewer steps, or sums made at once";
     const auto is_whole = [](const Candidate& a, const Candidate& b) {
       return a.algorithm->name == kWhole && b.algorithm->name != kWhole;

@@ -309,6 +309,26 @@ TEST(Select, WhereRanksShareCoresLinesAreTakenOnlyForWhatFitsOne) {
   EXPECT_TRUE(has_lines(host(4, 4).environment, 768));
 }
 
+TEST(Select, RanksThatTakeTurnsDoNotCutWhatAllExchange) {
+  const auto pieces = [](const Environment& environment, Collective collective, const char* algorithm) {
+    Question q = ask(512 << 10);
+    q.call.collective = collective;
+    q.algorithm = algorithm;
+    q.protocol = "staged";
+    return select(environment, q)->candidates.front().pieces;
+  };
+  const Environment turns = host(2, 4).environment;
+  const Environment cores = host(4, 4).environment;
+  EXPECT_EQ(pieces(turns, Collective::all_reduce, "rabenseifner"), 1);
+  EXPECT_EQ(pieces(cores, Collective::all_reduce, "rabenseifner"), 2);
+  EXPECT_EQ(pieces(turns, Collective::all_gather, "direct"), 1);
+  EXPECT_EQ(pieces(cores, Collective::all_gather, "direct"), 2);
+  EXPECT_EQ(pieces(turns, Collective::all_reduce, "tree"), pieces(cores, Collective::all_reduce, "tree")) << "what is passed on is cut";
+  EXPECT_EQ(pieces(turns, Collective::gather, "direct"), pieces(cores, Collective::gather, "direct")) << "one root";
+  EXPECT_EQ(chosen_name(turns, Collective::all_reduce, 256 << 10), "rabenseifner");
+  EXPECT_EQ(chosen_name(turns, Collective::reduce_scatter, 1 << 20), "direct") << "fewer steps than a ring that seems as fast";
+}
+
 TEST(Explain, SaysWhatWasChosenAndWhy) {
   const Seat seat = host(4, 4);
   Question q = ask(1 << 20);
