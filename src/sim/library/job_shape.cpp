@@ -256,7 +256,7 @@ class Look {
   }
 
   /// One for each NIC, two where it is fast and there are few of them (ncclTopoDupChannels of src/graph/search.cc). EFA's plugin shows NCCL
-  /// one NIC a GPU where there are more.
+  /// one NIC a GPU where there are more. How many channels a call is asked to take changes nothing of it.
   int count_graph_channels() const {
     const bool is_grouped = shape_.network.starts_with("efa");
     const int nics = std::max(1, is_grouped ? std::min(shape_.nics, shape_.per_node) : shape_.nics);
