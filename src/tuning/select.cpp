@@ -290,10 +290,9 @@ constexpr double kFewer = 0.97;
 /// predicted times are as good as equal, that with the fewest steps is taken; and of those one whose sums are made at once, because they
 /// are rounded once, and read where they lie if the buffers are shown.
 constexpr double kAsGood = 1.05;
-/// Of two ranks by sockets, whose steps begin with a system call and an acknowledgement (bench/RESULTS.md, "Loopback").
-constexpr double kAsGoodBySockets = 1.1;
-/// Of ranks that share cores, who may wait a turn for every step.
-constexpr double kAsGoodInTurns = 1.07;
+/// Of two ranks by sockets, whose steps begin with a system call and an acknowledgement (bench/RESULTS.md, "Loopback"), and of ranks that
+/// share cores, who may wait a turn for every step ("Whole messages").
+constexpr double kAsGoodWhereStepsWait = 1.1;
 /// The answers of a star all wait until its centre has its turn, which comes later than is predicted: a way of fewer steps that seems to
 /// take up to so many times as long takes as long (bench/RESULTS.md, "Many ranks on a core").
 constexpr double kAsGoodAsAStar = 1.4;
@@ -378,6 +377,11 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
   } else if (stays_within_cores(environment, call)) {
     if (!is_star && prefer(candidates, fastest * kNearInTime, crosses_less(kFewerBetweenCores)))
       selection.preferred_for = "fewer bytes between cores";
+    const auto goes_whole = [](const Candidate& a, const Candidate& b) {
+      return a.pieces == 1 && b.pieces > 1 && a.prediction.crossed <= b.prediction.crossed;
+    };
+    if (!is_star && prefer(candidates, candidates.front().prediction.time.value * kAsGoodWhereStepsWait, goes_whole))
+      selection.preferred_for = "as few bytes between cores, and whole messages";
   } else if (environment.is_host) {
     const bool is_exchange =
         is_pair(environment) && (call.collective == Collective::all_gather || call.collective == Collective::all_to_all);
@@ -388,10 +392,8 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
       if (is_gathered_by_sockets && keeps_while_it_waits(a) != keeps_while_it_waits(b)) return keeps_while_it_waits(a);
       return a.algorithm->sums_at_once && !b.algorithm->sums_at_once;
     };
-    const double as_good = is_star                           ? kAsGoodAsAStar
-                           : is_pair_by_sockets(environment) ? kAsGoodBySockets
-                           : environment.shares_cores()      ? kAsGoodInTurns
-                                                             : kAsGood;
+    const bool do_steps_wait = is_pair_by_sockets(environment) || environment.shares_cores();
+    const double as_good = is_star ? kAsGoodAsAStar : do_steps_wait ? kAsGoodWhereStepsWait : kAsGood;
     if (prefer(candidates, fastest * as_good, is_plainer)) selection.preferred_for = "fewer steps, or sums made at once";
     const auto is_whole = [](const Candidate& a, const Candidate& b) {
       return a.algorithm->name == kWhole && b.algorithm->name != kWhole;

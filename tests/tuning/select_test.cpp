@@ -325,6 +325,8 @@ TEST(Select, RanksThatTakeTurnsDoNotCutWhatAllExchange) {
   EXPECT_EQ(pieces(cores, Collective::all_gather, "direct"), 2);
   EXPECT_EQ(pieces(turns, Collective::all_reduce, "tree"), pieces(cores, Collective::all_reduce, "tree")) << "what is passed on is cut";
   EXPECT_EQ(pieces(turns, Collective::gather, "direct"), pieces(cores, Collective::gather, "direct")) << "one root";
+  EXPECT_EQ(chosen_name(turns, Collective::all_reduce, 32 << 10), "tree");
+  EXPECT_EQ(chosen_name(turns, Collective::all_reduce, 64 << 10), "rabenseifner") << "in whole messages, where a tree cuts its own";
   EXPECT_EQ(chosen_name(turns, Collective::all_reduce, 256 << 10), "rabenseifner");
   EXPECT_EQ(chosen_name(turns, Collective::reduce_scatter, 1 << 20), "direct") << "fewer steps than a ring that seems as fast";
 }
