@@ -183,8 +183,8 @@ std::uint64_t message_limit(const Environment& environment, const Offer& offer, 
   if (environment.is_host && offer.protocol != Protocol::staged) return schedule::traits_of(offer.protocol).message_bytes;
   if (environment.is_host) {
     if (!environment.is_by_sockets(0) && !environment.is_by_sockets(1))
-      return std::min(
-          {message_through_a_slot(environment, call, is_pipelined, whole), most_in_a_slot(shape.channels), most_of_call(environment, call)});
+      return std::min({message_through_a_slot(environment, call, is_pipelined, whole), most_in_a_slot(shape.channels),
+                       most_of_call(environment, call)});
     const bool is_long = environment.is_by_sockets_alone() && (!is_pipelined || environment.ranks == 2);
     return schedule::socket_message_bytes(whole, environment.uncut_by_sockets(),
                                           is_long ? schedule::kSocketMessageBytes : schedule::kRelayedSocketMessageBytes);
