@@ -377,6 +377,7 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
   } else if (stays_within_cores(environment, call)) {
     if (!is_star && prefer(candidates, fastest * kNearInTime, crosses_less(kFewerBetweenCores)))
       selection.preferred_for = "fewer bytes between cores";
+    // Beside the one that is in front by now.
     const auto goes_whole = [](const Candidate& a, const Candidate& b) {
       return a.pieces == 1 && b.pieces > 1 && a.prediction.crossed <= b.prediction.crossed;
     };

@@ -179,8 +179,7 @@ void WayMaker::ring(LibraryWay& way, int protocol, Collective collective) const 
   // Through host bridges both directions share a rate that a lone sender to a lone receiver has for itself.
   const double ways = is_rooted && shape_.ranks == 2 && shape_.wire == NodeWire::pcie ? 2 : 1;
   limit(way, ways * shape_.ring_GBps * share / rounds, shape_.net_GBps * share / rounds);
-  if (protocol == 0) way.limits.push_back({line_cap_ / rounds, -1});
-  if (protocol == 0 && net_line_ >= 0) way.limits.push_back({shape_.per_node / rounds, net_line_});
+  if (protocol == 0) go_in_lines(way, rounds, is_rooted || collective == Collective::all_reduce ? way.bytes : way.bytes / shape_.ranks);
   take_channels(way, protocol, protocol == 0 ? shape_.ranks : 1);
   if (protocol == 2) way.round_bytes = step_bytes_ * shape_.ranks * shape_.channels;
   if (protocol == 1) {
@@ -190,7 +189,6 @@ void WayMaker::ring(LibraryWay& way, int protocol, Collective collective) const 
   // Calls follow each other down the chain to or from a root: of one in a row the hops behind the first cost their part of the row.
   const double part = is_rooted ? (1 + (steps.all - 1) / calls_) / steps.all : 1;
   way.hops = part * (steps.all - steps.between);
-  if (protocol == 0) shorten(way, is_rooted || collective == Collective::all_reduce ? way.bytes : way.bytes / shape_.ranks);
   way.net_hops = part * steps.between;
   if (!is_rooted) later_hops(way, protocol, collective == Collective::all_reduce ? 2 : 1, ring_later_us_);
 }
@@ -201,11 +199,13 @@ void WayMaker::take_channels(LibraryWay& way, int protocol, int ranks) const {
   way.channels = std::clamp(std::floor(way.bytes / (kChannelBytes[protocol] * ranks)), 1.0, static_cast<double>(shape_.channels));
 }
 
-/// The fewer lines of LL a message has, the sooner the last of them is seen: from a sector of 32 bytes, half of them flags, to what two
-/// warps read.
-void WayMaker::shorten(LibraryWay& way, double message) const {
+/// Lines of LL have rates of their own, inside nodes and between them, for bytes that are sent `times`. And the fewer of them a message
+/// has, the sooner the last is seen: from a sector of 32 bytes, half of them flags, to what two warps read.
+void WayMaker::go_in_lines(LibraryWay& way, double times, double message) const {
   constexpr double kFewest = 16;
   constexpr double kMost = 512;
+  way.limits.push_back({line_cap_ / times, -1});
+  if (net_line_ >= 0) way.limits.push_back({shape_.per_node / times, net_line_});
   way.hop_short = hop_short_;
   way.halvings = std::log2(kMost / std::clamp(message, kFewest, kMost));
 }
@@ -219,11 +219,9 @@ void WayMaker::tree(LibraryWay& way, int protocol) const {
   // Two nodes that just exchange their sums keep their NICs as busy as a ring does.
   const bool is_exchange = protocol == 2 && shape_.nodes == 2;
   limit(way, shape_.ring_GBps * share * chain / 2, shape_.net_GBps * (is_exchange ? 1 : share) / (shape_.nodes == 2 ? 1 : 2));
-  if (protocol == 0) way.limits.push_back({line_cap_ / 2, -1});
-  if (protocol == 0 && net_line_ >= 0) way.limits.push_back({shape_.per_node / 2.0, net_line_});
+  if (protocol == 0) go_in_lines(way, 2, way.bytes);
   take_channels(way, protocol, 1);
   way.hops = 2 * (shape_.per_node - 1);
-  if (protocol == 0) shorten(way, way.bytes);
   way.net_hops = 2 * (std::bit_width(static_cast<unsigned>(shape_.nodes)) - 1);
   later_hops(way, protocol, 2, tree_later_us_);
 }

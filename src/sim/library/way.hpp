@@ -16,7 +16,7 @@ class WayMaker {
   void limit_between(LibraryWay& way, double between) const;
   void ring(LibraryWay& way, int protocol, Collective collective) const;
   void take_channels(LibraryWay& way, int protocol, int ranks) const;
-  void shorten(LibraryWay& way, double message) const;
+  void go_in_lines(LibraryWay& way, double times, double message) const;
   void tree(LibraryWay& way, int protocol) const;
   void later_hops(LibraryWay& way, int protocol, double passes, double us) const;
   void nvls(LibraryWay& way, Collective collective, bool is_tree) const;

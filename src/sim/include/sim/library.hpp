@@ -82,7 +82,7 @@ struct LibraryWay {
   int hop = -1;
   double hops = 0;              ///< inside nodes
   int hop_short = -1;           ///< share of such a hop that each halving of a short message saves
-  double halvings = 0;          ///< of the message
+  double halvings = 0;          ///< of 512 bytes down to the message; at most those down to 16
   bool is_handed_over = false;  ///< what hops take is the process's time, too
   int post = -1;                ///< what a pair of ranks on two nodes costs a host
   double posts = 0;
