@@ -206,6 +206,27 @@ TEST(Library, OnlyPiecesOfSimpleWaitForTheNetwork) {
   EXPECT_EQ(time_of(*way("LL128"), *constants).value, time_of(*way("LL128"), *known).value);
 }
 
+TEST(Library, LinesOf128BytesNeedNicsThatKeepThemWhole) {
+  const auto protocol = [](const char* machine, const char* version) {
+    return answer(model(machine, 16, {.algorithm = "Tree", .version = version}), Collective::all_reduce, 2 << 20).protocol;
+  };
+  EXPECT_EQ(protocol("dgx-h100", "2.23.4"), "LL128");
+  EXPECT_EQ(protocol("perlmutter", "2.30"), "Simple") << "A100 and NIC meet in a host bridge";
+  EXPECT_EQ(protocol("cscs-gh200", "2.23.4"), "Simple") << "the NICs are at the processors";
+  EXPECT_EQ(protocol("cscs-gh200", "2.27.3"), "LL128");
+}
+
+TEST(Library, AHopBetweenNodesHasAllOfAChannelsPieceBeforeItGoesOn) {
+  const auto time = [](const char* protocol, std::uint64_t bytes) {
+    return answer(model("dgx-a100", 32, {.algorithm = "Tree", .protocol = protocol}), Collective::all_reduce, bytes).time.value;
+  };
+  // 16 channels share 16 to 64 KiB in parts of 4 KiB, and have 16 KiB each of 256.
+  EXPECT_LT(time("LL", 64 << 10), 1.1 * time("LL", 16 << 10));
+  EXPECT_GT(time("LL", 256 << 10), 1.4 * time("LL", 64 << 10));
+  // 512 KiB of 16 channels are a piece with Simple: up to 8 MiB ten hops grow, beyond only what the wires carry.
+  EXPECT_GT(time("Simple", 8 << 20) - time("Simple", 1 << 20), 2 * (time("Simple", 24 << 20) - time("Simple", 17 << 20)));
+}
+
 TEST(Library, ItPlansWithAChannelForEachNic) {
   // Four NICs of 25 GB/s: a tree of two A100 nodes is planned with 4 x 23.6 GB/s, a ring with 4 x 25, which is what Perlmutter took.
   const auto chosen = [](const char* machine) { return answer(model(machine, 2), Collective::all_reduce, kGiB); };

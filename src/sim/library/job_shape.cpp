@@ -132,11 +132,10 @@ class Look {
     if (shape_.nodes > 1) {
       PEAL_TRY(look_outside());
       look_at_staging(constants.has("plan.direct." + shape_.network));
+      shape_.nic_path = nic_path();
     }
     const topology::Fabric* const fabric = resources_.cluster().fabric();
     shape_.has_network_sums = shape_.nodes > 1 && fabric != nullptr && fabric->reduction_limits() != nullptr;
-    shape_.has_line128 =
-        shape_.wire == NodeWire::nvlink && (shape_.nodes == 1 || shape_.gpu == "hopper" || shape_.gpu == "blackwell" || reaches_nic());
     PEAL_TRY(count_channels(constants));
     return shape_;
   }
@@ -251,8 +250,19 @@ class Look {
 
   bool reaches_nic() const {
     const int local = resources_.cluster().local_of(local_.front());
-    const int nic = resources_.nic_of(local);
-    return nic >= 0 && shape_.network != "tcp" && resources_.paths().path(local, nic).path_class <= PathClass::pxb;
+    return shape_.network != "tcp" && is_on_switches(local, resources_.nic_of(local));
+  }
+
+  bool is_on_switches(int local, int nic) const { return nic >= 0 && resources_.paths().path(local, nic).path_class <= PathClass::pxb; }
+
+  NicPath nic_path() const {
+    if (shape_.is_staged) return NicPath::host;
+    if (reaches_nic()) return NicPath::switches;
+    const int nic = resources_.nic_of(resources_.cluster().local_of(local_.front()));
+    const bool is_near_another =
+        std::any_of(local_.begin(), local_.end(), [&](int device) { return is_on_switches(resources_.cluster().local_of(device), nic); });
+    if (is_near_another) return NicPath::other_gpu;
+    return pcie_port(machine_, resources_.cluster().local_of(local_.front())) > 0 ? NicPath::host : NicPath::wires;
   }
 
   /// One for each NIC, two where it is fast and there are few of them (ncclTopoDupChannels of src/graph/search.cc). EFA's plugin shows NCCL

@@ -8,6 +8,10 @@ namespace peal::sim {
 enum class NodeWire : std::uint8_t { nvlink, xgmi, hccs, pcie };
 std::string_view name_of(NodeWire wire) noexcept;  ///< "nvlink": part of constants' names
 
+/// How GPUs reach a node's NICs with GPUDirect RDMA: over PCIe switches; so do others of the node, but not each its own; over wires of
+/// their own to the processor, which has the NICs; through host bridges or host memory.
+enum class NicPath : std::uint8_t { switches, other_gpu, wires, host };
+
 struct JobShape {
   int ranks = 1;
   int nodes = 1;
@@ -19,10 +23,10 @@ struct JobShape {
   double port_GBps = 0;           ///< of one GPU's own links to the others, usable
   double pair_GBps = 0;           ///< from one GPU to one other of its node
   bool has_multicast = false;     ///< NVSwitches that reduce and multicast, and GPUs that can use them
-  bool has_line128 = false;       ///< LL128: NVLink inside, and NICs that GPUs reach without the host
   bool has_network_sums = false;  ///< between nodes are switches that sum (SHARP)
   int nics = 0;                   ///< of a node
   double net_GBps = 0;            ///< of all NICs of a node, line rate, one direction
+  NicPath nic_path = NicPath::host;
   bool has_amd_host = false;      ///< processors of AMD, by whose hosts NCCL plans LL between nodes slower
   bool is_staged = false;         ///< bytes between NICs and GPUs go through host memory: no GPUDirect RDMA
   bool crosses_bridge = false;    ///< GPUDirect RDMA goes through a host bridge, from one PCIe root to another

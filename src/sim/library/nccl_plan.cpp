@@ -60,6 +60,13 @@ bool is_at_least(std::string_view version, int wanted_major, int wanted_minor) n
   return major > wanted_major || (major == wanted_major && minor >= wanted_minor);
 }
 
+bool has_line128(const JobShape& shape, std::string_view version) noexcept {
+  if (shape.wire != NodeWire::nvlink) return false;
+  if (shape.nodes == 1 || shape.nic_path == NicPath::switches) return true;
+  if (shape.gpu != "hopper" && shape.gpu != "blackwell") return false;
+  return shape.nic_path == NicPath::other_gpu || (shape.nic_path == NicPath::wires && is_at_least(version, 2, 27));
+}
+
 Result<std::string> version_of_its_time(const JobShape& shape, const topology::LibraryConstants& constants) {
   const std::string name = "plan.version." + shape.gpu;
   if (!constants.has(name)) return std::string();
@@ -190,7 +197,7 @@ Status NcclPlan::read_rccl(const topology::LibraryConstants& constants) {
 bool NcclPlan::is_offered(NcclAlgorithm a, int p, Collective collective) const {
   if (options_.algorithm && !is_same_word(name_of(a), *options_.algorithm)) return false;
   if (options_.protocol && !is_same_word(kNcclProtocols[p], *options_.protocol)) return false;
-  if (offered_[at(p)] == 0 || (p == 1 && !shape_.has_line128)) return false;
+  if (offered_[at(p)] == 0 || (p == 1 && !has_line128(shape_, options_.version))) return false;
   if (a == NcclAlgorithm::tree) return collective == Collective::all_reduce && !(is_rccl_ && p == 2);
   // NCCL takes it only where NCCL_COLLNET_ENABLE says so: by name.
   if (is_collnet(a)) return p == 2 && options_.algorithm && collective == Collective::all_reduce && shape_.has_network_sums;

@@ -22,6 +22,9 @@ std::string line_cap_of(const JobShape& shape);
 /// Of "2.26.2"; an empty version is a recent one.
 bool is_at_least(std::string_view version, int major, int minor) noexcept;
 
+/// LL128 needs lines of 128 bytes to arrive whole: NVLink inside nodes, and between them NICs that GPUs reach so (src/graph/tuning.cc).
+bool has_line128(const JobShape& shape, std::string_view version) noexcept;
+
 /// What a published run that does not tell its version is taken to have had; empty: a recent one.
 Result<std::string> version_of_its_time(const JobShape& shape, const topology::LibraryConstants& constants);
 

@@ -14,6 +14,14 @@ namespace {
 constexpr double kNetChannelGBps = 14;
 /// From so many bytes on NCCL takes one channel more: threads of a channel, and bytes for each (src/enqueue.cc).
 constexpr double kChannelBytes[] = {512 * 8, 640 * 8, 512 * 64};
+/// Most data of a channel that LL posts at once: half of a step of its buffers (NCCL_LL_MAX_NTHREADS, NCCL_LL_LINES_PER_THREAD).
+constexpr double kLinePieceKiB = 32;
+/// Most data of a message of LL, half of what is posted, that libfabric sends eagerly.
+constexpr double kEagerKiB = 2;
+/// Bytes of a channel that trees pass on at once with Simple: a step of its buffers.
+constexpr double kTreePiece = 524288;
+/// Bytes of a channel and GPU that NVLSTree passes on at once from four nodes on (src/enqueue.cc).
+constexpr double kNvlsTreePiece = 65536;
 /// Chunks of a channel and GPU that NVLS has under way at once.
 constexpr double kRounds = 2;
 
@@ -38,7 +46,8 @@ Nanoseconds time_of(const LibraryWay& way, const topology::LibraryConstants& con
   const double move = limit == nullptr ? 0 : way.bytes / rate * 1e-3;
   const double inside = way.hops * value_or(constants, way.hop, 0) * (1 - way.halvings * value_or(constants, way.hop_short, 0));
   const double between = (way.net_hops - way.net_later) * value_or(constants, way.net_hop, 0) + way.net_later * way.net_later_us +
-                         way.net_hops * way.net_crossings * value_or(constants, way.net_more, 0);
+                         way.net_hops * (way.net_crossings * value_or(constants, way.net_more, 0) +
+                                         way.held * value_or(constants, way.stored, 0));
   const double launch = way.fixed_us + value_or(constants, way.launch, 0) + way.posts * value_or(constants, way.post, 0) +
                         way.channels * value_or(constants, way.work, 0);
   const double paid_inside = way.flows_inside ? 0 : value_or(constants, way.ramp, 1) * inside;
@@ -64,6 +73,7 @@ std::vector<int> constants_of(const LibraryWay& way, const topology::LibraryCons
   add(way.net_hop, way.net_hops > 0);
   add(way.net_more, way.net_hops > 0);
   add(way.net_ramp, way.net_hops > 0);
+  add(way.stored, way.net_hops > 0 && way.held > 0);
   add(way.pieces, true);
   add(way.ramp, true);
   add(way.two, true);
@@ -92,7 +102,7 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   for (std::size_t p = 0; p < 3; ++p) {
     const std::string mesh = fmt::format("hop.{}.{}", kNcclProtocols[p], shape.link);
     const std::string hop = constants.has(mesh) ? mesh : fmt::format("hop.{}.{}", kNcclProtocols[p], wire);
-    if (p != 1 || shape.has_line128) PEAL_TRY(find(own_of(hop, shape.gpu), maker.hop_[p]));
+    if (p != 1 || has_line128(shape, options.version)) PEAL_TRY(find(own_of(hop, shape.gpu), maker.hop_[p]));
     PEAL_TRY(find(fmt::format("hop.{}.net", kNcclProtocols[p]), maker.net_hop_[p]));
   }
   PEAL_TRY(find(own_of("hop.LL.short", shape.gpu), maker.hop_short_));
@@ -135,12 +145,12 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
     PEAL_TRY(find("ramp.direct", maker.direct_ramp_));
     return maker;
   }
-  PEAL_ASSIGN(const auto tree_hop, by_protocol(constants, "plan.hop.net.Tree"));
-  PEAL_ASSIGN(const auto ring_hop, by_protocol(constants, pays_hops_of_trees(shape) ? "plan.hop.net.Tree" : "plan.hop.net.Ring"));
-  maker.tree_later_us_ = tree_hop[1];
-  maker.ring_later_us_ = ring_hop[1];
+  PEAL_ASSIGN(const auto hop, by_protocol(constants, pays_hops_of_trees(shape) ? "plan.hop.net.Tree" : "plan.hop.net.Ring"));
+  maker.later_us_ = hop[1];
   PEAL_TRY(find(own_of("net.ramp", shape.network), maker.net_ramp_[2]));
-  PEAL_TRY(find("net.ramp.LL", maker.net_ramp_[0]));
+  PEAL_TRY(find(own_of(own_of("net.stored.LL", shape.gpu), shape.network), maker.stored_[0]));
+  PEAL_TRY(find(own_of("net.stored.LL128", shape.gpu), maker.stored_[1]));
+  PEAL_TRY(find(own_of("net.stored.Simple", shape.network), maker.stored_[2]));
   const std::string net_share = "net.share." + (shape.is_staged ? "host" : shape.network);
   PEAL_TRY(find(shape.crosses_bridge ? own_of(net_share, "bridge") : net_share, maker.net_share_));
   if (shape.stage_GBps > 0) PEAL_TRY(find("share.ring.pcie-host", maker.stage_));
@@ -153,6 +163,7 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   const std::string latency = own_of("net.latency." + shape.network, shape.is_staged ? "staged" : "direct");
   PEAL_TRY(find(latency, maker.net_more_));
   PEAL_TRY(find(own_of(latency, "bulk"), maker.net_bulk_));
+  PEAL_TRY(find(own_of(latency, "lines"), maker.net_lines_));
   return maker;
 }
 
@@ -179,8 +190,12 @@ void WayMaker::ring(LibraryWay& way, int protocol, Collective collective) const 
   // Through host bridges both directions share a rate that a lone sender to a lone receiver has for itself.
   const double ways = is_rooted && shape_.ranks == 2 && shape_.wire == NodeWire::pcie ? 2 : 1;
   limit(way, ways * shape_.ring_GBps * share / rounds, shape_.net_GBps * share / rounds);
-  if (protocol == 0) go_in_lines(way, rounds, is_rooted || collective == Collective::all_reduce ? way.bytes : way.bytes / shape_.ranks);
   take_channels(way, protocol, protocol == 0 ? shape_.ranks : 1);
+  if (protocol == 0) {
+    const double block = is_rooted ? way.bytes : way.bytes / shape_.ranks;
+    if (net_line_ >= 0) way.limits.push_back({shape_.per_node / rounds, net_line_});
+    go_in_lines(way, rounds, collective == Collective::all_reduce ? way.bytes : block, block);
+  }
   if (protocol == 2) way.round_bytes = step_bytes_ * shape_.ranks * shape_.channels;
   if (protocol == 1) {
     way.ramp = line_ramp_;
@@ -190,7 +205,7 @@ void WayMaker::ring(LibraryWay& way, int protocol, Collective collective) const 
   const double part = is_rooted ? (1 + (steps.all - 1) / calls_) / steps.all : 1;
   way.hops = part * (steps.all - steps.between);
   way.net_hops = part * steps.between;
-  if (!is_rooted) later_hops(way, protocol, collective == Collective::all_reduce ? 2 : 1, ring_later_us_);
+  if (protocol == 1 && !is_rooted && shape_.nodes > 1) later_hops(way, collective == Collective::all_reduce ? 2 : 1);
 }
 
 /// As many as the bytes are worth: `ranks` that pass each byte on with LL, which is sent in their parts.
@@ -200,12 +215,15 @@ void WayMaker::take_channels(LibraryWay& way, int protocol, int ranks) const {
 }
 
 /// Lines of LL have rates of their own, inside nodes and between them, for bytes that are sent `times`. And the fewer of them a message
-/// has, the sooner the last is seen: from a sector of 32 bytes, half of them flags, to what two warps read.
-void WayMaker::go_in_lines(LibraryWay& way, double times, double message) const {
+/// has, the sooner the last is seen: from a sector of 32 bytes, half of them flags, to what two warps read. Between nodes a process looks
+/// for the last line of a channel's part of a `block` before it posts it: every hop has all of that before it goes on.
+void WayMaker::go_in_lines(LibraryWay& way, double times, double message, double block) const {
   constexpr double kFewest = 16;
   constexpr double kMost = 512;
   way.limits.push_back({line_cap_ / times, -1});
-  if (net_line_ >= 0) way.limits.push_back({shape_.per_node / times, net_line_});
+  way.stored = stored_[0];
+  way.held = std::min(kLinePieceKiB, block / way.channels / 1024);
+  if (way.held > kEagerKiB) way.net_more = net_lines_;
   way.hop_short = hop_short_;
   way.halvings = std::log2(kMost / std::clamp(message, kFewest, kMost));
 }
@@ -219,19 +237,41 @@ void WayMaker::tree(LibraryWay& way, int protocol) const {
   // Two nodes that just exchange their sums keep their NICs as busy as a ring does.
   const bool is_exchange = protocol == 2 && shape_.nodes == 2;
   limit(way, shape_.ring_GBps * share * chain / 2, shape_.net_GBps * (is_exchange ? 1 : share) / (shape_.nodes == 2 ? 1 : 2));
-  if (protocol == 0) go_in_lines(way, 2, way.bytes);
   take_channels(way, protocol, 1);
+  if (protocol == 0) go_in_lines(way, 2, way.bytes, way.bytes);
   way.hops = 2 * (shape_.per_node - 1);
   way.net_hops = 2 * (std::bit_width(static_cast<unsigned>(shape_.nodes)) - 1);
-  later_hops(way, protocol, 2, tree_later_us_);
+  if (protocol == 1) {
+    way.stored = stored_[1];
+    way.held = std::min(tree_chunk(way), way.bytes / way.channels) / 1024;
+  }
+  if (protocol == 2) hold_pieces(way, kTreePiece * way.channels);
 }
 
-/// Lines of LL128 follow each other through the nodes as they come: what the first NICs of a pass over the nodes wait for, until there is
+/// Bytes of a channel that a tree with LL128 passes on at once (calcCollChunking of src/enqueue.cc): of the buffers' step, until there are
+/// several pieces for each step of the tree.
+double WayMaker::tree_chunk(const LibraryWay& way) const {
+  constexpr double kStep = 576000;
+  const double steps = std::bit_width(static_cast<unsigned>(shape_.nodes)) + 0.1 * shape_.per_node;
+  double chunk = kStep;
+  const auto too_few = [&](double wanted) { return std::floor(way.bytes / way.channels / chunk) < wanted * steps / shape_.per_node; };
+  while (too_few(64) && chunk > 131072) chunk /= 2;
+  while (too_few(16) && chunk > 32768) chunk /= 2;
+  return chunk;
+}
+
+/// A hop between nodes has all of a piece with Simple, at most so many bytes of all channels, before it goes on with it.
+void WayMaker::hold_pieces(LibraryWay& way, double most) const {
+  if (shape_.nodes == 1) return;
+  way.stored = stored_[2];
+  way.held = std::min(way.bytes, most) / shape_.net_GBps * 1e-3;
+}
+
+/// Lines of LL128 follow each other round the nodes as they come: what the first NICs of a pass over the nodes wait for, until there is
 /// enough to post, the later ones do not wait for again. Two nodes have no later hops, so that the plan's own figure stands for them.
-void WayMaker::later_hops(LibraryWay& way, int protocol, double passes, double us) const {
-  if (protocol != 1 || shape_.nodes == 1) return;
+void WayMaker::later_hops(LibraryWay& way, double passes) const {
   way.net_later = way.net_hops - passes;
-  way.net_later_us = us;
+  way.net_later_us = later_us_;
 }
 
 /// The switch reads every GPU's bytes once and writes every result once: a GPU's wires carry, one way, all bytes (all_reduce; that they
@@ -246,6 +286,7 @@ void WayMaker::nvls(LibraryWay& way, Collective collective, bool is_tree) const 
   way.hops = 1;
   const int levels = std::bit_width(static_cast<unsigned>(shape_.nodes)) - 1;
   way.net_hops = 2 * (is_tree ? levels : std::min(levels, 1));
+  if (is_tree) hold_pieces(way, (shape_.nodes < 4 ? nvls_chunk_ : kNvlsTreePiece) * shape_.channels * g);
 }
 
 /// A tree for each rank's part, all of them shifted into one another (one GPU a node): log2 of the ranks steps on the wire, and a part that

@@ -16,9 +16,11 @@ class WayMaker {
   void limit_between(LibraryWay& way, double between) const;
   void ring(LibraryWay& way, int protocol, Collective collective) const;
   void take_channels(LibraryWay& way, int protocol, int ranks) const;
-  void go_in_lines(LibraryWay& way, double times, double message) const;
+  void go_in_lines(LibraryWay& way, double times, double message, double block) const;
   void tree(LibraryWay& way, int protocol) const;
-  void later_hops(LibraryWay& way, int protocol, double passes, double us) const;
+  void hold_pieces(LibraryWay& way, double most) const;
+  double tree_chunk(const LibraryWay& way) const;
+  void later_hops(LibraryWay& way, double passes) const;
   void nvls(LibraryWay& way, Collective collective, bool is_tree) const;
   void pat(LibraryWay& way) const;
   void collnet(LibraryWay& way, bool is_direct) const;
@@ -34,11 +36,12 @@ class WayMaker {
   int hop_[3] = {-1, -1, -1};
   int net_hop_[3] = {-1, -1, -1};
   int net_ramp_[3] = {-1, -1, -1};
-  int ring_share_ = -1, nvls_share_ = -1, net_share_ = -1, ring_of_two_ = -1, net_more_ = -1, net_bulk_ = -1,
-      net_copy_ = -1, stage_ = -1, net_line_ = -1, pair_channel_ = -1, net_pair_channel_ = -1;
+  int stored_[3] = {-1, -1, -1};
+  int ring_share_ = -1, nvls_share_ = -1, net_share_ = -1, ring_of_two_ = -1, net_more_ = -1, net_bulk_ = -1, net_lines_ = -1, net_line_ = -1,
+      net_copy_ = -1, stage_ = -1, pair_channel_ = -1, net_pair_channel_ = -1;
   std::vector<double> ring_protocol_, tree_protocol_;
   double line_cap_ = 0, step_bytes_ = 0, nvls_chunk_ = 0, pat_share_ = 1, pat_us_a_rank_ = 0;
-  double tree_later_us_ = 0, ring_later_us_ = 0;
+  double later_us_ = 0;
 };
 
 }  // namespace peal::sim

@@ -94,6 +94,8 @@ struct LibraryWay {
   double net_hops = 0;
   double net_later = 0;     ///< hops of `net_hops` that take `net_later_us` in place of the constant: all but the first of each pass
   double net_later_us = 0;  ///< of NCCL's plan
+  int stored = -1;          ///< what a unit of `held` costs each hop between nodes
+  double held = 0;          ///< what such a hop has all of before it goes on: KiB of a channel, with Simple us of a node's NICs
   int net_ramp = -1;
   int pieces = -1;            ///< us that pieces pay beside what follows from the hops
   int ramp = -1;              ///< share of the hops inside nodes that pieces pay; -1: all of it
