@@ -73,8 +73,8 @@ def cores():
 
 
 class Runner:
-    def __init__(self, arguments, folder):
-        self.arguments, self.folder = arguments, folder
+    def __init__(self, arguments, folder, memory):
+        self.arguments, self.folder, self.memory = arguments, folder, memory
         real_time = arguments.ranks <= os.cpu_count() and subprocess.run(["chrt", "-r", "1", "true"], capture_output=True).returncode == 0
         self.shield = ["chrt", "-r", "1"] if real_time else []
         self.crowded = arguments.ranks > os.cpu_count()  # then ranks cannot measure between calls where the cores lie: two ranks of Peal do
@@ -152,7 +152,8 @@ class Runner:
             starts = [["mpirun.openmpi"] + ranks + bind + flags + [os.path.join(self.folder, "bench.openmpi")]]
         else:
             starts = [["mpirun.mpich"] + ranks + ([] if self.crowded else ["-bind-to", self.unit]) + flags + [os.path.join(self.folder, "bench.mpich")]]
-        environment = dict(os.environ, PEERS_SHM=f"/proc/{os.getpid()}/fd/{self.common}", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        environment = dict(os.environ, PEERS_SHM=f"/proc/{os.getpid()}/fd/{self.common}", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                           OMPI_MCA_btl_vader_backing_directory=self.memory)
         what = ["--colls", ",".join(names), "--sizes", ",".join(map(str, sizes)), "--out", table] + self.rewrite
         if not run_together([self.shield + start + what for start in starts], environment):
             return {}
@@ -387,12 +388,13 @@ def main():
     install()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped by SIGTERM"))  # so that the folder goes too
     folder = tempfile.mkdtemp(prefix="peal-compare-")
+    memory = tempfile.mkdtemp(prefix="peal-compare-", dir="/dev/shm")  # for what Open MPI, killed where it stands still, would leave there
     inputs = "written" if arguments.rewrite else "kept"
     raw, earlier = [], read(arguments.add_to) if arguments.add_to else []
     check_alike(earlier, inputs)
     try:
         build(folder, {FLAVOURS[known[name].split()[0]] for name in arguments.peers.split(",")})
-        runner = Runner(arguments, folder)
+        runner = Runner(arguments, folder, memory)
         print(f"# {arguments.ranks} ranks, {os.cpu_count()} cores, scheduler {'SCHED_RR' if runner.shield else 'default'}; "
               f"ratio = Peal / best peer of the same placement; below 1 Peal is faster{'; inputs are written before each call' if runner.rewrite else ''}", flush=True)
         for collective in arguments.collectives.split(","):
@@ -416,6 +418,7 @@ def main():
             plot(raw, arguments.svg)
     finally:
         remove(folder)
+        remove(memory)
     if arguments.json:
         with open(arguments.json, "w") as file:
             json.dump(raw, file)
