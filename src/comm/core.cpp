@@ -31,7 +31,7 @@ constexpr std::uint64_t kMostShared = std::uint64_t{1} << 46;
 std::uint64_t message_bytes_of(const tuning::Environment& environment) {
   constexpr int kFewRanks = 8;
   constexpr std::uint64_t kCrowdedMessageBytes = 64 * 1024;  // of more ranks that take turns on their cores: longer ones leave the caches
-  if (environment.is_by_sockets_alone()) return schedule::kSocketMessageBytes;
+  if (environment.is_by_sockets_alone()) return environment.most_by_sockets();
   const std::uint64_t slot = transport::ShmLayout::of(environment.ranks, kChannels).slot_bytes;
   return environment.shares_cores() && environment.ranks > kFewRanks ? std::min(slot, kCrowdedMessageBytes) : slot;
 }
@@ -256,7 +256,7 @@ Status Core::open_tcp(Routes& routes) {
   }
   transport::TcpOptions options;
   options.channels = kChannels;
-  options.message_bytes = schedule::kSocketMessageBytes;
+  options.message_bytes = size() == 2 ? schedule::kWholePairMessageBytes : schedule::kSocketMessageBytes;
   for (int r = 0; r < size(); ++r) options.is_on_machine.push_back(world_->is_on_my_machine(world_rank(r)));
   PEAL_ASSIGN(auto tcp, transport::TcpTransport::open(*world_->listener(), id_, rank_, std::move(peers), options));
   for (int r = 0; r < size(); ++r)

@@ -186,8 +186,9 @@ std::uint64_t message_limit(const Environment& environment, const Offer& offer, 
       return std::min({message_through_a_slot(environment, call, is_pipelined, whole), most_in_a_slot(shape.channels),
                        most_of_call(environment, call)});
     const bool is_long = environment.is_by_sockets_alone() && (!is_pipelined || environment.ranks == 2);
-    return schedule::socket_message_bytes(whole, environment.uncut_by_sockets(),
-                                          is_long ? schedule::kSocketMessageBytes : schedule::kRelayedSocketMessageBytes);
+    const bool is_reduced = has_reduction(call.collective);
+    return schedule::socket_message_bytes(whole, environment.uncut_by_sockets(is_reduced),
+                                          is_long ? environment.most_by_sockets(is_reduced) : schedule::kRelayedSocketMessageBytes);
   }
   if (!is_pipelined) return kAnySize;
   std::uint64_t limit = kAnySize;

@@ -293,6 +293,8 @@ constexpr double kAsGood = 1.05;
 /// Of two ranks by sockets, whose steps begin with a system call and an acknowledgement (bench/RESULTS.md, "Loopback"), and of ranks that
 /// share cores, who may wait a turn for every step ("Whole messages").
 constexpr double kAsGoodWhereStepsWait = 1.1;
+/// Nanoseconds that a step more costs two ranks by sockets, at most, beside what is predicted.
+constexpr double kStepBySockets = 30e3;
 /// The answers of a star all wait until its centre has its turn, which comes later than is predicted: a way of fewer steps that seems to
 /// take up to so many times as long takes as long (bench/RESULTS.md, "Many ranks on a core").
 constexpr double kAsGoodAsAStar = 1.4;
@@ -395,7 +397,8 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
     };
     const bool do_steps_wait = is_pair_by_sockets(environment) || environment.shares_cores();
     const double as_good = is_star ? kAsGoodAsAStar : do_steps_wait ? kAsGoodWhereStepsWait : kAsGood;
-    if (prefer(candidates, fastest * as_good, is_plainer)) selection.preferred_for = "fewer steps, or sums made at once";
+    const double step = is_pair_by_sockets(environment) ? kStepBySockets : 0;
+    if (prefer(candidates, std::max(fastest * as_good, fastest + step), is_plainer)) selection.preferred_for = "fewer steps, or sums made at once";
     const auto is_whole = [](const Candidate& a, const Candidate& b) {
       return a.algorithm->name == kWhole && b.algorithm->name != kWhole;
     };

@@ -149,26 +149,32 @@ TEST_P(Mismatch, OtherCountThanTheRootHasForARank) {
 
 // Long transfers go in messages of which all but the last are alike: one may be a full message longer than the other.
 TEST_P(Mismatch, OtherCountThanTheRootHasForARankByWholeMessages) {
-  constexpr std::size_t kMessage = 256 * 1024 / 4;  // through slots and by reference; of sockets two
-  const Body gather = gather_v(2 * kMessage, 3 * kMessage);
-  expect({gather, gather, gather}, {"gather_v of 196608 f32 with root 0", "gather_v of 131072 f32 with root 0"});
-  const Body scatter = scatter_v(3 * kMessage, 2 * kMessage);
-  expect({scatter, scatter, scatter}, {"scatter_v of 196608 f32 with root 0", "scatter_v of 131072 f32 with root 0"});
-  const Body short_for_long = gather_v(6, 3 * kMessage);
-  expect({short_for_long, short_for_long}, {"gather_v of 196608 f32 with root 0", "gather_v of f32 with root 0"});
-  const auto exchange = [](std::uint64_t to_next, std::uint64_t from_previous) {
+  // Through slots and by reference; by sockets two of it where there are three ranks.
+  const auto with_ranks = [](int ranks) -> std::size_t { return (GetParam() == "tcp" && ranks == 2 ? 1024 : 256) * 1024 / 4; };
+  const auto named = [](const char* collective, std::size_t count, const char* root) {
+    return std::string(collective) + " of " + std::to_string(count) + " f32" + root;
+  };
+  const std::size_t of_three = with_ranks(3);
+  const Body gather = gather_v(2 * of_three, 3 * of_three);
+  expect({gather, gather, gather}, {named("gather_v", 3 * of_three, " with root 0"), named("gather_v", 2 * of_three, " with root 0")});
+  const Body scatter = scatter_v(3 * of_three, 2 * of_three);
+  expect({scatter, scatter, scatter}, {named("scatter_v", 3 * of_three, " with root 0"), named("scatter_v", 2 * of_three, " with root 0")});
+  const std::size_t message = with_ranks(2);
+  const Body short_for_long = gather_v(6, 3 * message);
+  expect({short_for_long, short_for_long}, {named("gather_v", 3 * message, " with root 0"), "gather_v of f32 with root 0"});
+  const auto exchange = [message](std::uint64_t to_next, std::uint64_t from_previous) {
     return [=](Communicator& world) {
       std::vector<std::uint64_t> out(2, 4), in(2, 4), displs{0, 4};
       const auto me = static_cast<std::size_t>(world.rank());
       out[1 - me] = to_next;
       in[1 - me] = from_previous;
-      std::vector<float> data(displs[1] + 4 * kMessage), got(data.size());
+      std::vector<float> data(displs[1] + 4 * message), got(data.size());
       if (me == 0) displs = {0, 4};
       if (me == 1) displs = {4, 0};
       world.all_to_all_v(data.data(), out, displs, got.data(), in, displs, DataType::f32);
     };
   };
-  expect({exchange(3 * kMessage, 5), exchange(5, 2 * kMessage)}, {"all_to_all_v of 196608 f32", "all_to_all_v of 131072 f32"});
+  expect({exchange(3 * message, 5), exchange(5, 2 * message)}, {named("all_to_all_v", 3 * message, ""), named("all_to_all_v", 2 * message, "")});
 }
 
 TEST_P(Mismatch, OtherRootOfVaryingCounts) {

@@ -122,6 +122,14 @@ TEST(Plan, MessagesBySocketsStayWholeUpToTheLengthFromWhichAHalfIsWorthAMessage)
   EXPECT_EQ(cut(64 * kWhole, schedule::kSocketMessageBytes), schedule::kSocketMessageBytes);
   static_assert(schedule::kRelayedSocketMessageBytes < kWhole);
   EXPECT_EQ(cut(1024, schedule::kRelayedSocketMessageBytes), schedule::kRelayedSocketMessageBytes);
+  // Two ranks of one host hand a mebibyte to one call, half of that where it is reduced.
+  const Environment pair = host_over_loopback(2, 2).environment;
+  EXPECT_EQ(pair.uncut_by_sockets(), schedule::kWholePairMessageBytes);
+  EXPECT_EQ(pair.uncut_by_sockets(true), schedule::kSocketMessageBytes);
+  EXPECT_EQ(pair.most_by_sockets(), schedule::kWholePairMessageBytes);
+  EXPECT_EQ(host_over_loopback(2, 4).environment.uncut_by_sockets(), kWhole);
+  EXPECT_EQ(host_over_loopback(2, 4).environment.most_by_sockets(), schedule::kSocketMessageBytes);
+  EXPECT_EQ(several_hosts(2, 1).most_by_sockets(true), schedule::kSocketMessageBytes);
   // Where the messages of several ranks meet on one host's link.
   EXPECT_EQ(several_hosts(2, 1).uncut_by_sockets(), kWhole);
   EXPECT_EQ(several_hosts(2, 2).uncut_by_sockets(), schedule::kWholeMeetingMessageBytes);

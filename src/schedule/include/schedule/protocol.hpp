@@ -32,14 +32,16 @@ struct ProtocolTraits {
 inline constexpr std::uint64_t kBesideFlagBytes = 88;
 /// Of those, messages of up to so many bytes share the flag's cache line, and longer ones reach into a second.
 inline constexpr std::uint64_t kFlagLineBytes = 24;
-/// Messages of up to so many bytes are not cut: in memory; by sockets, where a second message costs system calls and acknowledgements; and
-/// by sockets where the messages of several ranks meet on the way to one host, whose link's queue longer ones overflow (bench/RESULTS.md,
-/// "Whole messages over sockets", "Between containers").
+/// Messages of up to so many bytes are not cut: in memory; by sockets, where a second message costs system calls and acknowledgements; by
+/// sockets between two ranks of one host, where the receiver takes out what has come while the sender's one call goes on; and by sockets
+/// where the messages of several ranks meet on the way to one host, whose link's queue longer ones overflow (bench/RESULTS.md, "Whole
+/// messages over sockets", "A mebibyte by one call", "Between containers").
 inline constexpr std::uint64_t kWholeMessageBytes = 32 * 1024;
 inline constexpr std::uint64_t kWholeSocketMessageBytes = 160 * 1024;
+inline constexpr std::uint64_t kWholePairMessageBytes = 1024 * 1024;
 inline constexpr std::uint64_t kWholeMeetingMessageBytes = 64 * 1024;
 /// The most that a message carries in a slot of shared memory (what is under way on both ways should fill few slots); by sockets, where a
-/// later rank waits to send it on; and where none does and all goes by sockets.
+/// later rank waits to send it on; and where none does and all goes by sockets (kWholePairMessageBytes between two ranks of one host).
 inline constexpr std::uint64_t kSlotMessageBytes = 256 * 1024;
 inline constexpr std::uint64_t kRelayedSocketMessageBytes = 128 * 1024;
 inline constexpr std::uint64_t kSocketMessageBytes = 512 * 1024;
@@ -56,8 +58,8 @@ std::uint64_t staged_message_bytes(std::uint64_t whole) noexcept;
 /// The same where the sender may let the receiver read its memory instead, from `least` bytes on: what can be read is not cut.
 std::uint64_t referenced_message_bytes(std::uint64_t whole, std::uint64_t least) noexcept;
 /// The same where messages go by sockets: a message costs system calls and, where ranks wait for one another, a wake, so that they are cut
-/// less finely. `uncut`: what is not (kWholeSocketMessageBytes or kWholeMeetingMessageBytes). `most`: what the longest may carry, whatever
-/// `uncut` is: kRelayedSocketMessageBytes or kSocketMessageBytes.
+/// less finely. `uncut`: what is not (kWholeSocketMessageBytes and the like). `most`: what the longest may carry, whatever `uncut` is:
+/// kRelayedSocketMessageBytes, kSocketMessageBytes or kWholePairMessageBytes.
 std::uint64_t socket_message_bytes(std::uint64_t whole, std::uint64_t uncut, std::uint64_t most) noexcept;
 
 const ProtocolTraits& traits_of(Protocol protocol) noexcept;
