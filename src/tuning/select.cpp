@@ -398,10 +398,9 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
     const bool do_steps_wait = is_pair_by_sockets(environment) || environment.shares_cores();
     const double as_good = is_star ? kAsGoodAsAStar : do_steps_wait ? kAsGoodWhereStepsWait : kAsGood;
     const double step = is_pair_by_sockets(environment) ? kStepBySockets : 0;
-    if (prefer(candidates, std::max(fastest * as_good, fastest + step), is_plainer)) selection.preferred_for = "fewer steps, or sums made at once";
-    const auto is_whole = [](const Candidate& a, const Candidate& b) {
-      return a.algorithm->name == kWhole && b.algorithm->name != kWhole;
-    };
+    if (prefer(candidates, std::max(fastest * as_good, fastest + step), is_plainer))
+      selection.preferred_for = "fewer steps, or sums made at once";
+    const auto is_whole = [](const Candidate& a, const Candidate& b) { return a.algorithm->name == kWhole && b.algorithm->name != kWhole; };
     if (is_summed_whole(environment, call) && prefer(candidates, fastest * kNearInTime, is_whole))
       selection.preferred_for = "whole sums at both, which were measured to be faster";
   }

@@ -174,7 +174,8 @@ TEST_P(Mismatch, OtherCountThanTheRootHasForARankByWholeMessages) {
       world.all_to_all_v(data.data(), out, displs, got.data(), in, displs, DataType::f32);
     };
   };
-  expect({exchange(3 * message, 5), exchange(5, 2 * message)}, {named("all_to_all_v", 3 * message, ""), named("all_to_all_v", 2 * message, "")});
+  expect({exchange(3 * message, 5), exchange(5, 2 * message)},
+         {named("all_to_all_v", 3 * message, ""), named("all_to_all_v", 2 * message, "")});
 }
 
 TEST_P(Mismatch, OtherRootOfVaryingCounts) {

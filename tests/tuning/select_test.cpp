@@ -255,7 +255,8 @@ TEST(Select, TwoRanksBySocketsTakeFewStepsAndKeepTheirBlockMeanwhile) {
   EXPECT_EQ(chosen_by(2, Collective::all_reduce, 1 << 20), "one_shot");
   EXPECT_EQ(chosen_by(2, Collective::all_reduce, 2 << 20), "two_shot");
   EXPECT_EQ(chosen_by(2, Collective::all_gather, 4 << 20), "pat") << "two pieces";
-  for (const std::uint64_t bytes : {8u, 128u << 10, 1u << 20, 8u << 20}) EXPECT_EQ(chosen_by(2, Collective::all_gather, bytes), "direct") << bytes;
+  for (const std::uint64_t bytes : {8u, 128u << 10, 1u << 20, 8u << 20})
+    EXPECT_EQ(chosen_by(2, Collective::all_gather, bytes), "direct") << bytes;
   for (const std::uint64_t bytes : {512u << 10, 1u << 20, 4u << 20}) EXPECT_NE(chosen_by(4, Collective::all_gather, bytes), "pat") << bytes;
 }
 

@@ -27,11 +27,11 @@ struct JobShape {
   int nics = 0;                   ///< of a node
   double net_GBps = 0;            ///< of all NICs of a node, line rate, one direction
   NicPath nic_path = NicPath::host;
-  bool has_amd_host = false;      ///< processors of AMD, by whose hosts NCCL plans LL between nodes slower
-  bool is_staged = false;         ///< bytes between NICs and GPUs go through host memory: no GPUDirect RDMA
-  bool crosses_bridge = false;    ///< GPUDirect RDMA goes through a host bridge, from one PCIe root to another
-  double stage_GBps = 0;          ///< of the GPUs' PCIe ports that they take then, line rate; 0: not staged, or no such port
-  std::string network;            ///< "infiniband", "roce", "efa-1", "tcp"; empty: one node
+  bool has_amd_host = false;    ///< processors of AMD, by whose hosts NCCL plans LL between nodes slower
+  bool is_staged = false;       ///< bytes between NICs and GPUs go through host memory: no GPUDirect RDMA
+  bool crosses_bridge = false;  ///< GPUDirect RDMA goes through a host bridge, from one PCIe root to another
+  double stage_GBps = 0;        ///< of the GPUs' PCIe ports that they take then, line rate; 0: not staged, or no such port
+  std::string network;          ///< "infiniband", "roce", "efa-1", "tcp"; empty: one node
   int channels = 1;
   int graph_channels = 1;  ///< of the graph that NCCL plans with, between nodes before it takes each twice
 };

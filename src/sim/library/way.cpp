@@ -45,9 +45,9 @@ Nanoseconds time_of(const LibraryWay& way, const topology::LibraryConstants& con
   const auto [rate, limit] = narrowest(way, constants);
   const double move = limit == nullptr ? 0 : way.bytes / rate * 1e-3;
   const double inside = way.hops * value_or(constants, way.hop, 0) * (1 - way.halvings * value_or(constants, way.hop_short, 0));
-  const double between = (way.net_hops - way.net_later) * value_or(constants, way.net_hop, 0) + way.net_later * way.net_later_us +
-                         way.net_hops * (way.net_crossings * value_or(constants, way.net_more, 0) +
-                                         way.held * value_or(constants, way.stored, 0));
+  const double between =
+      (way.net_hops - way.net_later) * value_or(constants, way.net_hop, 0) + way.net_later * way.net_later_us +
+      way.net_hops * (way.net_crossings * value_or(constants, way.net_more, 0) + way.held * value_or(constants, way.stored, 0));
   const double launch = way.fixed_us + value_or(constants, way.launch, 0) + way.posts * value_or(constants, way.post, 0) +
                         way.channels * value_or(constants, way.work, 0);
   const double paid_inside = way.flows_inside ? 0 : value_or(constants, way.ramp, 1) * inside;
