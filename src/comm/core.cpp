@@ -131,7 +131,7 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
   }
   core->shares_cores_ = core->world_->shares_cores();
   PEAL_TRY(core->open_memory(origin));
-  PEAL_TRY(core->open_routes());
+  PEAL_TRY(core->open_routes(environment->most_by_sockets()));
   const std::uint64_t message_bytes = message_bytes_of(*environment);
   core->plans_ = std::make_unique<Plans>(std::move(environment), rank, message_bytes, options.wishes, core->choices_,
                                          [board = core->board_] { return board.is_set(); });
@@ -210,7 +210,7 @@ void Core::borrow_slots(const Core* parent, const std::vector<int>& parent_ranks
   pool_ = std::make_shared<transport::ShmSlotPool>(segment, offset, static_cast<int>(locals_.size()), local_rank_);
 }
 
-Status Core::open_routes() {
+Status Core::open_routes(std::uint64_t most_by_sockets) {
   routes_ = std::make_unique<Routes>(size());
   const auto locals = static_cast<int>(locals_.size());
   const bool tcp_everywhere = world_->choice() == TransportChoice::tcp;
@@ -228,7 +228,7 @@ Status Core::open_routes() {
       if (i != local_rank_) routes_->route(locals_[static_cast<std::size_t>(i)], shm.get(), i);
     routes_->own(std::move(shm));
   }
-  if (world_->listener() != nullptr && size() != (tcp_everywhere ? 1 : locals)) PEAL_TRY(open_tcp(*routes_));
+  if (world_->listener() != nullptr && size() != (tcp_everywhere ? 1 : locals)) PEAL_TRY(open_tcp(*routes_, most_by_sockets));
   if (id_ == kWorldId) log_routes();
   return {};
 }
@@ -248,7 +248,7 @@ void Core::log_routes() const {
 }
 
 // TCP to every rank that shared memory does not reach.
-Status Core::open_tcp(Routes& routes) {
+Status Core::open_tcp(Routes& routes, std::uint64_t message_bytes) {
   std::vector<net::Address> peers;
   for (int r = 0; r < size(); ++r) {
     PEAL_ASSIGN(net::Address address, net::Address::parse(contact(r).data_address));
@@ -256,7 +256,7 @@ Status Core::open_tcp(Routes& routes) {
   }
   transport::TcpOptions options;
   options.channels = kChannels;
-  options.message_bytes = size() == 2 ? schedule::kWholePairMessageBytes : schedule::kSocketMessageBytes;
+  options.message_bytes = message_bytes;
   for (int r = 0; r < size(); ++r) options.is_on_machine.push_back(world_->is_on_my_machine(world_rank(r)));
   PEAL_ASSIGN(auto tcp, transport::TcpTransport::open(*world_->listener(), id_, rank_, std::move(peers), options));
   for (int r = 0; r < size(); ++r)

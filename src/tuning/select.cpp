@@ -24,11 +24,9 @@ constexpr std::string_view kPat = "pat";
 /// does not charge what their many strands and copies cost, and untuned they have won no measurement (bench/RESULTS.md).
 constexpr std::string_view kOnlyByNameOnHosts[] = {"bidirectional_ring", "binary_tree", "bruck", "double_binary_tree", "multi_ring", kPat};
 
-bool is_pair_by_sockets(const Environment& environment) { return environment.ranks == 2 && environment.is_by_sockets(0); }
-
 bool is_only_by_name(const Environment& environment, const schedule::Algorithm& algorithm) {
   if (!environment.is_host) return false;
-  if (algorithm.name == kPat && algorithm.collective == Collective::all_gather && is_pair_by_sockets(environment)) return false;
+  if (algorithm.name == kPat && algorithm.collective == Collective::all_gather && environment.is_pair_by_sockets()) return false;
   return std::find(std::begin(kOnlyByNameOnHosts), std::end(kOnlyByNameOnHosts), algorithm.name) != std::end(kOnlyByNameOnHosts);
 }
 
@@ -293,7 +291,7 @@ constexpr double kAsGood = 1.05;
 /// Of two ranks by sockets, whose steps begin with a system call and an acknowledgement (bench/RESULTS.md, "Loopback"), and of ranks that
 /// share cores, who may wait a turn for every step ("Whole messages").
 constexpr double kAsGoodWhereStepsWait = 1.1;
-/// Nanoseconds that a step more costs two ranks by sockets, at most, beside what is predicted.
+/// Nanoseconds that a step more costs two ranks by sockets, at most, beside what is predicted ("A mebibyte by one call").
 constexpr double kStepBySockets = 30e3;
 /// The answers of a star all wait until its centre has its turn, which comes later than is predicted: a way of fewer steps that seems to
 /// take up to so many times as long takes as long (bench/RESULTS.md, "Many ranks on a core").
@@ -388,16 +386,16 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
   } else if (environment.is_host) {
     const bool is_exchange =
         is_pair(environment) && (call.collective == Collective::all_gather || call.collective == Collective::all_to_all);
-    const bool is_gathered_by_sockets = is_pair_by_sockets(environment) && call.collective == Collective::all_gather;
+    const bool is_gathered_by_sockets = environment.is_pair_by_sockets() && call.collective == Collective::all_gather;
     const auto is_plainer = [&](const Candidate& a, const Candidate& b) {
       if (a.prediction.steps != b.prediction.steps) return a.prediction.steps < b.prediction.steps;
       if (is_exchange && alternates(a) != alternates(b)) return alternates(a);
       if (is_gathered_by_sockets && keeps_while_it_waits(a) != keeps_while_it_waits(b)) return keeps_while_it_waits(a);
       return a.algorithm->sums_at_once && !b.algorithm->sums_at_once;
     };
-    const bool do_steps_wait = is_pair_by_sockets(environment) || environment.shares_cores();
+    const bool do_steps_wait = environment.is_pair_by_sockets() || environment.shares_cores();
     const double as_good = is_star ? kAsGoodAsAStar : do_steps_wait ? kAsGoodWhereStepsWait : kAsGood;
-    const double step = is_pair_by_sockets(environment) ? kStepBySockets : 0;
+    const double step = environment.is_pair_by_sockets() ? kStepBySockets : 0;
     if (prefer(candidates, std::max(fastest * as_good, fastest + step), is_plainer))
       selection.preferred_for = "fewer steps, or sums made at once";
     const auto is_whole = [](const Candidate& a, const Candidate& b) { return a.algorithm->name == kWhole && b.algorithm->name != kWhole; };

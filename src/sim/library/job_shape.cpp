@@ -121,8 +121,7 @@ class Look {
   Result<JobShape> shape(const topology::LibraryConstants& constants) {
     PEAL_TRY(count_nodes());
     const Device& gpu = resources_.cluster().device(local_.front());
-    const int first = resources_.cluster().local_of(local_.front());
-    shape_.wire = wire_of(machine_, first);
+    shape_.wire = wire_of(machine_, first_gpu());
     PEAL_ASSIGN(shape_.gpu, generation_of(gpu, shape_.wire));
     if (options_.is_p2p_off) shape_.wire = NodeWire::pcie;
     shape_.link = name_of(shape_.wire);
@@ -141,6 +140,9 @@ class Look {
   }
 
  private:
+  /// Within its node.
+  int first_gpu() const { return resources_.cluster().local_of(local_.front()); }
+
   Status count_nodes() {
     const topology::Cluster& cluster = resources_.cluster();
     std::map<int, int> ranks_of;
@@ -198,11 +200,9 @@ class Look {
   }
 
   bool can_multicast() const {
-    const bool is_able = shape_.gpu == "hopper" || shape_.gpu == "blackwell";
-    if (!is_able || shape_.wire != NodeWire::nvlink || shape_.per_node < 2) return false;
-    for (const int index : machine_.links_of(resources_.cluster().local_of(local_.front())))
-      if (machine_.device(machine_.other_end(index, resources_.cluster().local_of(local_.front()))).attribute("nvls") == "true")
-        return true;
+    if (!is_hopper_or_blackwell(shape_.gpu) || shape_.wire != NodeWire::nvlink || shape_.per_node < 2) return false;
+    for (const int index : machine_.links_of(first_gpu()))
+      if (machine_.device(machine_.other_end(index, first_gpu())).attribute("nvls") == "true") return true;
     return false;
   }
 
@@ -239,7 +239,7 @@ class Look {
   /// that are run with PHB) and of GPUs on wires of the CPU's own; sockets never do. A lone GPU's port then carries both directions; of
   /// several, one takes in what comes by a NIC and another sends.
   void look_at_staging(bool is_direct) {
-    const double port = pcie_port(machine_, resources_.cluster().local_of(local_.front()));
+    const double port = pcie_port(machine_, first_gpu());
     const bool is_far = port > 0 && !reaches_nic();
     shape_.is_staged = shape_.network == "tcp" || options_.is_gdr_off || (is_far && !is_direct);
     shape_.crosses_bridge = is_far && !shape_.is_staged;
@@ -248,21 +248,18 @@ class Look {
     shape_.stage_GBps = ports * port;
   }
 
-  bool reaches_nic() const {
-    const int local = resources_.cluster().local_of(local_.front());
-    return shape_.network != "tcp" && is_on_switches(local, resources_.nic_of(local));
-  }
+  bool reaches_nic() const { return shape_.network != "tcp" && is_on_switches(first_gpu(), resources_.nic_of(first_gpu())); }
 
   bool is_on_switches(int local, int nic) const { return nic >= 0 && resources_.paths().path(local, nic).path_class <= PathClass::pxb; }
 
   NicPath nic_path() const {
     if (shape_.is_staged) return NicPath::host;
     if (reaches_nic()) return NicPath::switches;
-    const int nic = resources_.nic_of(resources_.cluster().local_of(local_.front()));
+    const int nic = resources_.nic_of(first_gpu());
     const bool is_near_another =
         std::any_of(local_.begin(), local_.end(), [&](int device) { return is_on_switches(resources_.cluster().local_of(device), nic); });
     if (is_near_another) return NicPath::other_gpu;
-    return pcie_port(machine_, resources_.cluster().local_of(local_.front())) > 0 ? NicPath::host : NicPath::wires;
+    return pcie_port(machine_, first_gpu()) > 0 ? NicPath::host : NicPath::wires;
   }
 
   /// One for each NIC, two where it is fast and there are few of them (ncclTopoDupChannels of src/graph/search.cc). EFA's plugin shows NCCL
@@ -272,7 +269,7 @@ class Look {
     const int nics = std::max(1, is_grouped ? std::min(shape_.nics, shape_.per_node) : shape_.nics);
     constexpr double kFastGBps = 25 / 0.96;  // a channel of 24 GB/s is not taken twice
     constexpr int kFew = 4;
-    const bool is_new = shape_.gpu == "hopper" || shape_.gpu == "blackwell";
+    const bool is_new = is_hopper_or_blackwell(shape_.gpu);
     const bool is_twice = shape_.net_GBps / nics > kFastGBps && (!is_new || nics <= kFew);
     return std::min(is_twice ? 2 * nics : nics, shape_.channels);
   }
@@ -282,8 +279,7 @@ class Look {
     PEAL_ASSIGN(const int known, constants.find("plan.channels." + name));
     shape_.channels = static_cast<int>(constants.value(known));
     // Two a wire of a GPU, where it has fewer wires than its generation.
-    if (shape_.wire == NodeWire::nvlink)
-      shape_.channels = std::min(shape_.channels, 2 * nvlinks_of(machine_, resources_.cluster().local_of(local_.front())));
+    if (shape_.wire == NodeWire::nvlink) shape_.channels = std::min(shape_.channels, 2 * nvlinks_of(machine_, first_gpu()));
     if (shape_.nodes > 1 && shape_.wire != NodeWire::pcie) shape_.channels = std::max(2, std::min(shape_.channels, 2 * shape_.nics));
     shape_.graph_channels = shape_.channels;
     if (shape_.nodes > 1 && shape_.wire != NodeWire::pcie && shape_.gpu != "cdna") shape_.graph_channels = count_graph_channels();
@@ -300,6 +296,8 @@ class Look {
 };
 
 }  // namespace
+
+bool is_hopper_or_blackwell(std::string_view gpu) noexcept { return gpu == "hopper" || gpu == "blackwell"; }
 
 std::string_view name_of(NodeWire wire) noexcept {
   constexpr std::string_view kNames[] = {"nvlink", "xgmi", "hccs", "pcie"};

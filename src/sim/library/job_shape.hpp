@@ -8,6 +8,9 @@ namespace peal::sim {
 enum class NodeWire : std::uint8_t { nvlink, xgmi, hccs, pcie };
 std::string_view name_of(NodeWire wire) noexcept;  ///< "nvlink": part of constants' names
 
+/// Of JobShape::gpu: what NCCL has LL128 over PXN, NVLS and fewer doubled channels for.
+bool is_hopper_or_blackwell(std::string_view gpu) noexcept;
+
 /// How GPUs reach a node's NICs with GPUDirect RDMA: over PCIe switches; so do others of the node, but not each its own; over wires of
 /// their own to the processor, which has the NICs; through host bridges or host memory.
 enum class NicPath : std::uint8_t { switches, other_gpu, wires, host };

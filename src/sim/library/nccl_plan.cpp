@@ -63,7 +63,7 @@ bool is_at_least(std::string_view version, int wanted_major, int wanted_minor) n
 bool has_line128(const JobShape& shape, std::string_view version) noexcept {
   if (shape.wire != NodeWire::nvlink) return false;
   if (shape.nodes == 1 || shape.nic_path == NicPath::switches) return true;
-  if (shape.gpu != "hopper" && shape.gpu != "blackwell") return false;
+  if (!is_hopper_or_blackwell(shape.gpu)) return false;
   return shape.nic_path == NicPath::other_gpu || (shape.nic_path == NicPath::wires && is_at_least(version, 2, 27));
 }
 

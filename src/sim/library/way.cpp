@@ -163,7 +163,7 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
   const std::string latency = own_of("net.latency." + shape.network, shape.is_staged ? "staged" : "direct");
   PEAL_TRY(find(latency, maker.net_more_));
   PEAL_TRY(find(own_of(latency, "bulk"), maker.net_bulk_));
-  PEAL_TRY(find(own_of(latency, "lines"), maker.net_lines_));
+  PEAL_TRY(find(own_of(latency, "lines"), maker.net_rendezvous_));
   return maker;
 }
 
@@ -223,7 +223,7 @@ void WayMaker::go_in_lines(LibraryWay& way, double times, double message, double
   way.limits.push_back({line_cap_ / times, -1});
   way.stored = stored_[0];
   way.held = std::min(kLinePieceKiB, block / way.channels / 1024);
-  if (way.held > kEagerKiB) way.net_more = net_lines_;
+  if (way.held > kEagerKiB) way.net_more = net_rendezvous_;
   way.hop_short = hop_short_;
   way.halvings = std::log2(kMost / std::clamp(message, kFewest, kMost));
 }

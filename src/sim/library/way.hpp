@@ -37,7 +37,7 @@ class WayMaker {
   int net_hop_[3] = {-1, -1, -1};
   int net_ramp_[3] = {-1, -1, -1};
   int stored_[3] = {-1, -1, -1};
-  int ring_share_ = -1, nvls_share_ = -1, net_share_ = -1, ring_of_two_ = -1, net_more_ = -1, net_bulk_ = -1, net_lines_ = -1,
+  int ring_share_ = -1, nvls_share_ = -1, net_share_ = -1, ring_of_two_ = -1, net_more_ = -1, net_bulk_ = -1, net_rendezvous_ = -1,
       net_line_ = -1, net_copy_ = -1, stage_ = -1, pair_channel_ = -1, net_pair_channel_ = -1;
   std::vector<double> ring_protocol_, tree_protocol_;
   double line_cap_ = 0, step_bytes_ = 0, nvls_chunk_ = 0, pat_share_ = 1, pat_us_a_rank_ = 0;

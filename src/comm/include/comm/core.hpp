@@ -228,8 +228,8 @@ class Core final : public FaultListener {
   std::size_t bytes_of_area(int most_locals) const;
   /// Maps the batch of that number on every rank of the host, or this rank has none of its areas.
   Status begin_batch(std::uint32_t number);
-  Status open_routes();
-  Status open_tcp(Routes& routes);
+  Status open_routes(std::uint64_t most_by_sockets);
+  Status open_tcp(Routes& routes, std::uint64_t message_bytes);
   void log_routes() const;
   /// The communicator that brings word of an offer of shared memory, and the number of its leader there.
   struct Herald {

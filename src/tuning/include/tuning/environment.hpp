@@ -122,14 +122,15 @@ struct Environment {
   bool are_containers() const { return level[1].is_used && level[1].scope == kContainersScope; }
   /// Bytes of a message by sockets that is not cut. `is_reduced`: what is received is summed, and not only stored.
   std::uint64_t uncut_by_sockets(bool is_reduced = false) const {
-    if (are_two_on_a_host()) return is_reduced ? schedule::kSocketMessageBytes : schedule::kWholePairMessageBytes;
+    if (is_pair_by_sockets()) return is_reduced ? schedule::kSocketMessageBytes : schedule::kWholePairMessageBytes;
     return is_by_sockets(1) && ranks > 2 ? schedule::kWholeMeetingMessageBytes : schedule::kWholeSocketMessageBytes;
   }
-  /// The most that a message by sockets carries.
+  /// The most bytes that a message by sockets carries.
   std::uint64_t most_by_sockets(bool is_reduced = false) const {
-    return are_two_on_a_host() && !is_reduced ? schedule::kWholePairMessageBytes : schedule::kSocketMessageBytes;
+    return is_pair_by_sockets() && !is_reduced ? schedule::kWholePairMessageBytes : schedule::kSocketMessageBytes;
   }
-  bool are_two_on_a_host() const { return ranks == 2 && !is_used(1); }
+  /// True where two ranks of one host are all, and talk through sockets.
+  bool is_pair_by_sockets() const { return ranks == 2 && is_by_sockets(0); }
   bool is_by_sockets_alone() const { return (!is_used(0) || is_by_sockets(0)) && (!is_used(1) || is_by_sockets(1)); }
   /// The distances that a choice is to serve, the weightiest first: where the cores were when these ranks were measured, or where they are
   /// said to stay. Empty: nothing was measured, or the ranks are on several hosts.
