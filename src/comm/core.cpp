@@ -59,6 +59,14 @@ Status Scratch::grow(std::size_t bytes) {
   return {};
 }
 
+static Result<transport::Lending> lending_setting() {
+  const std::string text = setting("PEAL_LEND_PAGES");
+  if (text == "auto") return transport::Lending::where_copies_are_slow;
+  if (text == "1") return transport::Lending::always;
+  if (text == "0") return transport::Lending::never;
+  return fail(ErrorCode::invalid_argument, "PEAL_LEND_PAGES is \"{}\"; set it to auto, 1 or 0", text.substr(0, 64));
+}
+
 Result<CoreOptions> complete(CoreOptions options) {
   if (options.timeout_ns <= 0) {
     PEAL_ASSIGN(const std::int64_t seconds, integer_setting("PEAL_TIMEOUT", 1, 10'000'000));
@@ -68,6 +76,9 @@ Result<CoreOptions> complete(CoreOptions options) {
   options.wishes.deterministic = options.wishes.deterministic || deterministic;
   PEAL_ASSIGN(const bool direct_read, flag_setting("PEAL_DIRECT_READ"));
   options.direct_read = options.direct_read && direct_read;
+  if (options.lending == transport::Lending::where_copies_are_slow) {
+    PEAL_ASSIGN(options.lending, lending_setting());
+  }
   PEAL_ASSIGN(const bool huge_pages, flag_setting("PEAL_HUGE_PAGES"));
   options.huge_pages = options.huge_pages && huge_pages && HugePages::are_wanted();
   PEAL_ASSIGN(const bool is_wide, parse_partial_sums(setting("PEAL_PARTIAL_SUMS")));
@@ -257,6 +268,7 @@ Status Core::open_tcp(Routes& routes, std::uint64_t message_bytes) {
   transport::TcpOptions options;
   options.channels = kChannels;
   options.message_bytes = message_bytes;
+  options.lending = options_.lending;
   for (int r = 0; r < size(); ++r) options.is_on_machine.push_back(world_->is_on_my_machine(world_rank(r)));
   PEAL_ASSIGN(auto tcp, transport::TcpTransport::open(*world_->listener(), id_, rank_, std::move(peers), options));
   for (int r = 0; r < size(); ++r)

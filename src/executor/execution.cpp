@@ -65,6 +65,7 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
   learns_ = nullptr;
   refers_ = operands.least_referenced > 0 && (operands.bytes_learnt_by == 0 || has_learnt_to_refer());
   if (refers_ && operands.slow_read_ns > 0 && is_read_slowly()) refers_ = false;
+  if (refers_ && has_sockets_ && !has_references()) refers_ = false;
   ends_since_ns_ = 0;
   answers_.clear();
   next_answer_ = 0;
@@ -98,6 +99,10 @@ bool Execution::copies() const {
   const std::vector<schedule::Op>& ops = plan_->program.ops;
   return std::any_of(ops.begin(), ops.end(),
                      [&](const schedule::Op& op) { return op.kind == schedule::OpKind::copy && place(op.dst) != place(op.src); });
+}
+
+bool Execution::has_references() const {
+  return std::any_of(edges_.begin(), edges_.end(), [](const Edge& e) { return e.sender != nullptr && e.sender->has_references(); });
 }
 
 bool Execution::has_time_to_help() { return !receives() && (has_offered_ || !copies()); }

@@ -168,9 +168,9 @@ Result<FileDescriptor> accept_before(int listener, std::int64_t deadline_ns) {
   }
 }
 
-Result<Moved> send_now(int fd, const void* data, std::size_t bytes) {
+Result<Moved> send_now(int fd, const void* data, std::size_t bytes, bool is_followed) {
   for (;;) {
-    const ssize_t sent = ::send(fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = ::send(fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT | (is_followed ? MSG_MORE : 0));
     if (sent >= 0) return Moved{static_cast<std::size_t>(sent), false};
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return Moved{};

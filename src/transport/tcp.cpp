@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <net/socket.hpp>
 
 #include <transport/tcp_link.hpp>
@@ -37,7 +38,7 @@ TcpTransport::TcpTransport(TcpListener& listener, std::uint64_t communicator, in
       peers_(std::move(peers)),
       options_(options),
       poll_set_(std::make_unique<std::vector<pollfd>>()) {
-  links_.resize(peers_.size() * static_cast<std::size_t>(options.channels));
+  links_.resize(peers_.size() * static_cast<std::size_t>(options.channels + 1));
 }
 
 Result<std::unique_ptr<TcpTransport>> TcpTransport::open(TcpListener& listener, std::uint64_t communicator, int rank,
@@ -57,7 +58,7 @@ Result<std::unique_ptr<TcpTransport>> TcpTransport::open(TcpListener& listener, 
   if (transport->mailbox_.descriptor() < 0) {
     return fail(ErrorCode::system, "cannot make an eventfd; too many open files? See `ulimit -n`");
   }
-  PEAL_TRY(listener.add(communicator, rank, ranks, options.channels, transport->mailbox_));
+  PEAL_TRY(listener.add(communicator, rank, ranks, options.channels + 1, transport->mailbox_));
   transport->is_registered_ = true;
   return transport;
 }
@@ -71,6 +72,10 @@ void TcpTransport::break_down(Failure failure) {
   if (health_) health_ = pass_on(std::move(failure));
 }
 
+std::unique_ptr<TcpLink>& TcpTransport::place_of(int peer, int channel) {
+  return links_[static_cast<std::size_t>(peer) * static_cast<std::size_t>(options_.channels + 1) + static_cast<std::size_t>(channel)];
+}
+
 TcpLink* TcpTransport::link(int peer, int channel) {
   if (mailbox_.has_mail()) take_mail();
   if (peer < 0 || peer >= static_cast<int>(peers_.size()) || channel < 0 || channel >= options_.channels || peer == rank_) {
@@ -78,7 +83,13 @@ TcpLink* TcpTransport::link(int peer, int channel) {
         ErrorCode::invalid_argument, fmt::format("rank {} has no channel {} to rank {} over TCP", rank_, channel, peer), -1, -1, {}});
     return nullptr;
   }
-  auto& place = links_[static_cast<std::size_t>(peer) * static_cast<std::size_t>(options_.channels) + static_cast<std::size_t>(channel)];
+  TcpLink* const open = open_link(peer, channel);
+  if (open == nullptr) push_pending();
+  return open;
+}
+
+TcpLink* TcpTransport::open_link(int peer, int channel) {
+  auto& place = place_of(peer, channel);
   if (place == nullptr) place = std::make_unique<TcpLink>(*this, peer, channel);
   if (place->is_open()) return place.get();
   if (!place->is_asked_for() && rank_ < peer) {
@@ -87,8 +98,26 @@ TcpLink* TcpTransport::link(int peer, int channel) {
         {communicator_, static_cast<std::uint32_t>(rank_), static_cast<std::uint32_t>(peer), static_cast<std::uint32_t>(channel)},
         peers_[static_cast<std::size_t>(peer)], options_.connect_timeout_ns);
   }
-  push_pending();
   return nullptr;
+}
+
+TcpLink* TcpTransport::answers(int peer) {
+  if (mailbox_.has_mail()) take_mail();
+  return open_link(peer, options_.channels);
+}
+
+void TcpTransport::take_answers(int peer) {
+  TcpLink* const way = answers(peer);
+  if (way == nullptr) return;
+  while (const Message* const message = way->receiver().peek()) {
+    TcpAnswer answer;
+    if (message->bytes == sizeof answer) std::memcpy(&answer, message->data, sizeof answer);
+    TcpLink* const asked =
+        answer.channel < static_cast<std::uint32_t>(options_.channels) ? place_of(peer, static_cast<int>(answer.channel)).get() : nullptr;
+    if (message->bytes != sizeof answer || asked == nullptr) return way->spoil("no answer");
+    way->receiver().release();
+    asked->take(answer);
+  }
 }
 
 Sender* TcpTransport::sender(int peer, int channel) {
@@ -107,14 +136,13 @@ void TcpTransport::take_mail() {
       break_down(std::move(mail.connection).error());
       continue;
     }
-    const std::size_t at =
-        static_cast<std::size_t>(mail.peer) * static_cast<std::size_t>(options_.channels) + static_cast<std::size_t>(mail.channel);
-    if (mail.peer < 0 || at >= links_.size()) continue;
-    auto& place = links_[at];
+    if (mail.peer < 0 || mail.peer >= static_cast<int>(peers_.size()) || mail.channel < 0 || mail.channel > options_.channels) continue;
+    auto& place = place_of(mail.peer, mail.channel);
     if (place == nullptr) place = std::make_unique<TcpLink>(*this, mail.peer, mail.channel);
     if (place->is_open()) continue;
-    tune(mail.connection->get(), mail.peer);
-    place->attach(std::move(*mail.connection));
+    const bool is_within = is_within_machine(mail.connection->get(), mail.peer);
+    tune(mail.connection->get(), is_within);
+    place->attach(std::move(*mail.connection), is_within);
     open_links_.push_back(place.get());
   }
 }
@@ -137,13 +165,16 @@ void TcpTransport::size_buffers(int fd) {
   if (auto done = net::set_buffer_sizes(fd, wish, wish); !done) note(done.error().message);
 }
 
-void TcpTransport::tune(int fd, int peer) {
+bool TcpTransport::is_within_machine(int fd, int peer) const {
+  return options_.is_on_machine.empty() ? is_within_host(fd) : options_.is_on_machine[static_cast<std::size_t>(peer)];
+}
+
+void TcpTransport::tune(int fd, bool is_within) {
   if (auto done = net::set_no_delay(fd); !done) note(done.error().message);
   size_buffers(fd);
   net::set_quick_ack(fd);  // the first exchanges are questions and answers
   // Within a machine it keeps what it has begun with: there is no network to be fair to.
   std::string wish = options_.congestion_control;
-  const bool is_within = options_.is_on_machine.empty() ? is_within_host(fd) : options_.is_on_machine[static_cast<std::size_t>(peer)];
   if (wish.empty() && !is_within) wish = net::system_congestion_control();
   if (wish.empty()) return;
   const auto control = net::request_congestion_control(fd, wish);

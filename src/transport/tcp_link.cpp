@@ -6,6 +6,8 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <base/clock.hpp>
+#include <base/log.hpp>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -19,9 +21,11 @@ static_assert(std::endian::native == std::endian::little, "frame headers travel 
 
 std::size_t TcpLink::message_bytes() const { return owner_.options_.message_bytes; }
 
-void TcpLink::attach(FileDescriptor fd) {
+void TcpLink::attach(FileDescriptor fd, bool is_within_machine) {
   if (is_open_) return;  // a second connection for one route is closed again
   fd_ = std::move(fd);
+  is_within_machine_ = is_within_machine;
+  may_lend_ = is_within_machine && owner_.options_.lending != Lending::never;
   sender_.slots_.resize(static_cast<std::size_t>(owner_.options_.slots));
   is_open_ = true;
 }
@@ -69,23 +73,91 @@ std::size_t TcpLink::write(const TcpHeader& header, std::span<const Run> runs, s
   }
 }
 
+bool TcpLink::push_bytes(const std::byte* data, std::size_t bytes, std::size_t& written, bool is_followed) {
+  auto moved = net::send_now(fd_.get(), data + written, bytes - written, is_followed);
+  if (!moved || moved->closed) {
+    lose(moved ? EPIPE : EIO);
+    return false;
+  }
+  written += owner_.moved(moved->bytes);
+  return written == bytes;
+}
+
+bool TcpLink::push_slot(TcpSender::Slot& slot) {
+  if (slot.begin < slot.end && !push_bytes(slot.bytes.get(), slot.end, slot.begin, slot.lent != nullptr)) return false;
+  return slot.lent == nullptr || push_lent(slot);
+}
+
+// What cannot be lent is copied by the kernel, as ever; what has been lent stays so until it is answered.
+bool TcpLink::push_lent(TcpSender::Slot& slot) {
+  TcpHeader header;
+  std::memcpy(&header, slot.bytes.get(), kTcpHeaderBytes);
+  if (pipe_ == nullptr) pipe_ = std::make_unique<PagePipe>();
+  PagePipe::Progress& progress = slot.progress;
+  const std::size_t lent_until = may_lend_ ? header.length : progress.lent;
+  if (progress.written < lent_until) {
+    const std::size_t before = progress.written;
+    const PagePipe::Outcome outcome = pipe_->move(fd_.get(), slot.lent, lent_until, progress);
+    owner_.moved(progress.written - before);
+    if (outcome == PagePipe::Outcome::lost) lose(pipe_->error());
+    if (outcome == PagePipe::Outcome::lost || outcome == PagePipe::Outcome::full) return false;
+    if (outcome == PagePipe::Outcome::refused && std::exchange(may_lend_, false))
+      log(LogLevel::info, "rank {} copies what it sends to rank {}: its memory cannot be lent to a socket ({})", owner_.rank_, peer_,
+          errno_text(pipe_->error()));
+  }
+  return progress.written == header.length || push_bytes(slot.lent, header.length, progress.written, false);
+}
+
+// More under way than the receiver's socket has room for would be packed anew by the kernel, copy by copy.
+bool TcpLink::has_lent_enough() {
+  constexpr std::uint32_t kMostUnderWay = 2;
+  if (sender_.begun_ - sender_.returned_ < kMostUnderWay) return false;
+  owner_.take_answers(peer_);
+  return sender_.begun_ - sender_.returned_ >= kMostUnderWay;
+}
+
 bool TcpLink::push() {
   TcpSender& s = sender_;
   while (s.count_ > 0 && !is_broken_) {
-    TcpSender::Slot& slot = s.slots_[s.head_];
-    auto moved = net::send_now(fd_.get(), slot.bytes.get() + slot.begin, slot.end - slot.begin);
-    if (!moved || moved->closed) {
-      lose(moved ? EPIPE : EIO);
-      return false;
-    }
-    if (moved->bytes == 0) return false;
-    slot.begin += owner_.moved(moved->bytes);
-    if (slot.begin < slot.end) return false;
+    TcpSender::Slot& slot = s.head();
+    const bool begins = slot.lent != nullptr && slot.begin == 0;
+    if (begins && has_lent_enough()) return false;
+    const bool has_gone = push_slot(slot);
+    if (begins && slot.begin > 0) ++s.begun_;
+    if (!has_gone) return false;
+    slot.lent = nullptr;
     s.head_ = (s.head_ + 1) % s.slots_.size();
     --s.count_;
   }
   return s.count_ == 0;
 }
+
+// Whoever sends long messages may come to lend them, once it has heard on the connection of answers that there is one.
+void TcpLink::answer(const TcpHeader& header) {
+  const bool is_lent = (header.flags & kTcpIsLent) != 0;
+  const std::size_t least = owner_.options_.lending == Lending::always ? 0 : kLeastLentBytes;
+  if (!is_lent && (has_answered_ || !is_within_machine_ || is_for_answers() || header.length < least)) return;
+  TcpLink* const way = owner_.answers(peer_);
+  if (way == nullptr) return;
+  has_answered_ = true;
+  if (is_lent) ++borrowed_;
+  const TcpAnswer answer{static_cast<std::uint32_t>(channel_), borrowed_};
+  if (!way->sender_.send(reinterpret_cast<const std::byte*>(&answer), sizeof answer, nullptr)) spoil("more was lent than may be at once");
+}
+
+void TcpLink::take(const TcpAnswer& answer) {
+  if (answer.received - sender_.returned_ > sender_.begun_ - sender_.returned_) return spoil("an answer to what was not lent");
+  sender_.returned_ = answer.received;
+  sender_.is_answered_ = true;
+}
+
+bool TcpLink::can_lend() {
+  if (!may_lend_) return false;
+  if (!sender_.is_answered_) owner_.take_answers(peer_);
+  return sender_.is_answered_;
+}
+
+bool TcpLink::is_for_answers() const { return channel_ == owner_.options_.channels; }
 
 void TcpLink::hold_back() {
   if (is_listed_) return;
@@ -178,12 +250,22 @@ bool TcpSender::send(const std::byte* data, std::size_t bytes, const Tag* tag) {
     return false;  // another one is on its way
   }
   const Run run{const_cast<std::byte*>(data), bytes};
-  if (count_ == 0 || (bytes >= kLeastWaiting && link_.push())) open_.written += link_.write(open_.header, {&run, 1}, open_.written);
+  if (count_ == 0 || (bytes >= kLeastWaiting && link_.push())) write_open({&run, 1});
   const bool has_gone = open_.written == kTcpHeaderBytes + bytes;
   if (!has_gone && (link_.is_broken_ || may_wait(bytes))) return false;
   if (!has_gone) hold(open_.header, {&run, 1}, open_.written);
   open_.data = nullptr;
   return true;
+}
+
+void TcpSender::write_open(std::span<const Run> runs) {
+  const bool is_timed = link_.may_lend_ && open_.header.length >= kLeastLentBytes;
+  const std::int64_t since = is_timed ? now_ns() : 0;
+  const std::size_t written = link_.write(open_.header, runs, open_.written);
+  open_.written += written;
+  if (!is_timed || written < kLeastLentBytes) return;
+  const std::int64_t now = now_ns();
+  choice_.note_copied(written, now - since, now);
 }
 
 // A copy of a long message costs more than some polls. But for no longer than something moves: a schedule may count on `slots` messages
@@ -211,6 +293,52 @@ void TcpSender::hold(const TcpHeader& header, std::span<const Run> runs, std::si
   }
   ++count_;
   link_.hold_back();
+}
+
+// A message of which a part has gone as a copy goes on as one.
+bool TcpSender::has_references() const {
+  return link_.can_lend() && open_.data == nullptr && (link_.owner_.options_.lending == Lending::always || choice_.lends(now_ns()));
+}
+
+// Also where copies have become fast meanwhile, or its pages cannot be lent any more: who was told that there are references may send one.
+bool TcpSender::send_reference(const std::byte* data, std::size_t bytes, const Tag* tag, bool) {
+  if (!is_answered_ || open_.data != nullptr || !has_slot()) return false;
+  Slot& slot = free_slot();
+  TcpHeader header = next_header(bytes, tag);
+  header.flags |= kTcpIsLent;
+  std::memcpy(slot.bytes.get(), &header, kTcpHeaderBytes);
+  slot.begin = 0;
+  slot.end = kTcpHeaderBytes;
+  slot.lent = data;
+  slot.progress = {};
+  ++lent_;
+  ++count_;
+  if (!link_.push()) link_.hold_back();
+  return true;
+}
+
+bool TcpSender::is_drained() {
+  if (returned_ == lent_ || link_.is_broken_) return true;
+  link_.push();
+  link_.owner_.take_answers(link_.peer_);
+  if (returned_ == lent_) return true;
+  is_waited_ = count_ > 0;
+  link_.push_others();
+  return false;
+}
+
+// What has not gone yet is copied: its memory may be anything from now on. What has gone stays what it is to the kernel.
+void TcpSender::withdraw_references() {
+  for (std::size_t i = 0; i < count_; ++i) {
+    Slot& slot = slots_[(head_ + i) % slots_.size()];
+    if (slot.lent == nullptr) continue;
+    TcpHeader header;
+    std::memcpy(&header, slot.bytes.get(), kTcpHeaderBytes);
+    std::memcpy(slot.bytes.get() + kTcpHeaderBytes + slot.progress.lent, slot.lent + slot.progress.lent,
+                header.length - slot.progress.lent);
+    slot.lent = slot.bytes.get() + kTcpHeaderBytes;
+    link_.may_lend_ = false;
+  }
 }
 
 bool TcpSender::flush() {

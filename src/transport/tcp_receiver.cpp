@@ -21,7 +21,7 @@ int TcpReceiver::poll_descriptor() const { return link_.fd(); }
 
 bool TcpReceiver::miss() {
   is_waited_ = true;
-  link_.push_others();
+  if (!link_.is_for_answers()) link_.push_others();  // who pushes looks for answers
   return false;
 }
 
@@ -50,8 +50,9 @@ bool TcpReceiver::parse_header() {
   if (has_header_) return true;
   if (available() < kTcpHeaderBytes) return false;
   std::memcpy(&header_, buffer_.get() + begin_, kTcpHeaderBytes);
+  const std::uint32_t most_flags = link_.is_within_machine_ ? kTcpHasTag | kTcpIsLent : kTcpHasTag;
   const char* wrong = nullptr;
-  if (header_.magic != kTcpMagic || header_.flags > kTcpHasTag) wrong = "wrong header";
+  if (header_.magic != kTcpMagic || header_.flags > most_flags) wrong = "wrong header";
   if (wrong == nullptr && header_.length > link_.message_bytes()) wrong = "too long";
   if (wrong == nullptr && header_.sequence != sequence_) wrong = "out of sequence";
   if (wrong != nullptr) {
@@ -89,7 +90,12 @@ const Message* TcpReceiver::peek() {
 void TcpReceiver::release() {
   begin_ += kTcpHeaderBytes + header_.length;
   if (begin_ == end_) begin_ = end_ = 0;
-  has_message_ = has_header_ = false;
+  forget_message();
+}
+
+void TcpReceiver::forget_message() {
+  has_message_ = has_header_ = is_direct_ = false;
+  link_.answer(header_);
 }
 
 void TcpReceiver::finish(std::size_t* got, Tag* tag, bool* has_tag) {
@@ -162,7 +168,7 @@ bool TcpReceiver::receive_runs(std::span<const Run> runs, std::size_t* got, Tag*
   }
   if (!receive_direct(runs)) return false;
   finish(got, tag, has_tag);
-  is_direct_ = has_header_ = false;
+  forget_message();
   return true;
 }
 

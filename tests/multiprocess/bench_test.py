@@ -50,6 +50,22 @@ class Bench(harness.ToolCase):
     def test_every_collective_over_tcp_3_ranks(self):
         self.assert_all_right("tcp", 3)
 
+    def test_every_collective_out_of_pages_that_are_lent(self):
+        """Inputs are written anew before each call: what was lent too long would arrive changed."""
+        for ranks in (2, 3):
+            for collective in COLLECTIVES:
+                with self.subTest(collective=collective, ranks=ranks):
+                    row = json.loads(self.assert_right(self.peal(
+                        "bench", collective, "-n", ranks, "-b", "1M", "-e", "1M", "--check", "--rewrite", "--transport", "tcp", "--iters", 20,
+                        "--json", "-", env={"PEAL_LEND_PAGES": "1"})).out)["rows"][0]
+                    self.assertEqual(row["out_of_place"]["wrong"], 0, row)
+                    self.assertEqual((row["in_place"] or {"wrong": 0})["wrong"], 0, row)
+
+    def test_a_setting_of_lent_pages_that_is_not_known(self):
+        done = self.peal("bench", "all_reduce", "-n", 2, "-e", 8, "--transport", "tcp", env={"PEAL_LEND_PAGES": "yes"})
+        self.assertNotEqual(done.code, 0)
+        self.assertIn("set it to auto, 1 or 0", done.err)
+
     def test_every_type_and_operator(self):
         for dtype in "f64 f32 f16 bf16 f8_e4m3fn f8_e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool".split():
             for op in "sum prod min max avg premul_sum band bor bxor".split():

@@ -25,6 +25,7 @@
 #include <thread>
 #include <transport/shared_segment.hpp>
 #include <transport/shm_slot_pool.hpp>
+#include <transport/tcp.hpp>
 #include <vector>
 
 namespace peal::comm {
@@ -35,7 +36,8 @@ struct CoreOptions {
   TransportChoice transport = TransportChoice::automatic;
   bool progress_thread = true;
   bool direct_read = true;  ///< messages may stay in their sender's memory until their receiver reads them there
-  bool huge_pages = true;   ///< and such memory, where it is long and read again and again, may be moved to huge pages
+  transport::Lending lending = transport::Lending::where_copies_are_slow;  ///< of pages to sockets within the machine
+  bool huge_pages = true;  ///< and such memory, where it is long and read again and again, may be moved to huge pages
 };
 
 /// Reads what is empty or zero in `options` from the settings.
@@ -274,7 +276,7 @@ class Core final : public FaultListener {
   void note_marks(const Pending& pending, bool peer_has_marked);
   std::uint64_t least_shown(const Pending& pending);
   bool are_private(const executor::Operands& operands);
-  std::uint64_t least_referenced(CachedPlan& plan, bool is_overwritten) const;
+  std::uint64_t least_referenced(CachedPlan& plan, std::uint64_t bytes, bool is_overwritten) const;
   /// Nanoseconds a byte beyond which references are slower than slots (executor::Operands::slow_read_ns).
   double slow_read_ns() const;
   bool is_taken_out_in_lanes(const CachedPlan& plan) const;

@@ -316,6 +316,8 @@ class Execution {
   FillChoice* with_receives(FillChoice* fill);
   /// Whether this rank receives in this call; looked up where it is asked for, which short calls need not do.
   bool receives();
+  /// Whether any of the channels that have been used has references at this moment.
+  bool has_references() const;
   /// Whether a reference that is offered now may leave a part to this rank, which neither receives nor copies of its own meanwhile. A
   /// call's first message is taken while its sender makes its own copy: a part left to him would only be fetched by a second system call.
   bool has_time_to_help();

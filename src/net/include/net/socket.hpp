@@ -45,7 +45,8 @@ struct Moved {
   std::size_t bytes = 0;
   bool closed = false;
 };
-Result<Moved> send_now(int fd, const void* data, std::size_t bytes);
+/// `is_followed`: more comes at once, so that the kernel need not send a short packet.
+Result<Moved> send_now(int fd, const void* data, std::size_t bytes, bool is_followed = false);
 Result<Moved> recv_now(int fd, void* data, std::size_t bytes);
 
 /// Sleeps until the descriptor is readable (writable), has failed, or the deadline passes (then `timeout`).

@@ -5,6 +5,8 @@
 // A frame is a header of 40 bytes (magic, length, sequence, flags, tag) and the payload. send() writes both with one system call out of
 // the caller's memory. What the kernel does not take of a long message stays there, to be tried again, while other bytes come or go;
 // else, and of a short one, it is copied into a slot. receive() reads long payloads straight into place.
+// References (send_reference) are messages to a rank of this machine whose pages are lent to the socket (page_pipe.hpp): only the receiver
+// copies. That it did it says on a connection of its own, as the other way of this one may be full of what nobody is to receive yet.
 // A lost connection, a peer that closes while somebody waits for more, and bytes that are no frames are reported by health(), with the
 // peer.
 //
@@ -21,6 +23,12 @@ struct pollfd;
 
 namespace peal::transport {
 
+/// Copies of less cost no more than the system calls and the answer of a message that is lent.
+inline constexpr std::size_t kLeastLentBytes = 64 * 1024;
+
+/// Which references go to ranks of this machine without a copy (page_pipe.hpp): none, all, or those that would take long to copy.
+enum class Lending : std::uint8_t { never, where_copies_are_slow, always };
+
 struct TcpOptions {
   int channels = 1;
   std::size_t message_bytes = 256 * 1024;
@@ -28,6 +36,7 @@ struct TcpOptions {
   int socket_buffer_bytes = 4 * 1024 * 1024;  ///< a wish: the kernel's limits (net.core.wmem_max) hold, see notes()
   std::string congestion_control;             ///< a wish; empty: reno within a machine, else the system's
   std::vector<bool> is_on_machine;            ///< by peer: it is on this machine, whatever its address; empty: who has this address is
+  Lending lending = Lending::where_copies_are_slow;
   std::int64_t connect_timeout_ns = 10'000'000'000;
 };
 
@@ -59,8 +68,15 @@ class TcpTransport final : public Transport {
   friend class TcpReceiver;
   TcpTransport(TcpListener& listener, std::uint64_t communicator, int rank, std::vector<net::Address> peers, const TcpOptions& options);
   TcpLink* link(int peer, int channel);
+  TcpLink* open_link(int peer, int channel);
+  std::unique_ptr<TcpLink>& place_of(int peer, int channel);
+  /// The connection on which a peer of this machine says what it has received of what was lent to it: one for all channels, as one channel
+  /// more. Null as long as it is not there.
+  TcpLink* answers(int peer);
+  void take_answers(int peer);
   void take_mail();
-  void tune(int fd, int peer);
+  bool is_within_machine(int fd, int peer) const;
+  void tune(int fd, bool is_within);
   void size_buffers(int fd);
   void note(std::string text);
   /// Counts bytes that came or went, and returns them.
@@ -79,7 +95,7 @@ class TcpTransport final : public Transport {
   TcpOptions options_;
   TcpMailbox mailbox_;
   Status health_;
-  std::vector<std::unique_ptr<TcpLink>> links_;  // by peer and channel
+  std::vector<std::unique_ptr<TcpLink>> links_;  // by peer and channel, the last one for answers
   std::vector<TcpLink*> open_links_;
   std::vector<TcpLink*> pending_;  // links with bytes held back
   std::uint64_t moved_bytes_ = 0;
