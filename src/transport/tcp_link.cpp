@@ -311,6 +311,7 @@ bool TcpSender::send_reference(const std::byte* data, std::size_t bytes, const T
   slot.end = kTcpHeaderBytes;
   slot.lent = data;
   slot.progress = {};
+  choice_.note_lent();
   ++lent_;
   ++count_;
   if (!link_.push()) link_.hold_back();

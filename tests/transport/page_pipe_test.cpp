@@ -258,6 +258,12 @@ TEST(LendChoice, SlowCopiesAreSavedAndLookedAtAgain) {
   EXPECT_FALSE(choice.lends(now));
   copy(0.5, LendChoice::kCopies);
   EXPECT_TRUE(choice.lends(now));
+  const auto lend = [&] {
+    EXPECT_TRUE(choice.lends(now + 10 * LendChoice::kLastLookNs)) << "who calls rarely lends all the same";
+    for (int i = 0; i < LendChoice::kLeastBetweenLooks; ++i) choice.note_lent();
+  };
+  lend();
+  EXPECT_TRUE(choice.lends(now));
   EXPECT_FALSE(choice.lends(now + LendChoice::kFirstLookNs));
   // Still slow: the next look comes later, and later again, up to a limit.
   std::int64_t after = LendChoice::kFirstLookNs;
@@ -265,6 +271,7 @@ TEST(LendChoice, SlowCopiesAreSavedAndLookedAtAgain) {
     now += after;
     copy(0.5, LendChoice::kCopies);
     after = std::min(2 * after, LendChoice::kLastLookNs);
+    lend();
     EXPECT_TRUE(choice.lends(now + after - 1)) << look;
     EXPECT_FALSE(choice.lends(now + after)) << look;
   }

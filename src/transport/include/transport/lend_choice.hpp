@@ -20,8 +20,11 @@ class LendChoice {
   static constexpr int kCopies = 4;               ///< of which the fastest counts: others were disturbed, or found nothing in the caches
   static constexpr std::int64_t kFirstLookNs = 10'000'000;
   static constexpr std::int64_t kLastLookNs = 160'000'000;
+  static constexpr int kLeastBetweenLooks = 64;  ///< messages: calls that come rarely would only look
 
-  bool lends(std::int64_t now_ns) const { return is_slow_ && now_ns < look_at_ns_; }
+  bool lends(std::int64_t now_ns) const { return is_slow_ && (now_ns < look_at_ns_ || lent_ < kLeastBetweenLooks); }
+
+  void note_lent() { ++lent_; }
 
   /// So many bytes went by one call that took so long.
   void note_copied(std::size_t bytes, std::int64_t ns, std::int64_t now_ns) {
@@ -30,6 +33,7 @@ class LendChoice {
     look_after_ns_ = is_slow_ ? std::min(2 * look_after_ns_, kLastLookNs) : kFirstLookNs;
     is_slow_ = least_ > (is_slow_ ? kFastNsPerByte : kSlowNsPerByte);
     look_at_ns_ = now_ns + look_after_ns_;
+    lent_ = 0;
     copies_ = 0;
     least_ = std::numeric_limits<double>::infinity();
   }
@@ -37,6 +41,7 @@ class LendChoice {
  private:
   double least_ = std::numeric_limits<double>::infinity();
   int copies_ = 0;
+  int lent_ = 0;
   bool is_slow_ = false;
   std::int64_t look_after_ns_ = kFirstLookNs;
   std::int64_t look_at_ns_ = 0;
