@@ -71,6 +71,7 @@ void Execution::start(const Plan& plan, const Binding& binding, const Operands& 
   next_answer_ = 0;
   ++call_id_;
   used_senders_.clear();
+  unsettled_.clear();
   if (!plan.program.event_quota.empty()) signals_.assign(plan.program.event_quota.size(), 0);
   const std::size_t strands = plan.program.strands();
   open_strands_ = 0;
@@ -179,13 +180,14 @@ bool Execution::take_turn(std::size_t index) {
 
 // The end of the program: nothing may be held back in a socket, and nobody may still read our memory.
 bool Execution::settle_end() {
-  bool settled = true;
+  unsettled_.clear();
   for (const std::uint32_t index : used_senders_) {
     Edge& e = edges_[index];
-    if (!e.sender->flush()) settled = false;
-    if ((refers_ || shows_) && !e.sender->is_drained() && !stop_waiting(e)) settled = false;
+    bool is_settled = e.sender->flush();
+    if ((refers_ || shows_) && !e.sender->is_drained() && !stop_waiting(e)) is_settled = false;
+    if (!is_settled) unsettled_.push_back(peer_of(index));
   }
-  return settled;
+  return unsettled_.empty();
 }
 
 // A point-to-point message may be meant to be on its way when its receiver is not there yet: slots hold it then, and the next few. A
@@ -268,6 +270,7 @@ std::vector<int> Execution::awaited_peers() const {
       const std::uint32_t to = is_fused ? edge_index(bound.peer2, bound.op->channel, ranks_) : first;
       peers.push_back(peer_of(awaited_edge(bound.op->kind, first, to)));
     }
+    if (open_strands_ == 0) peers = unsettled_;
   }
   std::sort(peers.begin(), peers.end());
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());

@@ -106,14 +106,26 @@ TcpLink* TcpTransport::answers(int peer) {
   return open_link(peer, options_.channels);
 }
 
-void TcpTransport::take_answers(int peer) {
-  TcpLink* const way = answers(peer);
+bool TcpTransport::waits_for_answers(int peer) {
+  for (int channel = 0; channel < options_.channels; ++channel) {
+    const auto& place = place_of(peer, channel);
+    if (place != nullptr && place->waits_for_answers()) return true;
+  }
+  return false;
+}
+
+void TcpTransport::take_answers(const TcpLink& asker, bool is_waiting) {
+  TcpLink* const way = answers(asker.peer_);
   if (way == nullptr) return;
-  while (const Message* const message = way->receiver().peek()) {
+  if (way->is_broken_ && is_waiting && asker.waits_for_answers()) return way->lose(0);
+  while (asker.lacks_answers() && (is_waiting || way->receiver().has_input())) {
+    const Message* const message = way->receiver().peek();
+    if (message == nullptr) return;
     TcpAnswer answer;
     if (message->bytes == sizeof answer) std::memcpy(&answer, message->data, sizeof answer);
-    TcpLink* const asked =
-        answer.channel < static_cast<std::uint32_t>(options_.channels) ? place_of(peer, static_cast<int>(answer.channel)).get() : nullptr;
+    TcpLink* const asked = answer.channel < static_cast<std::uint32_t>(options_.channels)
+                               ? place_of(asker.peer_, static_cast<int>(answer.channel)).get()
+                               : nullptr;
     if (message->bytes != sizeof answer || asked == nullptr) return way->spoil("no answer");
     way->receiver().release();
     asked->take(answer);
@@ -133,7 +145,8 @@ Receiver* TcpTransport::receiver(int peer, int channel) {
 void TcpTransport::take_mail() {
   for (auto& mail : mailbox_.take()) {
     if (!mail.connection) {
-      break_down(std::move(mail.connection).error());
+      // Without answers nothing is lent; a peer that is gone may have no more to do with us.
+      if (mail.channel != options_.channels) break_down(std::move(mail.connection).error());
       continue;
     }
     if (mail.peer < 0 || mail.peer >= static_cast<int>(peers_.size()) || mail.channel < 0 || mail.channel > options_.channels) continue;

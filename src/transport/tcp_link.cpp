@@ -32,6 +32,7 @@ void TcpLink::attach(FileDescriptor fd, bool is_within_machine) {
 
 void TcpLink::lose(int error) {
   is_broken_ = true;
+  if (is_for_answers() && !owner_.waits_for_answers(peer_)) return;  // nobody misses it
   const std::string cause = error == 0 ? std::string("the other side closed it") : errno_text(error);
   owner_.break_down(Failure{ErrorCode::rank_dead,
                             fmt::format("the connection to rank {} at {} was lost ({}): its process has ended, or the network broke", peer_,
@@ -112,7 +113,7 @@ bool TcpLink::push_lent(TcpSender::Slot& slot) {
 bool TcpLink::has_lent_enough() {
   constexpr std::uint32_t kMostUnderWay = 2;
   if (sender_.begun_ - sender_.returned_ < kMostUnderWay) return false;
-  owner_.take_answers(peer_);
+  owner_.take_answers(*this, true);
   return sender_.begun_ - sender_.returned_ >= kMostUnderWay;
 }
 
@@ -142,7 +143,8 @@ void TcpLink::answer(const TcpHeader& header) {
   has_answered_ = true;
   if (is_lent) ++borrowed_;
   const TcpAnswer answer{static_cast<std::uint32_t>(channel_), borrowed_};
-  if (!way->sender_.send(reinterpret_cast<const std::byte*>(&answer), sizeof answer, nullptr)) spoil("more was lent than may be at once");
+  const bool has_gone = way->sender_.send(reinterpret_cast<const std::byte*>(&answer), sizeof answer, nullptr);
+  if (!has_gone && !way->is_broken_) spoil("more was lent than may be at once");
 }
 
 void TcpLink::take(const TcpAnswer& answer) {
@@ -153,8 +155,10 @@ void TcpLink::take(const TcpAnswer& answer) {
 
 bool TcpLink::can_lend() {
   if (!may_lend_) return false;
-  if (!sender_.is_answered_) owner_.take_answers(peer_);
-  return sender_.is_answered_;
+  if (!sender_.is_answered_) owner_.take_answers(*this, false);
+  if (!sender_.is_answered_) return false;
+  const TcpLink* const way = owner_.answers(peer_);
+  return way != nullptr && !way->is_broken_;
 }
 
 bool TcpLink::is_for_answers() const { return channel_ == owner_.options_.channels; }
@@ -321,7 +325,7 @@ bool TcpSender::send_reference(const std::byte* data, std::size_t bytes, const T
 bool TcpSender::is_drained() {
   if (returned_ == lent_ || link_.is_broken_) return true;
   link_.push();
-  link_.owner_.take_answers(link_.peer_);
+  link_.owner_.take_answers(link_, true);
   if (returned_ == lent_) return true;
   is_waited_ = count_ > 0;
   link_.push_others();

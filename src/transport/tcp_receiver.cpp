@@ -19,6 +19,11 @@ constexpr std::size_t kEagerBytes = 8192;  // read along with a header: small me
 
 int TcpReceiver::poll_descriptor() const { return link_.fd(); }
 
+bool TcpReceiver::has_input() const {
+  std::byte one;
+  return available() > 0 || ::recv(link_.fd(), &one, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 bool TcpReceiver::miss() {
   is_waited_ = true;
   if (!link_.is_for_answers()) link_.push_others();  // who pushes looks for answers

@@ -179,6 +179,63 @@ TEST(LentPages, PeerThatEndsBreaksTheWayAndNotTheProcess) {
   EXPECT_EQ(failure.rank, 1);
 }
 
+TEST(LentPages, PeerThatEndsWhenItHasReceivedAllIsNoFault) {
+  LendingPair p;
+  ASSERT_TRUE(p.begin());
+  const std::vector<std::byte> sent = pattern(kLong, 1);
+  std::vector<std::byte> target(kLong);
+  ASSERT_TRUE(p.out->send_reference(sent.data(), kLong, nullptr));
+  ASSERT_TRUE(receive(*p.in, target));
+  p.one.reset();
+  EXPECT_TRUE(wait_for([&] { return p.out->is_drained(); }));
+  for (int k = 0; k < 100; ++k) EXPECT_TRUE(p.out->is_drained() && p.out->flush());
+  (void)p.out->has_references();
+  EXPECT_TRUE(p.zero->health()) << p.zero->health().error().message;
+}
+
+// Who sent its last call's data and left, while a rank that comes late is yet to receive it.
+TEST(LentPages, LookingForAnswersOfAPeerThatEndedIsNoFault) {
+  TcpPair p(1, lending(Lending::where_copies_are_slow));
+  ASSERT_TRUE(p.connect());
+  ASSERT_TRUE(wait_for([&] { return p.one->sender(0) != nullptr; }));
+  std::vector<std::byte> buffer(kLong);
+  ASSERT_TRUE(wait_for([&] { return p.one->sender(0)->send(buffer.data(), kLong, nullptr); }));
+  ASSERT_TRUE(wait_for([&] { return p.zero->receiver(1) != nullptr; }) && receive(*p.zero->receiver(1), buffer));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the connection of answers is there, and rank 1 has said nothing on it
+  p.zero->health();
+  ASSERT_TRUE(wait_for([&] { return p.one->sender(0)->send(buffer.data(), kLong, nullptr); }));
+  ASSERT_TRUE(wait_for([&] { return p.one->sender(0)->flush(); }));
+  p.one.reset();
+  for (int k = 0; k < 100; ++k) EXPECT_FALSE(p.zero->sender(1)->has_references());
+  EXPECT_TRUE(p.zero->health()) << p.zero->health().error().message;
+  EXPECT_TRUE(receive(*p.zero->receiver(1), buffer));
+}
+
+TEST(LentPages, AnAnswerThatNobodyWaitsForMayBeLost) {
+  for (const bool is_refused : {true, false}) {
+    TcpOptions options = lending(Lending::where_copies_are_slow);
+    options.connect_timeout_ns = 100 * kMillisecond;
+    TcpPair p(1, options);
+    ASSERT_TRUE(p.connect());
+    ASSERT_TRUE(wait_for([&] { return p.one->sender(0) != nullptr; }));
+    std::vector<std::byte> buffer(kLong);
+    for (int k = 0; k < 3; ++k) ASSERT_TRUE(wait_for([&] { return p.one->sender(0)->send(buffer.data(), kLong, nullptr); }));
+    ASSERT_TRUE(wait_for([&] { return p.one->sender(0)->flush(); }));
+    Receiver* in = p.zero->receiver(1);
+    if (!is_refused) {  // it is gone when the connection is there
+      ASSERT_TRUE(receive(*in, buffer));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    p.one.reset();
+    if (is_refused) p.door1.reset();
+    for (int k = is_refused ? 0 : 1; k < 3; ++k) {
+      ASSERT_TRUE(receive(*in, buffer));
+      std::this_thread::sleep_for(std::chrono::milliseconds(150));
+      EXPECT_TRUE(p.zero->health()) << p.zero->health().error().message;
+    }
+  }
+}
+
 TEST(LentPages, WhereNoPipeIsToBeHadTheyAreCopied) {
   LendingPair p;
   ASSERT_TRUE(p.begin());

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <base/clock.hpp>
 #include <memory>
 #include <net/handshake.hpp>
@@ -57,7 +58,7 @@ struct TcpPair {
     one = open(*door1, 1, options);
   }
   std::unique_ptr<TcpTransport> open(TcpListener& door, int rank, TcpOptions options = {}) {
-    options.connect_timeout_ns = 3 * kSecond;
+    options.connect_timeout_ns = std::min(options.connect_timeout_ns, 3 * kSecond);
     auto transport = TcpTransport::open(door, kCommunicator, rank, peers, options);
     if (!transport) ADD_FAILURE() << transport.error().message;
     return std::move(*transport);

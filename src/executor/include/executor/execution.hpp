@@ -364,6 +364,7 @@ class Execution {
   bool tells_one_way_ = false;
   KeptBeside kept_;  // of the send at hand
   std::vector<std::uint32_t> used_senders_;
+  std::vector<int> unsettled_;  // peers that have not taken all that was sent to them, when all ops are done
   std::vector<Strand> strands_;
   const FlatProgram* flat_ = nullptr;                  // null: the program is interpreted op by op
   std::vector<std::uint32_t> flat_at_;                 // by strand

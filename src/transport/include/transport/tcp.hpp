@@ -73,7 +73,9 @@ class TcpTransport final : public Transport {
   /// The connection on which a peer of this machine says what it has received of what was lent to it: one for all channels, as one channel
   /// more. Null as long as it is not there.
   TcpLink* answers(int peer);
-  void take_answers(int peer);
+  bool waits_for_answers(int peer);
+  /// As many as `asker` lacks. `is_waiting`: for nothing else, so that a peer that has ended is a fault.
+  void take_answers(const TcpLink& asker, bool is_waiting);
   void take_mail();
   bool is_within_machine(int fd, int peer) const;
   void tune(int fd, bool is_within);

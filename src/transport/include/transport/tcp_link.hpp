@@ -101,6 +101,8 @@ class TcpReceiver final : public Receiver {
   bool receive(std::byte* data, std::size_t bytes, std::size_t* got, Tag* tag, bool* has_tag) override;
   bool receive_runs(std::span<const Run> runs, std::size_t* got, Tag* tag, bool* has_tag) override;
   int poll_descriptor() const override;
+  /// Whether there is anything to look at; an end of the stream is nothing.
+  bool has_input() const;
 
  private:
   friend class TcpLink;
@@ -162,6 +164,8 @@ class TcpLink {
   /// What is to be said of a message that was received.
   void answer(const TcpHeader& header);
   void take(const TcpAnswer& answer);
+  bool waits_for_answers() const { return sender_.returned_ != sender_.begun_; }
+  bool lacks_answers() const { return !sender_.is_answered_ || waits_for_answers(); }
   bool can_lend();
   bool has_lent_enough();
   void lose(int error);
