@@ -37,7 +37,8 @@ constexpr Setting kSettings[] = {
     {"PEAL_JOB", "", "", "Name of the job; ranks with different names never meet."},
     {"PEAL_KEY_FILE", "", "", "File with the job's key, readable only by its owner; needed when ranks are on several hosts."},
     {"PEAL_LEND_PAGES", "auto", "",
-     "Long messages to ranks of this machine go into sockets without a copy: auto (where copies are slow), 1 (always) or 0 (never)."},
+     "Long messages to ranks of this machine go into sockets without a copy: auto (over loopback, where copies are slow), 1 (always) or 0 "
+     "(never)."},
     {"PEAL_LOCAL_RANK", "", "", "Number of this rank among the ranks of its host."},
     {"PEAL_LOG_LEVEL", "warn", "", "What Peal writes to standard error: off, error, warn, info or debug."},
     {"PEAL_PARTIAL_SUMS", "element", "",

@@ -155,7 +155,10 @@ void TcpTransport::take_mail() {
     if (place->is_open()) continue;
     const bool is_within = is_within_machine(mail.connection->get(), mail.peer);
     tune(mail.connection->get(), is_within);
-    place->attach(std::move(*mail.connection), is_within);
+    // What a copy takes tells nothing of the cores where the packets pass through more than lo, as between containers.
+    const bool may_lend = is_within && (options_.lending == Lending::always ||
+                                        (options_.lending == Lending::where_copies_are_slow && is_within_host(mail.connection->get())));
+    place->attach(std::move(*mail.connection), is_within, may_lend);
     open_links_.push_back(place.get());
   }
 }

@@ -21,11 +21,11 @@ static_assert(std::endian::native == std::endian::little, "frame headers travel 
 
 std::size_t TcpLink::message_bytes() const { return owner_.options_.message_bytes; }
 
-void TcpLink::attach(FileDescriptor fd, bool is_within_machine) {
+void TcpLink::attach(FileDescriptor fd, bool is_within_machine, bool may_lend) {
   if (is_open_) return;  // a second connection for one route is closed again
   fd_ = std::move(fd);
   is_within_machine_ = is_within_machine;
-  may_lend_ = is_within_machine && owner_.options_.lending != Lending::never;
+  may_lend_ = may_lend;
   sender_.slots_.resize(static_cast<std::size_t>(owner_.options_.slots));
   is_open_ = true;
 }

@@ -109,7 +109,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
   FileDescriptor peer(ends[1]);
   TcpLink link(owner(), 1, 0);
-  link.attach(FileDescriptor(ends[0]), false);
+  link.attach(FileDescriptor(ends[0]), false, false);
   std::size_t taken = 0;
   // A long message is received by the same way from its first try to its last.
   const auto take_all = [&] {

@@ -26,7 +26,8 @@ namespace peal::transport {
 /// Copies of less cost no more than the system calls and the answer of a message that is lent.
 inline constexpr std::size_t kLeastLentBytes = 32 * 1024;
 
-/// Which references go to ranks of this machine without a copy (page_pipe.hpp): none, all, or those that would take long to copy.
+/// Which references go to ranks of this machine without a copy (page_pipe.hpp): none, all, or, over loopback, those that would take long to
+/// copy.
 enum class Lending : std::uint8_t { never, where_copies_are_slow, always };
 
 struct TcpOptions {

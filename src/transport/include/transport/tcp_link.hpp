@@ -141,7 +141,8 @@ class TcpLink {
   bool is_open() const { return is_open_; }
   bool is_asked_for() const { return is_asked_for_; }
   void ask() { is_asked_for_ = true; }
-  void attach(FileDescriptor fd, bool is_within_machine);
+  /// `may_lend`: only within a machine.
+  void attach(FileDescriptor fd, bool is_within_machine, bool may_lend);
   /// Writes what is held back, as far as the kernel takes it. True when nothing is left.
   bool push();
   void unlist() { is_listed_ = false; }
