@@ -151,6 +151,7 @@ Result<std::shared_ptr<Core>> Core::make(std::shared_ptr<World> world, std::uint
     core->plans_->share_with(*known);
   core->most_referenced_ = core->most_referenced_in_groups();
   core->learns_to_refer_ = core->may_learn_to_refer();
+  core->lends_pages_ = core->may_lend_pages();
   core->execution_ = std::make_unique<executor::Execution>(*core->routes_, rank, core->size());
   if (core->plans_->environment()->shares_cores()) core->execution_->share_core(core->ranks_on_my_core());
   const topology::MemoryTerms& memory = core->plans_->environment()->memory;

@@ -166,16 +166,18 @@ std::uint64_t Core::least_shown(const Pending& pending) {
   return plans_->may_show(*pending.plan) ? kLeastShownBytes : 0;
 }
 
+// Among ranks that share cores the copies of one are made while another waits, and answers are turns more (bench/RESULTS.md).
+bool Core::may_lend_pages() const {
+  const bool may_lend =
+      options_.lending == transport::Lending::always || (options_.lending == transport::Lending::where_copies_are_slow && !shares_cores_);
+  return may_lend && plans_->environment()->is_by_sockets_alone();
+}
+
 // References, which every plan's receivers understand: only senders need to know. By sockets they are pages that are lent. In memory what
 // the result overwrites the reader has to fetch from the other core in every call; other input lies in its own cache from the call before,
 // as long as nobody has written it.
 std::uint64_t Core::least_referenced(CachedPlan& plan, std::uint64_t bytes, bool is_overwritten) const {
-  if (plans_->environment()->is_by_sockets_alone()) {
-    // Among ranks that share cores the copies of one are made while another waits, and answers are turns more (bench/RESULTS.md).
-    const bool may_lend =
-        options_.lending == transport::Lending::always || (options_.lending == transport::Lending::where_copies_are_slow && !shares_cores_);
-    return may_lend && bytes >= transport::kLeastLentBytes && plans_->may_show(plan) ? transport::kLeastLentBytes : 0;
-  }
+  if (lends_pages_) return bytes >= transport::kLeastLentBytes && plans_->may_show(plan) ? transport::kLeastLentBytes : 0;
   const bool is_wanted = options_.direct_read && plan.plan->protocol == schedule::Protocol::direct_read &&
                          (!is_overwritten || plans_->environment()->memory.is_read_overwritten);
   return is_wanted && plans_->may_show(plan) ? plans_->environment()->memory.least_read.value : 0;
@@ -183,7 +185,7 @@ std::uint64_t Core::least_referenced(CachedPlan& plan, std::uint64_t bytes, bool
 
 // Two ranks that have not been told which way: what a byte takes through slots. 0: not known, or not asked.
 double Core::slow_read_ns() const {
-  if (size() != 2 || !options_.wishes.protocol.empty() || plans_->environment()->is_by_sockets_alone()) return 0;
+  if (size() != 2 || !options_.wishes.protocol.empty() || lends_pages_) return 0;
   const double rate = plans_->environment()->memory.slots_rate.gigabytes();
   return rate > 0 ? 1 / rate : 0;
 }
@@ -245,7 +247,7 @@ Status Core::begin(Pending& pending, const executor::ShortCall* begun) {
   pending.operands.answers = pending.operands.least_shown > 0 && pending.group.made == nullptr && plans_->may_answer(cached);
   if (begun == nullptr) {
     board_.enter(rank_, pending.tag);
-    if (pending.operands.least_referenced > 0 && !plans_->environment()->is_by_sockets_alone()) [[unlikely]]
+    if (pending.operands.least_referenced > 0 && !lends_pages_) [[unlikely]]
       prepare_pages(pending);
   }
   execution_->start(*cached.plan, *cached.binding, pending.operands, pending.call, pending.tag);

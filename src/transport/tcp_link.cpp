@@ -85,20 +85,18 @@ bool TcpLink::push_bytes(const std::byte* data, std::size_t bytes, std::size_t& 
 }
 
 bool TcpLink::push_slot(TcpSender::Slot& slot) {
-  if (slot.begin < slot.end && !push_bytes(slot.bytes.get(), slot.end, slot.begin, slot.lent != nullptr)) return false;
-  return slot.lent == nullptr || push_lent(slot);
+  if (slot.begin < slot.end && !push_bytes(slot.bytes.get(), slot.end, slot.begin, slot.lent.data != nullptr)) return false;
+  return slot.lent.data == nullptr || push_lent(slot.lent);
 }
 
 // What cannot be lent is copied by the kernel, as ever; what has been lent stays so until it is answered.
-bool TcpLink::push_lent(TcpSender::Slot& slot) {
-  TcpHeader header;
-  std::memcpy(&header, slot.bytes.get(), kTcpHeaderBytes);
+bool TcpLink::push_lent(TcpSender::Slot::Lent& lent) {
   if (pipe_ == nullptr) pipe_ = std::make_unique<PagePipe>();
-  PagePipe::Progress& progress = slot.progress;
-  const std::size_t lent_until = may_lend_ ? header.length : progress.lent;
+  PagePipe::Progress& progress = lent.progress;
+  const std::size_t lent_until = may_lend_ ? lent.bytes : progress.lent;
   if (progress.written < lent_until) {
     const std::size_t before = progress.written;
-    const PagePipe::Outcome outcome = pipe_->move(fd_.get(), slot.lent, lent_until, progress);
+    const PagePipe::Outcome outcome = pipe_->move(fd_.get(), lent.data, lent_until, progress);
     owner_.moved(progress.written - before);
     if (outcome == PagePipe::Outcome::lost) lose(pipe_->error());
     if (outcome == PagePipe::Outcome::lost || outcome == PagePipe::Outcome::full) return false;
@@ -106,7 +104,7 @@ bool TcpLink::push_lent(TcpSender::Slot& slot) {
       log(LogLevel::info, "rank {} copies what it sends to rank {}: its memory cannot be lent to a socket ({})", owner_.rank_, peer_,
           errno_text(pipe_->error()));
   }
-  return progress.written == header.length || push_bytes(slot.lent, header.length, progress.written, false);
+  return progress.written == lent.bytes || push_bytes(lent.data, lent.bytes, progress.written, false);
 }
 
 // More under way than the receiver's socket has room for would be packed anew by the kernel, copy by copy.
@@ -121,12 +119,12 @@ bool TcpLink::push() {
   TcpSender& s = sender_;
   while (s.count_ > 0 && !is_broken_) {
     TcpSender::Slot& slot = s.head();
-    const bool begins = slot.lent != nullptr && slot.begin == 0;
+    const bool begins = slot.lent.data != nullptr && slot.begin == 0;
     if (begins && has_lent_enough()) return false;
     const bool has_gone = push_slot(slot);
     if (begins && slot.begin > 0) ++s.begun_;
     if (!has_gone) return false;
-    slot.lent = nullptr;
+    slot.lent = {};
     s.head_ = (s.head_ + 1) % s.slots_.size();
     --s.count_;
   }
@@ -313,8 +311,7 @@ bool TcpSender::send_reference(const std::byte* data, std::size_t bytes, const T
   std::memcpy(slot.bytes.get(), &header, kTcpHeaderBytes);
   slot.begin = 0;
   slot.end = kTcpHeaderBytes;
-  slot.lent = data;
-  slot.progress = {};
+  slot.lent = {data, bytes, {}};
   choice_.note_lent();
   ++lent_;
   ++count_;
@@ -336,12 +333,11 @@ bool TcpSender::is_drained() {
 void TcpSender::withdraw_references() {
   for (std::size_t i = 0; i < count_; ++i) {
     Slot& slot = slots_[(head_ + i) % slots_.size()];
-    if (slot.lent == nullptr) continue;
-    TcpHeader header;
-    std::memcpy(&header, slot.bytes.get(), kTcpHeaderBytes);
-    std::memcpy(slot.bytes.get() + kTcpHeaderBytes + slot.progress.lent, slot.lent + slot.progress.lent,
-                header.length - slot.progress.lent);
-    slot.lent = slot.bytes.get() + kTcpHeaderBytes;
+    Slot::Lent& lent = slot.lent;
+    if (lent.data == nullptr) continue;
+    std::byte* const kept = slot.bytes.get() + kTcpHeaderBytes;
+    std::memcpy(kept + lent.progress.lent, lent.data + lent.progress.lent, lent.bytes - lent.progress.lent);
+    lent.data = kept;
     link_.may_lend_ = false;
   }
 }

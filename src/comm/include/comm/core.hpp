@@ -36,7 +36,7 @@ struct CoreOptions {
   TransportChoice transport = TransportChoice::automatic;
   bool progress_thread = true;
   bool direct_read = true;  ///< messages may stay in their sender's memory until their receiver reads them there
-  transport::Lending lending = transport::Lending::where_copies_are_slow;  ///< of pages to sockets within the machine
+  transport::Lending lending = transport::Lending::where_copies_are_slow;  ///< of pages to sockets; this one: as PEAL_LEND_PAGES says
   bool huge_pages = true;  ///< and such memory, where it is long and read again and again, may be moved to huge pages
 };
 
@@ -283,6 +283,7 @@ class Core final : public FaultListener {
   void prepare_pages(const Pending& pending);
   std::uint64_t most_referenced_in_groups() const;
   bool may_learn_to_refer() const;
+  bool may_lend_pages() const;
   void have_learnt_by(Pending& pending) const;
   /// By what a group sends so many bytes of private memory to another rank where nothing is learnt.
   schedule::Protocol protocol_of_transfer(std::uint64_t bytes, int peer) const;
@@ -331,6 +332,7 @@ class Core final : public FaultListener {
   std::unique_ptr<executor::Execution> execution_;
   executor::WaitPolicy wait_policy_;
   bool shares_cores_ = false;
+  bool lends_pages_ = false;           // its references are pages that are lent to sockets
   std::uint64_t most_referenced_ = 0;  // bytes of the longest buffer of a group that may be read in its sender's memory
   bool learns_to_refer_ = false;       // whether to send so is learnt
   bool has_referred_ = false;          // the last group by which that is learnt

@@ -8,6 +8,8 @@
 
 namespace peal::transport {
 
+/// One socket's; one thread at a time. Descriptors are opened at first use. It owns no memory: what is in the pipe or the socket stays the
+/// caller's. The calling thread gets no SIGPIPE.
 class PagePipe {
  public:
   /// Bytes of a message that has begun to go: [0, written) are in the socket, [written, lent) in the pipe.
@@ -24,6 +26,7 @@ class PagePipe {
 
   /// As much as the socket takes of `bytes` at `data`, of which `progress` have gone or are in the pipe. One message at a time.
   Outcome move(int socket, const std::byte* data, std::size_t bytes, Progress& progress);
+  /// errno of the last move() that was refused or lost.
   int error() const { return error_; }
 
  private:

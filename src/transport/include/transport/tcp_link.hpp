@@ -52,13 +52,16 @@ class TcpSender final : public Sender {
 
  private:
   friend class TcpLink;
-  friend class TcpReceiver;
   struct Slot {  // header and payload, of which [begin, end) is still to go
     std::unique_ptr<std::byte[]> bytes;
     std::size_t begin = 0;
     std::size_t end = 0;
-    const std::byte* lent = nullptr;  // the payload where it is the caller's memory; then `bytes` holds the header alone
-    PagePipe::Progress progress;      // of the payload
+    struct Lent {                       // the payload where it is the caller's memory; then `bytes` above holds the header alone
+      const std::byte* data = nullptr;  // null: it is not
+      std::size_t bytes = 0;
+      PagePipe::Progress progress;
+    };
+    Lent lent;
   };
   struct Open {  // a message of which a part has gone, straight out of the caller's memory
     TcpHeader header;
@@ -106,7 +109,6 @@ class TcpReceiver final : public Receiver {
 
  private:
   friend class TcpLink;
-  friend class TcpSender;
   std::size_t available() const { return end_ - begin_; }
   bool miss();
   bool read_more(std::size_t at_most);
@@ -160,7 +162,7 @@ class TcpLink {
   std::size_t write(const TcpHeader& header, std::span<const Run> runs, std::size_t skipped);
   /// The same of what lies in a slot; false when the kernel takes no more, or when the link broke.
   bool push_slot(TcpSender::Slot& slot);
-  bool push_lent(TcpSender::Slot& slot);
+  bool push_lent(TcpSender::Slot::Lent& lent);
   bool push_bytes(const std::byte* data, std::size_t bytes, std::size_t& written, bool is_followed);
   /// What is to be said of a message that was received.
   void answer(const TcpHeader& header);
