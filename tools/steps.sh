@@ -10,6 +10,8 @@ die() {
   exit 1
 }
 
+wait_for_others=(-o DPkg::Lock::Timeout=300) # apt-get's option: seconds to wait where another package manager is at work
+
 # missing_packages FILE: those of a list that are not installed.
 missing_packages() {
   local package
@@ -30,7 +32,7 @@ install_optional_packages() {
   [ "$(id -u)" -eq 0 ] || as_root=(sudo -n)
   echo "optional packages that are missing: ${missing[*]} (tools/packages_optional.txt says what for)"
   if { [ "$(id -u)" -eq 0 ] || sudo -n true; } 2>/dev/null && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install --yes --quiet --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
+    apt-get "${wait_for_others[@]}" install --yes --quiet --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
     echo "installed: ${missing[*]}"
   else
     echo "not installed: ${missing[*]}; everything is built and tested without them, and what needs them is skipped"
@@ -61,8 +63,14 @@ and start again."
     fi
   fi
   echo "+ ${as_root[*]:+${as_root[*]} }apt-get install --yes --no-install-recommends ${missing[*]}"
-  "${as_root[@]}" apt-get update --quiet || die "apt-get update failed (above). Check the network and /etc/apt/sources.list."
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "${missing[@]}" ||
+  local tries=1
+  until "${as_root[@]}" apt-get update --quiet; do # a machine that has just started reads the lists itself, and holds their lock meanwhile
+    [ $tries -lt 4 ] || die "apt-get update failed $tries times (above). Check the network and /etc/apt/sources.list."
+    echo "apt-get update failed; once more in 10 s"
+    sleep 10
+    tries=$((tries + 1))
+  done
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "${wait_for_others[@]}" install --yes --no-install-recommends "${missing[@]}" ||
     die "apt-get install failed (above)."
 }
 

@@ -58,7 +58,7 @@ LIMIT = 300  # seconds that one run of a peer may take
 def install():
     missing = [p for p in PACKAGES + ["util-linux"] if subprocess.run(["dpkg", "-s", p], capture_output=True).returncode]
     if missing and os.geteuid() == 0:
-        subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends"] + missing, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["apt-get", "-o", "DPkg::Lock::Timeout=300", "install", "-y", "-qq", "--no-install-recommends"] + missing, check=True, stdout=subprocess.DEVNULL)
     elif missing:
         sys.exit("Missing packages. Type: sudo apt-get install " + " ".join(missing))
 

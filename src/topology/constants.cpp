@@ -139,6 +139,8 @@ Result<ProcessorDefaults> read_processor(YamlFields& fields) {
     for (const YamlNode& cpu : cpus->items) processor.cpus.push_back(cpu.text);
   PEAL_ASSIGN(processor.most_ranks, fields.integer("most_ranks", 1, std::numeric_limits<int>::max(), processor.most_ranks));
   PEAL_ASSIGN(processor.is_for_shared_cores, fields.flag("shared_cores", false));
+  PEAL_ASSIGN(processor.core_switch, read_time(fields, "core_switch_ns", 0));
+  PEAL_ASSIGN(processor.same_core_gain, fields.number("same_core_gain", 0, 100, 0));
   PEAL_ASSIGN(processor.memory, read_memory(fields));
   PEAL_ASSIGN(processor.source, fields.text("source"));
   return processor;

@@ -334,7 +334,11 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
     environment.warm_ends = defaults.warm_ends;
     environment.half_cold_ends = defaults.half_cold_ends;
     const topology::ProcessorDefaults* const known = processor_of(defaults, cluster.machine(), environment);
-    if (known != nullptr) processor = known->name;
+    if (known != nullptr) {
+      processor = known->name;
+      if (known->core_switch.value > 0 && !polls_sockets) environment.core_switch = known->core_switch;
+      if (known->same_core_gain > 0) environment.same_core_gain = known->same_core_gain;
+    }
     environment.memory = known != nullptr ? known->memory : defaults.memory;
     environment.least_within_cores = defaults.least_within_cores;
     environment.most_within_cores = defaults.most_within_cores;

@@ -347,6 +347,15 @@ bool alternates(const Candidate& candidate) {
 /// that; direct keeps each right behind its message, and takes 1.09 to 1.16 times as long (bench/RESULTS.md, "Loopback").
 bool keeps_while_it_waits(const Candidate& candidate) { return candidate.pieces == 2 && candidate.algorithm->name == kPat; }
 
+/// Of ways that take as few bytes from core to core: one that goes whole, or one in which no rank has so much to do. The messages of a tree
+/// all pass its root, and who sums there is waited for (bench/RESULTS.md, "Whole messages", "Ranks that share the cores of an Emerald
+/// Rapids").
+bool crosses_as_little_and_is_plainer(const Candidate& a, const Candidate& b) {
+  if (a.prediction.crossed > b.prediction.crossed) return false;
+  if ((a.pieces == 1) != (b.pieces == 1)) return a.pieces == 1;
+  return a.prediction.bytes[0] < kFewer * b.prediction.bytes[0];
+}
+
 bool stays_within_cores(const Environment& environment, const Call& call) {
   return environment.shares_cores() && call.collective == Collective::all_reduce && call.bytes >= environment.least_within_cores &&
          call.bytes <= environment.most_within_cores;
@@ -378,11 +387,8 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
     if (!is_star && prefer(candidates, fastest * kNearInTime, crosses_less(kFewerBetweenCores)))
       selection.preferred_for = "fewer bytes between cores";
     // Beside the one that is in front by now.
-    const auto goes_whole = [](const Candidate& a, const Candidate& b) {
-      return a.pieces == 1 && b.pieces > 1 && a.prediction.crossed <= b.prediction.crossed;
-    };
-    if (!is_star && prefer(candidates, candidates.front().prediction.time.value * kAsGoodWhereStepsWait, goes_whole))
-      selection.preferred_for = "as few bytes between cores, and whole messages";
+    if (!is_star && prefer(candidates, candidates.front().prediction.time.value * kAsGoodWhereStepsWait, crosses_as_little_and_is_plainer))
+      selection.preferred_for = "as few bytes between cores, and whole messages or fewer for the busiest rank";
   } else if (environment.is_host) {
     const bool is_exchange =
         is_pair(environment) && (call.collective == Collective::all_gather || call.collective == Collective::all_to_all);

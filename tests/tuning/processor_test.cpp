@@ -20,6 +20,7 @@ constexpr const char* kZen5 = "AuthenticAMD 26 2";
 constexpr const char* kZen4 = "AuthenticAMD 25 17";
 constexpr const char* kOther = "AuthenticAMD 25 1";
 
+/// Neighbours share a core where ranks are more than cores.
 Environment host_with(const std::string& processor, int ranks, int cores) {
   auto cluster =
       topology::read_cluster_text(fmt::format("devices:\n  - {{id: \"core[0-{0}]\", kind: core}}\n  - {{id: mem0, kind: memory}}\n"
@@ -31,7 +32,7 @@ Environment host_with(const std::string& processor, int ranks, int cores) {
   EXPECT_TRUE(cluster) << (cluster ? "" : cluster.error().message);
   const topology::Resources resources(std::move(*cluster));
   std::vector<int> devices;
-  for (int r = 0; r < ranks; ++r) devices.push_back(r % cores);
+  for (int r = 0; r < ranks; ++r) devices.push_back(r * cores / std::max(ranks, cores));
   EnvironmentOptions options;
   options.protocols = {Protocol::line, Protocol::staged, Protocol::direct_read};
   auto environment = environment_of(resources, devices, options);
@@ -74,6 +75,30 @@ TEST(Processor, GroupsAreReadThereTooAlsoWhereRanksShareCores) {
   EXPECT_FALSE(reads_in_place(host_with(kOther, 4, 2)));
   EXPECT_FALSE(reads_in_place(host_with(kOther, 2, 16)));
   EXPECT_FALSE(reads_in_place(host_with("", 2, 16)));
+}
+
+TEST(Processor, RanksThatTakeTurnsTakeThemAsFastAsThisProcessorDoes) {
+  const Environment turns = host_with(kMeshed, 4, 2);
+  const Environment elsewhere = host_with(kOther, 4, 2);
+  EXPECT_LT(turns.core_switch, elsewhere.core_switch);
+  EXPECT_LT(turns.same_core_gain, elsewhere.same_core_gain);
+  const Environment cores = host_with(kMeshed, 4, 4);
+  EXPECT_EQ(cores.core_switch, elsewhere.core_switch) << "known of ranks that share cores alone";
+  EXPECT_EQ(cores.same_core_gain, elsewhere.same_core_gain);
+}
+
+TEST(Processor, OfWaysThatStayWithinCoresThatIsTakenWhoseBusiestRankSendsLeast) {
+  const Environment turns = host_with(kMeshed, 8, 2);
+  const auto selection = select(turns, asked(Collective::all_reduce, 1 << 20));
+  ASSERT_TRUE(selection);
+  const Candidate& chosen = selection->chosen();
+  EXPECT_EQ(chosen.algorithm->name, "rabenseifner");
+  const auto tree = std::find_if(selection->candidates.begin(), selection->candidates.end(),
+                                 [](const Candidate& c) { return c.algorithm->name == "tree" && c.protocol == Protocol::staged; });
+  ASSERT_NE(tree, selection->candidates.end());
+  EXPECT_LT(tree->prediction.time, chosen.prediction.time) << "or this would not be asked";
+  EXPECT_EQ(chosen.prediction.crossed, tree->prediction.crossed);
+  EXPECT_LT(chosen.prediction.bytes[0], tree->prediction.bytes[0]);
 }
 
 // Where two copies have the higher rate beyond a length, that is taken unless another is asked for; where no such length is known, not.

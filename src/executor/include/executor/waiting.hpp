@@ -18,15 +18,15 @@ struct WaitPolicy {
   std::int64_t crowd_ns = 200'000;                ///< who waits longer than this for kYieldsALook yields is in a crowd
   std::int64_t crowded_for_ns = 200'000'000;      ///< and believes so for this long
   std::atomic<std::int64_t> crowded_until_ns{0};  ///< others compete for our cores until then: do not yield, sleep
-  /// Before the first wait. Where ranks share cores, every look more is one that whoever has to come next waits for: who yields lets the
-  /// rank run that it waits for. Yields take as long as the others' work: only somebody who holds the core for a whole tick (4 ms) is a
-  /// stranger, and sleeping costs ten times the yields: it is not believed for long, because a rank that starts or prints holds the core as
-  /// well, and who sleeps makes the others wait. A poll of sockets is a system call, during which a rank, or a thread of the kernel that
-  /// has the data, waits for this core. A yield beside it costs no more.
+  /// Before the first wait. Where ranks share cores, every look more is one that whoever has to come next waits for: who yields at once
+  /// lets the rank run that it waits for. Yields take as long as the others' work: only somebody who holds the core for a whole tick (4 ms)
+  /// is a stranger, and sleeping costs ten times the yields: it is not believed for long, because a rank that starts or prints holds the
+  /// core as well, and who sleeps makes the others wait. A poll of sockets is a system call, during which a thread of the kernel that has
+  /// the data waits for this core: as many as a message takes on loopback, and not thousands (bench/RESULTS.md, "Looks before a yield").
   void fit(bool shares_cores, bool polls_sockets) {
     if (!shares_cores && !polls_sockets) return;
-    spins = 2;
-    short_polls = 1;
+    spins = shares_cores ? 0 : 16;
+    short_polls = shares_cores ? 0 : 1;
     crowd_ns = 3'500'000;
     crowded_for_ns = 2'000'000;
   }

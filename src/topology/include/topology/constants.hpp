@@ -76,6 +76,8 @@ struct ProcessorDefaults {
   std::vector<std::string> cpus;                     ///< as discovery names them: "GenuineIntel 6 207", maker, family and model
   int most_ranks = std::numeric_limits<int>::max();  ///< of a communicator: it holds for no more
   bool is_for_shared_cores = false;                  ///< it holds only where ranks share cores
+  Nanoseconds core_switch;                           ///< HostDefaults::core_switch of it; 0: that of any host
+  double same_core_gain = 0;                         ///< HostDefaults::same_core_gain of it; 0: that of any host
   MemoryTerms memory;
   std::string source;
 };
