@@ -82,34 +82,10 @@ Status add_ways(const tuning::Environment& environment, const tuning::Call& call
     for (const tuning::Candidate& c : selection->candidates) {
       PEAL_ASSIGN(std::string doing, doing_of(environment, c, call));
       if (!known.insert(std::move(doing)).second) continue;
-      points.push_back({call.collective, call.bytes.value, std::string(algorithm->name), c.protocol, {}, false, call.is_in_place});
+      points.push_back({call.collective, call.bytes.value, std::string(algorithm->name), c.protocol, {}, false, false});
     }
   }
   return {};
-}
-
-/// All ways of all collectives at these sizes, out of place; where some are read in their senders' memory, also in place: one choice serves
-/// both, and slots are faster in place by the copy that a rank does not make.
-Result<std::vector<TunedPoint>> points_of(const tuning::Environment& environment, const std::vector<Collective>& collectives,
-                                          const std::vector<std::uint64_t>& sizes) {
-  std::vector<TunedPoint> points;
-  for (const Collective collective : collectives) {
-    for (const std::uint64_t bytes : sizes) {
-      tuning::Call call;
-      call.collective = collective;
-      call.bytes = {collective == Collective::barrier ? 0 : bytes};
-      call.type = DataType::f32;
-      const std::size_t first = points.size();
-      PEAL_TRY(add_ways(environment, call, points));
-      const bool may_be_read = std::any_of(points.begin() + static_cast<std::ptrdiff_t>(first), points.end(),
-                                           [](const TunedPoint& p) { return p.protocol == schedule::Protocol::direct_read; });
-      call.is_in_place = true;
-      if (may_be_read && has_in_place(collective)) PEAL_TRY(add_ways(environment, call, points));
-      if (collective == Collective::barrier) break;
-    }
-  }
-  if (points.empty()) return fail(ErrorCode::unsupported, "there is nothing to choose between {} ranks here", environment.ranks);
-  return points;
 }
 
 /// What ways are compared for: collective, bytes, in place or not.
@@ -263,6 +239,31 @@ class Tuner {
 };
 
 }  // namespace
+
+Result<std::vector<TunedPoint>> points_of(const tuning::Environment& environment, const std::vector<Collective>& collectives,
+                                          const std::vector<std::uint64_t>& sizes) {
+  std::vector<TunedPoint> points;
+  for (const Collective collective : collectives) {
+    for (const std::uint64_t bytes : sizes) {
+      tuning::Call call;
+      call.collective = collective;
+      call.bytes = {collective == Collective::barrier ? 0 : bytes};
+      call.type = DataType::f32;
+      const std::size_t first = points.size();
+      PEAL_TRY(add_ways(environment, call, points));
+      std::vector<TunedPoint> in_place(points.begin() + static_cast<std::ptrdiff_t>(first), points.end());
+      const bool may_be_read =
+          std::any_of(in_place.begin(), in_place.end(), [](const TunedPoint& p) { return p.protocol == schedule::Protocol::direct_read; });
+      if (may_be_read && has_in_place(collective)) {
+        for (TunedPoint& point : in_place) point.is_in_place = true;
+        points.insert(points.end(), in_place.begin(), in_place.end());
+      }
+      if (collective == Collective::barrier) break;
+    }
+  }
+  if (points.empty()) return fail(ErrorCode::unsupported, "there is nothing to choose between {} ranks here", environment.ranks);
+  return points;
+}
 
 Result<std::optional<TunedSample>> sample_of(const BenchHalf& half) {
   PEAL_ASSIGN(const tuning::CoreDistance cores, tuning::core_distance(half.line_ns, half.line_after_ns));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cli/tune.hpp>
 #include <set>
+#include <topology/machine.hpp>
 
 namespace peal::cli {
 namespace {
@@ -18,6 +19,34 @@ std::vector<TunedSample> near(std::vector<double> us) {
   std::vector<TunedSample> samples;
   for (const double t : us) samples.push_back({t, 64, CoreDistance::near});
   return samples;
+}
+
+// A choice serves calls in place, too, so each of its ways is measured there; also one that goes through slots there, because it must not
+// be read (one_shot sums over its input): ways without a time in place come behind all others.
+TEST(Tune, EveryWayIsMeasuredInPlaceToo) {
+  auto cluster = topology::read_cluster_text(
+      "devices:\n  - {id: \"core[0-1]\", kind: core}\n  - {id: mem0, kind: memory}\n"
+      "links:\n  - {a: \"core[0-1]\", b: mem0, kind: shm, GBps: 100, latency_ns: 30}\n",
+      "test host");
+  ASSERT_TRUE(cluster);
+  const topology::Resources resources(std::move(*cluster));
+  const std::vector<int> devices = {0, 1};
+  for (const bool may_read : {true, false}) {
+    tuning::EnvironmentOptions options;
+    options.protocols = {Protocol::line, Protocol::staged};
+    if (may_read) options.protocols.push_back(Protocol::direct_read);
+    const auto environment = tuning::environment_of(resources, devices, options);
+    ASSERT_TRUE(environment);
+    const auto points = points_of(*environment, {Collective::all_reduce}, {1u << 20});
+    ASSERT_TRUE(points);
+    std::set<std::pair<std::string, Protocol>> ways, in_place;
+    for (const TunedPoint& p : *points) (p.is_in_place ? in_place : ways).insert({p.algorithm, p.protocol});
+    EXPECT_EQ(ways.count({"one_shot", Protocol::direct_read}), may_read ? 1U : 0U);
+    if (may_read)
+      EXPECT_EQ(in_place, ways);
+    else
+      EXPECT_TRUE(in_place.empty()) << "slots alone: one measurement serves both";
+  }
 }
 
 TEST(Tune, OthersWorkOnlyMakesARoundLonger) {

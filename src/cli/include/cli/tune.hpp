@@ -54,6 +54,12 @@ struct TunedPoint {
   std::optional<tuning::MeasuredPoint> typical(tuning::CoreDistance cores) const;
 };
 
+/// All ways of all collectives at these sizes, out of place; where some are read in their senders' memory, the same ways also in place: one
+/// choice serves both, and slots are faster in place by the copy that a rank does not make. What must not be read in place goes through
+/// slots there, and is measured as that. Fails where there is nothing to choose.
+Result<std::vector<TunedPoint>> points_of(const tuning::Environment& environment, const std::vector<Collective>& collectives,
+                                          const std::vector<std::uint64_t>& sizes);
+
 /// Drops the ways that take more than `hopeless` times the best of their case wherever the cores were, each by the best of its rounds
 /// there, since the first call of all waits for pages; of sizes beyond kTunedFinely those that take more than `hopeless_long` times. One
 /// that was not met at a distance may be the best there, and stays.
