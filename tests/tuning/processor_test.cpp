@@ -176,6 +176,19 @@ TEST(Processor, TwoRanksAndRanksThatShareCoresMayHaveConstantsOfTheirOwn) {
   EXPECT_EQ(beyond->chosen().protocol, Protocol::staged);
 }
 
+TEST(Processor, TwoRanksOnAMeshTakeEachPieceOfASumBeforeTheySendTheNext) {
+  const auto way = [](const char* processor, std::uint64_t bytes) {
+    const auto selection = select(host_with(processor, 2, 16), asked(Collective::all_reduce, bytes));
+    EXPECT_TRUE(selection);
+    return selection->chosen().algorithm->name;
+  };
+  EXPECT_EQ(way(kMeshed, 256 << 10), "one_shot") << "one piece";
+  EXPECT_EQ(way(kMeshed, 4 << 20), "recursive_doubling");
+  EXPECT_EQ(way(kMeshed, 16 << 20), "rabenseifner") << "whole messages are too long to be read";
+  EXPECT_EQ(way(kZen4, 16 << 20), "one_shot") << "measured apart";
+  EXPECT_EQ(way(kOther, 16 << 20), "two_shot");
+}
+
 TEST(Processor, LongMessagesOfRanksThatShareCoresGoThroughSlotsUnlessSeveralReadSideBySide) {
   for (const int ranks : {4, 8}) {
     const Environment crowd = host_with(kMeshed, ranks, 2);

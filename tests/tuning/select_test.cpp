@@ -252,7 +252,8 @@ TEST(Select, TwoRanksBySocketsTakeFewStepsAndKeepTheirBlockMeanwhile) {
   const auto chosen_by = [](int ranks, Collective collective, std::uint64_t bytes) {
     return chosen_name(host_over_loopback(2, ranks).environment, collective, bytes);
   };
-  EXPECT_EQ(chosen_by(2, Collective::all_reduce, 1 << 20), "one_shot");
+  EXPECT_EQ(chosen_by(2, Collective::all_reduce, 512 << 10), "one_shot") << "one piece";
+  EXPECT_EQ(chosen_by(2, Collective::all_reduce, 1 << 20), "recursive_doubling") << "two, of which each is taken before the next is sent";
   EXPECT_EQ(chosen_by(2, Collective::all_reduce, 2 << 20), "two_shot");
   EXPECT_EQ(chosen_by(2, Collective::all_gather, 4 << 20), "pat") << "two pieces";
   for (const std::uint64_t bytes : {8u, 128u << 10, 1u << 20, 8u << 20})
