@@ -345,7 +345,7 @@ bool alternates(const Candidate& candidate) {
 
 /// An all_reduce of two ranks in several pieces: by these ways each is taken before the next is sent. In place on a mesh, where messages go
 /// through slots even if they may be read elsewhere, that takes 0.95 to 0.98 of the time from 1 MiB on, by sockets 0.90 with 1 MiB, which
-/// goes in two pieces; out of place it is the same (bench/RESULTS.md, "Two ranks on an Emerald Rapids", "Looks before a yield").
+/// goes in two pieces; out of place it is the same (bench/RESULTS.md, "Two ranks on an Emerald Rapids", "Loopback").
 bool takes_before_it_sends(const Environment& environment, const Candidate& candidate) {
   const std::string_view name = candidate.algorithm->name;
   if (candidate.pieces == 1) return false;
