@@ -58,7 +58,8 @@ LIMIT = 300  # seconds that one run of a peer may take
 def install():
     missing = [p for p in PACKAGES + ["util-linux"] if subprocess.run(["dpkg", "-s", p], capture_output=True).returncode]
     if missing and os.geteuid() == 0:
-        subprocess.run(["apt-get", "-o", "DPkg::Lock::Timeout=300", "install", "-y", "-qq", "--no-install-recommends"] + missing, check=True, stdout=subprocess.DEVNULL)
+        waiting = ["-o", "DPkg::Lock::Timeout=300"]  # where another package manager is at work
+        subprocess.run(["apt-get", *waiting, "install", "-y", "-qq", "--no-install-recommends", *missing], check=True, stdout=subprocess.DEVNULL)
     elif missing:
         sys.exit("Missing packages. Type: sudo apt-get install " + " ".join(missing))
 

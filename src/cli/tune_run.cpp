@@ -82,7 +82,7 @@ Status add_ways(const tuning::Environment& environment, const tuning::Call& call
     for (const tuning::Candidate& c : selection->candidates) {
       PEAL_ASSIGN(std::string doing, doing_of(environment, c, call));
       if (!known.insert(std::move(doing)).second) continue;
-      points.push_back({call.collective, call.bytes.value, std::string(algorithm->name), c.protocol, {}, false, false});
+      points.push_back({call.collective, call.bytes.value, std::string(algorithm->name), c.protocol});
     }
   }
   return {};

@@ -343,14 +343,15 @@ bool alternates(const Candidate& candidate) {
   return name == "recursive_doubling" ? candidate.pieces == 2 : name == "pairwise" && candidate.pieces > 1;
 }
 
-/// An all_reduce of two ranks in several pieces: by these ways each is taken before the next is sent. In place on a mesh, where messages go
-/// through slots even if they may be read elsewhere, that takes 0.95 to 0.98 of the time from 1 MiB on, by sockets 0.90 with 1 MiB, which
-/// goes in two pieces; out of place it is the same (bench/RESULTS.md, "Two ranks on an Emerald Rapids", "Loopback").
+/// An all_reduce of two ranks in several pieces: by these ways each is taken before the next is sent. Where calls in place go through slots
+/// although others are read, that takes 0.95 to 0.98 of the time in place from 1 MiB on, by sockets 0.90 with 1 MiB, which goes in two
+/// pieces; out of place it is the same (bench/RESULTS.md, "Two ranks on an Emerald Rapids", "Loopback").
 bool takes_before_it_sends(const Environment& environment, const Candidate& candidate) {
   const std::string_view name = candidate.algorithm->name;
   if (candidate.pieces == 1) return false;
-  return name == "recursive_doubling" ? environment.is_pair_by_sockets() || candidate.protocol == Protocol::direct_read
-                                      : name == "rabenseifner" && candidate.protocol == Protocol::direct_read;
+  if (environment.is_pair_by_sockets()) return name == "recursive_doubling";
+  return candidate.protocol == Protocol::direct_read && !environment.memory.is_read_overwritten &&
+         (name == "recursive_doubling" || name == "rabenseifner");
 }
 
 /// Two ranks that gather two pieces each by sockets: pat keeps its own block where it receives, so that both pieces are on their way before
@@ -400,17 +401,17 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
     if (!is_star && prefer(candidates, candidates.front().prediction.time.value * kAsGoodWhereStepsWait, crosses_as_little_and_is_plainer))
       selection.preferred_for = "as few bytes between cores, and whole messages or fewer for the busiest rank";
   } else if (environment.is_host) {
-    const bool is_exchange =
-        is_pair(environment) && (call.collective == Collective::all_gather || call.collective == Collective::all_to_all);
-    const bool is_sum_in_turns = call.collective == Collective::all_reduce &&
-                                 (environment.is_pair_by_sockets() || (is_pair(environment) && environment.memory.is_read_in_lanes));
-    const bool is_gathered_by_sockets = environment.is_pair_by_sockets() && call.collective == Collective::all_gather;
+    const bool is_pair_by_memory = is_pair(environment);
+    const bool is_pair_at_all = is_pair_by_memory || environment.is_pair_by_sockets();
+    // Of two ranks: what a way does between one message and the next.
+    const auto is_in_better_order = [&](const Candidate& c) {
+      if (call.collective == Collective::all_reduce) return is_pair_at_all && takes_before_it_sends(environment, c);
+      if (call.collective == Collective::all_gather) return is_pair_by_memory ? alternates(c) : is_pair_at_all && keeps_while_it_waits(c);
+      return call.collective == Collective::all_to_all && is_pair_by_memory && alternates(c);
+    };
     const auto is_plainer = [&](const Candidate& a, const Candidate& b) {
       if (a.prediction.steps != b.prediction.steps) return a.prediction.steps < b.prediction.steps;
-      if (is_exchange && alternates(a) != alternates(b)) return alternates(a);
-      if (is_sum_in_turns && takes_before_it_sends(environment, a) != takes_before_it_sends(environment, b))
-        return takes_before_it_sends(environment, a);
-      if (is_gathered_by_sockets && keeps_while_it_waits(a) != keeps_while_it_waits(b)) return keeps_while_it_waits(a);
+      if (is_in_better_order(a) != is_in_better_order(b)) return is_in_better_order(a);
       return a.algorithm->sums_at_once && !b.algorithm->sums_at_once;
     };
     const bool do_steps_wait = environment.is_pair_by_sockets() || environment.shares_cores();

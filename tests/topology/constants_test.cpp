@@ -84,16 +84,10 @@ TEST(Constants, BrokenFilesNameTheLine) {
 }
 
 TEST(Constants, ProcessorsAreReadInTheOrderInWhichTheyStand) {
-  const auto processor = [](std::string name, std::vector<std::string> cpus, int most_ranks, bool is_for_shared_cores) {
-    ProcessorDefaults made;
-    made.name = std::move(name);
-    made.cpus = std::move(cpus);
-    made.most_ranks = most_ranks;
-    made.is_for_shared_cores = is_for_shared_cores;
-    return made;
-  };
   HostDefaults host;
-  host.processors = {processor("shared", {"x"}, 64, true), processor("pair", {"x"}, 2, false), processor("all", {"x", "y"}, 64, false)};
+  host.processors = {{.name = "shared", .cpus = {"x"}, .most_ranks = 64, .is_for_shared_cores = true},
+                     {.name = "pair", .cpus = {"x"}, .most_ranks = 2},
+                     {.name = "all", .cpus = {"x", "y"}, .most_ranks = 64}};
   EXPECT_EQ(host.of_processor("x", 2, true)->name, "shared");
   EXPECT_EQ(host.of_processor("x", 2, false)->name, "pair");
   EXPECT_EQ(host.of_processor("x", 3, false)->name, "all");

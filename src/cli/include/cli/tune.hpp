@@ -56,7 +56,8 @@ struct TunedPoint {
 
 /// All ways of all collectives at these sizes, out of place; where some are read in their senders' memory, the same ways also in place: one
 /// choice serves both, and slots are faster in place by the copy that a rank does not make. What must not be read in place goes through
-/// slots there, and is measured as that. Fails where there is nothing to choose.
+/// slots there, and is measured as that. None has samples yet; equal environments give equal points, on every rank. Fails where there is
+/// nothing to choose.
 Result<std::vector<TunedPoint>> points_of(const tuning::Environment& environment, const std::vector<Collective>& collectives,
                                           const std::vector<std::uint64_t>& sizes);
 
