@@ -50,7 +50,7 @@ Result<ComputeModel> ComputeModel::make(const Model& model, const Layout& layout
     return fail(ErrorCode::invalid_argument, "{} has no fp8 products; give --precision {}", processor.name, name_of(had));
   PEAL_ASSIGN(const Software software, software_of(name, layout));
   PEAL_ASSIGN(const topology::LibraryConstants* constants, training_constants());
-  PEAL_ASSIGN(const RateKeys keys, keys_of(*constants, processor, software, layout.precision));
+  PEAL_ASSIGN(const RateKeys keys, keys_of(*constants, processor, software, layout));
   PEAL_ASSIGN(const KernelFacts* facts, kernel_facts());
   return ComputeModel(std::make_unique<State>(model, LayerWork(model, layout, processor, software, *facts), rates_of(*constants, keys)));
 }
@@ -71,7 +71,7 @@ std::string evidence_of(const Processor& processor, const Layout& layout, std::s
   const auto software = software_of(name, layout);
   if (!read || !software) return {};
   const topology::LibraryConstants& constants = **read;
-  const auto keys = keys_of(constants, processor, *software, layout.precision);
+  const auto keys = keys_of(constants, processor, *software, layout);
   if (!keys) return {};
   std::set<std::string> sources;
   for (const int place : {keys->product, keys->forward}) {

@@ -7,7 +7,7 @@ namespace peal::training {
 
 namespace {
 
-double kernel_us(const Kernel& k, const Rates& r) {
+double usual_us(const Kernel& k, const Rates& r) {
   const double gap = k.count * r.gap_us;
   const double reach = k.inner > 0 ? k.inner / (k.inner + r.inner_half) : 1;
   const double moved = k.memory_us / r.memory;
@@ -26,6 +26,8 @@ double kernel_us(const Kernel& k, const Rates& r) {
   }
   return 0;
 }
+
+double kernel_us(const Kernel& k, const Rates& r) { return usual_us(k, r) * r.slowest; }
 
 }  // namespace
 

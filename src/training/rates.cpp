@@ -1,6 +1,7 @@
 #include "rates.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -152,9 +153,11 @@ Result<Software> software_of(std::string_view name, const Layout& layout) {
               fmt::join(known, ", "));
 }
 
-Result<RateKeys> keys_of(const LibraryConstants& constants, const Processor& processor, const Software& software, Precision precision) {
+Result<RateKeys> keys_of(const LibraryConstants& constants, const Processor& processor, const Software& software, const Layout& layout) {
   const std::string own = stem_of(constants, software.name);
+  const Precision precision = layout.precision;
   RateKeys keys;
+  keys.gpus = layout.gpus();
   PEAL_ASSIGN(keys.product, constants.find("product." + processor.generation));
   PEAL_ASSIGN(keys.memory, constants.find("memory." + processor.generation));
   if (precision == Precision::fp32) keys.precision = place_of(constants, "product.fp32");
@@ -178,7 +181,8 @@ Result<RateKeys> keys_of(const LibraryConstants& constants, const Processor& pro
                                   {&keys.optimizer, "optimizer"},
                                   {&keys.hidden, "hidden"},
                                   {&keys.convolution, "convolution"},
-                                  {&keys.convolution_elementwise, "convolution.elementwise"}}) {
+                                  {&keys.convolution_elementwise, "convolution.elementwise"},
+                                  {&keys.variation, "variation"}}) {
     PEAL_ASSIGN(*key, constants.find(name));
   }
   return keys;
@@ -186,8 +190,26 @@ Result<RateKeys> keys_of(const LibraryConstants& constants, const Processor& pro
 
 std::vector<int> places_of(const RateKeys& k) {
   std::vector<int> places;
-  for (const int place : {k.product, k.software, k.precision, k.low, k.cast, k.memory, k.forward, k.backward, k.inner_half, k.gap, k.launch,
-                          k.elementwise, k.weights, k.step, k.logits, k.optimizer, k.hidden, k.convolution, k.convolution_elementwise})
+  for (const int place : {k.product,
+                          k.software,
+                          k.precision,
+                          k.low,
+                          k.cast,
+                          k.memory,
+                          k.forward,
+                          k.backward,
+                          k.inner_half,
+                          k.gap,
+                          k.launch,
+                          k.elementwise,
+                          k.weights,
+                          k.step,
+                          k.logits,
+                          k.optimizer,
+                          k.hidden,
+                          k.convolution,
+                          k.convolution_elementwise,
+                          k.variation})
     if (place >= 0) places.push_back(place);
   return places;
 }
@@ -212,6 +234,9 @@ Rates rates_of(const LibraryConstants& constants, const RateKeys& keys) {
   r.hidden = value(keys.hidden);
   r.convolution = value(keys.convolution);
   r.convolution_elementwise = value(keys.convolution_elementwise);
+  // A step waits for the slowest of all its devices: of n that vary by a standard deviation, the largest lies at most sqrt(2 ln n) of
+  // them above the mean (the bound for the maximum of n normal variables).
+  r.slowest = 1 + value(keys.variation) * std::sqrt(2 * std::log(keys.gpus));
   return r;
 }
 

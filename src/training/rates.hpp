@@ -76,10 +76,12 @@ struct RateKeys {
   int product = -1, software = -1, precision = -1, low = -1, cast = -1;
   int memory = -1, forward = -1, backward = -1;
   int inner_half = -1, gap = -1, launch = -1, elementwise = -1, weights = -1, step = -1;
-  int logits = -1, optimizer = -1, hidden = -1, convolution = -1, convolution_elementwise = -1;
+  int logits = -1, optimizer = -1, hidden = -1, convolution = -1, convolution_elementwise = -1, variation = -1;
+  int gpus = 1;  ///< that wait for one another in every step
 };
+/// Of a device among those of `layout`.
 Result<RateKeys> keys_of(const topology::LibraryConstants& constants, const Processor& processor, const Software& software,
-                         Precision precision);
+                         const Layout& layout);
 /// Places in the order of RateKeys' members, those that are there.
 std::vector<int> places_of(const RateKeys& keys);
 
@@ -88,6 +90,7 @@ struct Rates {
   double product = 1, low_product = 1, memory = 1, forward = 1, backward = 1, inner_half = 0, gap_us = 0, launch_us = 0;
   double elementwise = 1, weights_bytes = 0, step_us = 0, logits_bytes = 0, optimizer_bytes = 0, cast_bytes = 0, hidden = 0;
   double convolution = 1, convolution_elementwise = 1;
+  double slowest = 1;  ///< how much longer a kernel takes the slowest device of the run than a usual one
 };
 Rates rates_of(const topology::LibraryConstants& constants, const RateKeys& keys);
 

@@ -141,6 +141,20 @@ TEST(Compute, ConvolutionsCountTheirWork) {
   EXPECT_NEAR(flops / 256 / 8.2e9, 1, 0.05);  // 4.1 billion multiply-adds an image (arXiv 1512.03385 has 3.8 for the first version)
 }
 
+TEST(Compute, AStepWaitsForTheSlowestOfItsDevices) {
+  const Model model = *model_named("llama3-8b");
+  Layout layout = small();
+  double before = 0;
+  for (const int dp : {1, 8, 1024}) {
+    layout.dp = dp;
+    layout.global_batch = 8 * dp;
+    const double ns = model_of(model, layout).forward(0).time.value;
+    EXPECT_GT(ns, before) << dp;
+    if (before > 0) EXPECT_LT(ns, 1.15 * before) << dp;
+    before = ns;
+  }
+}
+
 TEST(Compute, EvidenceNamesItsRuns) {
   EXPECT_NE(evidence_of(*processor_named("A100-SXM4"), small(), "megatron-2021").find("SC21"), std::string::npos);
   EXPECT_NE(evidence_of(*processor_named("MI300X"), small()).find("assumed"), std::string::npos);

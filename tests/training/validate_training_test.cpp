@@ -95,8 +95,7 @@ TEST(TrainingValidation, PredictsTheTableThatComesWithPeal) {
   const TrainingStudy study = *validate_training(path, *runs, {});
   for (const PredictedRun& run : study.validation.runs) EXPECT_EQ(run.why_not, "") << run.published.id;
   EXPECT_LT(study.validation.all.mean, 0.07);
-  // A layout at more and more GPUs: days differ by more than these rows of one precision.
-  for (const ModelOrder& order : study.validation.orders) EXPECT_GT(order.spearman, 0.85) << order.model;
+  EXPECT_EQ(violations(study.validation, {}), std::vector<std::string>{});  // layouts at more and more GPUs are in order, too
 }
 
 // As its recipes say: buckets grow with the ranks, and tensor-parallel calls travel beside products unless a note says otherwise.

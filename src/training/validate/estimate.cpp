@@ -117,7 +117,7 @@ Result<OpenRun> open_run(const TrainingRun& run, const topology::LibraryConstant
   OpenRun open;
   open.layout = run.layout;
   PEAL_ASSIGN(const Software software, software_of(run.software, run.layout));
-  PEAL_ASSIGN(open.keys, keys_of(constants, run.processor, software, run.layout.precision));
+  PEAL_ASSIGN(open.keys, keys_of(constants, run.processor, software, run.layout));
   PEAL_ASSIGN(const KernelFacts* facts, kernel_facts());
   const LayerWork work(run.model, run.layout, run.processor, software, *facts);
   const std::vector<int> kinds = kinds_of(run.model);
