@@ -44,6 +44,8 @@ Status set_version_and_processes(const QuestionWords& words, sim::LibraryOptions
                 "--processes {} is neither each nor one; type each (a process for each GPU) or one (for all GPUs of a node)",
                 words.processes);
   options.one_process = words.processes == "one";
+  if (options.one_process && options.whose == sim::Library::hccl)
+    return fail(ErrorCode::invalid_argument, "--processes one is not known of hccl; leave it out");
   return {};
 }
 

@@ -267,7 +267,8 @@ Result<Row> simulate(const LibraryModel& model, const tuning::Call& call) {
   PEAL_ASSIGN(const LibraryAnswer answer, model.predict(asked));
   Row row = empty_row(call, ranks);
   row.algorithm = answer.algorithm;
-  row.protocol = fmt::format("{} x{}", answer.protocol, answer.channels);
+  row.protocol = answer.protocol;
+  if (answer.channels > 0) row.protocol += fmt::format(" x{}", answer.channels);
   row.predicted_us = answer.time.microseconds();
   row.evidence = model.evidence(asked, answer);
   row.out_of_place = timing_of(call, ranks, {answer.time.microseconds()});

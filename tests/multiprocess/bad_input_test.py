@@ -205,6 +205,13 @@ class BadWords(harness.ToolCase):
         self.refuse(f"{machine} --processes one", "--library nccl")
         self.refuse("sim all_reduce --machine mi300x-8 --library rccl --library-version 2.18", "--library-version", "nccl")
 
+    def test_library_of_another_maker(self):
+        self.refuse("sim all_reduce --machine dgx-h100 --library hccl", "HCCL does not run on", "--library nccl")
+        ascend = "sim all_reduce --machine atlas-800-a2 --nodes 2 --library hccl"
+        self.refuse(f"{ascend} --processes one", "--processes one", "leave it out")
+        self.refuse(f"{ascend} --gpudirect off", "--gpudirect")
+        self.refuse(f"{ascend} --algorithm tree", "tree of HCCL is not modelled", "NHR")
+
     def test_export_form(self):
         self.refuse("topo --machine dgx-h100 --export png", '"png"', "nccl-xml", "yaml")
 

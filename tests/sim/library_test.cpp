@@ -293,6 +293,77 @@ TEST(Library, SwitchesThatSumCarryEveryByteOnceHoweverManyNodes) {
   EXPECT_NE(answer(made, Collective::all_reduce, kGiB).algorithm, "CollNetDirect");  // NCCL takes it when it is told to
 }
 
+TEST(Hccl, AMeshTakesShortCallsToAllAtOnceAndLongOnesInTwoSteps) {
+  const auto made = model("atlas-800-a2", 1);
+  const LibraryAnswer short_call = answer(made, Collective::all_reduce, 256 << 10);
+  const LibraryAnswer long_call = answer(made, Collective::all_reduce, (256 << 10) + 4);
+  EXPECT_EQ(short_call.algorithm, "Mesh one-shot");
+  EXPECT_EQ(long_call.algorithm, "Mesh");
+  EXPECT_EQ(long_call.protocol, "SDMA");
+  EXPECT_EQ(long_call.channels, 0);
+  // Seven times all bytes by a rank's seven links in one step; then twice an eighth for each of the others in two.
+  const double wires = 0.9 * 7 * 28;  // GB/s
+  EXPECT_NEAR(short_call.time.value, 9e3 + 2.6e3 + 7 * (256 << 10) / wires, 1);
+  EXPECT_NEAR(long_call.time.value, 9e3 + 2 * 2.6e3 + 2 * 7.0 / 8 * ((256 << 10) + 4) / wires, 1);
+  EXPECT_EQ(answer(made, Collective::all_to_all, kGiB).algorithm, "Mesh");
+  EXPECT_NEAR(answer(made, Collective::all_gather, kGiB).time.value, 9e3 + 2.6e3 + 7.0 / 8 * kGiB / wires, 10);
+  EXPECT_FALSE(made->predict({Collective::gather, Bytes{8}}));
+}
+
+TEST(Hccl, ServersGoByTheStepsThatItsCostsCount) {
+  const auto way = [](int nodes, Collective collective, std::uint64_t bytes) {
+    return answer(model("atlas-800-a2", nodes), collective, bytes).algorithm;
+  };
+  EXPECT_EQ(way(2, Collective::all_reduce, 1 << 20), "Mesh+Ring");
+  EXPECT_EQ(way(3, Collective::all_reduce, 1 << 20), "Mesh+Ring");  // two steps as well, and the first of equals
+  EXPECT_EQ(way(4, Collective::all_reduce, 1 << 20), "Mesh+NHR");
+  EXPECT_EQ(way(4, Collective::all_reduce, 32 << 20), "Mesh+Pipeline");  // a MiB a rank
+  EXPECT_EQ(way(4, Collective::all_gather, 31 << 15), "Mesh+NHR");
+  EXPECT_EQ(way(4, Collective::all_gather, 32 << 15), "Mesh+Pipeline");  // 32 KiB a rank
+  EXPECT_EQ(way(4, Collective::broadcast, 1 << 20), "Mesh+H-D_R");
+  EXPECT_EQ(way(6, Collective::broadcast, 1 << 20), "Mesh+Ring");
+  EXPECT_EQ(way(9, Collective::broadcast, 1 << 20), "Mesh+H-D_R");
+  EXPECT_EQ(way(4, Collective::all_to_all, 1 << 20), "Mesh+Pairwise");
+  EXPECT_EQ(way(4, Collective::send_recv, 1 << 20), "Direct");
+  EXPECT_EQ(answer(model("atlas-800-a2", 4, {}, 1), Collective::all_reduce, kGiB).algorithm, "NHR");
+  EXPECT_EQ(answer(model("atlas-900-pod", 4), Collective::all_reduce, kGiB).algorithm, "Ring+H-D_R");
+  EXPECT_EQ(answer(model("atlas-900-pod", 3), Collective::all_reduce, kGiB).algorithm, "Ring+Ring");
+}
+
+TEST(Hccl, WhatServersShareIsCarriedByTheirOwnNics) {
+  // Of 8 GiB each of eight NICs of 25 GB/s carries an eighth, three quarters of it in and out again; a pipeline hides that behind the mesh
+  // but for one part of four.
+  const LibraryAnswer pipeline = answer(model("atlas-800-a2", 4), Collective::all_reduce, 8 * kGiB);
+  const LibraryAnswer in_turn = answer(model("atlas-800-a2", 4, {.algorithm = "nhr"}), Collective::all_reduce, 8 * kGiB);
+  const double mesh = 2 * 7.0 / 8 * 8 * kGiB / (0.9 * 7 * 28);
+  const double network = in_turn.time.value - mesh;
+  EXPECT_GT(network, 2 * 3.0 / 4 * kGiB / 25);
+  EXPECT_LT(network, 2 * 3.0 / 4 * kGiB / (0.8 * 25));
+  EXPECT_NEAR(in_turn.time.value - pipeline.time.value, network * 3 / 4, 0.01 * network);
+  // A root's NIC carries all that leaves its server.
+  EXPECT_GT(answer(model("atlas-800-a2", 4), Collective::scatter, kGiB).time.value, 3.0 / 4 * kGiB / 25);
+  // Beyond a power of two servers hand their bytes to others.
+  const double six = answer(model("atlas-800-a2", 6, {.algorithm = "H-D_R"}), Collective::all_reduce, kGiB).time.value;
+  EXPECT_GT(six, 1.5 * answer(model("atlas-800-a2", 6, {.algorithm = "NHR"}), Collective::all_reduce, kGiB).time.value);
+}
+
+TEST(Hccl, WhatItCannotDoIsSaid) {
+  const auto says = [](const Result<LibraryModel>& made, const char* what) {
+    ASSERT_FALSE(made) << what;
+    EXPECT_NE(made.error().message.find(what), std::string::npos) << made.error().message;
+  };
+  says(model("atlas-800-a2", 2, {.algorithm = "Tree"}), "Tree of HCCL is not modelled: Ring, H-D_R");
+  says(model("atlas-800-a2", 1, {.algorithm = "Ring"}), "leave --algorithm out");
+  says(model("atlas-800-a2", 2, {.algorithm = "Pipeline"}, 1), "several Ascend 910B");
+  says(model("atlas-800-a2", 2, {.protocol = "LL"}), "leave --protocol out");
+  const auto ring = model("atlas-800-a2", 2, {.algorithm = "NHR"})->predict({Collective::reduce, Bytes{8}});
+  ASSERT_FALSE(ring);
+  EXPECT_NE(ring.error().message.find("NHR cannot do reduce"), std::string::npos) << ring.error().message;
+  const topology::Cluster nvidia = *topology::build_cluster("dgx-h100", 1, "");
+  const auto other = LibraryModel::make(nvidia, {nvidia.device_of_rank(0), nvidia.device_of_rank(1)}, {.whose = Library::hccl});
+  says(other, "HCCL does not run on H100-SXM5: type --library nccl");
+}
+
 TEST(Library, WhatCannotBeDoneIsSaid) {
   const auto fails_with = [](const Result<LibraryModel>& made, std::string_view words) {
     ASSERT_FALSE(made);

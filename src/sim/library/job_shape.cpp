@@ -135,7 +135,7 @@ class Look {
     }
     const topology::Fabric* const fabric = resources_.cluster().fabric();
     shape_.has_network_sums = shape_.nodes > 1 && fabric != nullptr && fabric->reduction_limits() != nullptr;
-    PEAL_TRY(count_channels(constants));
+    if (options_.whose != Library::hccl) PEAL_TRY(count_channels(constants));
     return shape_;
   }
 

@@ -3,13 +3,20 @@
 #include <algorithm>
 #include <sim/simulate.hpp>
 
+#include "hccl_plan.hpp"
 #include "way.hpp"
 
 namespace peal::sim {
 
 namespace {
 constexpr std::string_view kLibraries[] = {"peal", "nccl", "rccl", "hccl"};
+
+/// As people write it.
+std::string_view title_of(Library library) {
+  constexpr std::string_view kTitles[] = {"Peal", "NCCL", "RCCL", "HCCL"};
+  return kTitles[static_cast<std::size_t>(library)];
 }
+}  // namespace
 
 std::string_view name_of(Library library) noexcept {
   const auto index = static_cast<std::size_t>(library);
@@ -36,6 +43,7 @@ struct LibraryModel::State {
   int nodes = 0;
   std::optional<Scene> scene;  // of Peal's own schedules; then nothing below
   JobShape shape;
+  std::optional<HcclPlan> hccl;  // then neither of these
   NcclPlan plan;
   WayMaker maker;
 };
@@ -57,6 +65,13 @@ Result<LibraryAnswer> simulated(const Scene& scene, const LibraryCall& call) {
   return answer;
 }
 
+Status check_maker(const topology::Cluster& cluster, const std::vector<int>& device_of_rank, Library whose) {
+  const Library own = device_of_rank.empty() ? whose : library_of(cluster, device_of_rank.front());
+  if (own == whose) return {};
+  return fail(ErrorCode::unsupported, "{} does not run on {}: type --library {}", title_of(whose),
+              cluster.device(device_of_rank.front()).name, name_of(own));
+}
+
 }  // namespace
 
 LibraryModel::LibraryModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -73,12 +88,17 @@ Result<LibraryModel> LibraryModel::make(const topology::Cluster& cluster, std::v
     state->nodes = state->scene->environment.nodes;
     return LibraryModel(std::move(state));
   }
+  PEAL_TRY(check_maker(cluster, device_of_rank, options.whose));
   PEAL_ASSIGN(state->shape, shape_of(cluster, device_of_rank, options, constants));
-  if (options.was_published && options.version.empty()) {
-    PEAL_ASSIGN(options.version, version_of_its_time(state->shape, constants));
+  if (options.whose == Library::hccl) {
+    PEAL_ASSIGN(state->hccl, HcclPlan::make(state->shape, cluster.device(device_of_rank.front()).name, options, constants));
+  } else {
+    if (options.was_published && options.version.empty()) {
+      PEAL_ASSIGN(options.version, version_of_its_time(state->shape, constants));
+    }
+    PEAL_ASSIGN(state->plan, NcclPlan::make(state->shape, options, constants));
+    PEAL_ASSIGN(state->maker, WayMaker::make(state->shape, options, constants));
   }
-  PEAL_ASSIGN(state->plan, NcclPlan::make(state->shape, options, constants));
-  PEAL_ASSIGN(state->maker, WayMaker::make(state->shape, options, constants));
   state->ranks = state->shape.ranks;
   state->nodes = state->shape.nodes;
   state->constants = std::move(constants);
@@ -93,7 +113,9 @@ Result<LibraryModel> LibraryModel::make(const topology::Cluster& cluster, std::v
 Result<LibraryWay> LibraryModel::way(const LibraryCall& call) const {
   if (state_->scene) return fail(ErrorCode::unsupported, "Peal's schedules have no formula: they are simulated");
   if (call.collective == Collective::barrier)
-    return fail(ErrorCode::unsupported, "{} has no barrier: an all_reduce of 4 bytes is what is used instead", "NCCL");
+    return fail(ErrorCode::unsupported, "{} has no barrier: an all_reduce of 4 bytes is what is used instead",
+                title_of(state_->hccl ? Library::hccl : Library::nccl));
+  if (state_->hccl) return state_->hccl->way(call);
   PEAL_ASSIGN(const NcclChoice choice, state_->plan.choose(call));
   return state_->maker.way(call, choice);
 }
@@ -101,7 +123,8 @@ Result<LibraryWay> LibraryModel::way(const LibraryCall& call) const {
 Result<LibraryAnswer> LibraryModel::predict(const LibraryCall& call) const {
   if (state_->scene) return simulated(*state_->scene, call);
   PEAL_ASSIGN(const LibraryWay way, this->way(call));
-  LibraryAnswer answer{time_of(way, state_->constants), std::string(way.algorithm), std::string(way.protocol), state_->shape.channels, {}};
+  LibraryAnswer answer{
+      time_of(way, state_->constants), way.algorithm, std::string(way.protocol), state_->hccl ? 0 : state_->shape.channels, {}};
   for (const int i : constants_of(way, state_->constants))
     answer.constants.push_back(state_->constants.all()[static_cast<std::size_t>(i)].name);
   return answer;
@@ -110,6 +133,7 @@ Result<LibraryAnswer> LibraryModel::predict(const LibraryCall& call) const {
 int LibraryModel::ranks() const { return state_->ranks; }
 
 std::string LibraryModel::evidence(const LibraryCall& call, const LibraryAnswer& answer) const {
+  if (state_->hccl) return "no measured case is of HCCL: its own choice of algorithms, and what it takes a step to last";
   const bool is_between = state_->nodes > 1;
   const auto bytes = static_cast<double>(call.bytes.value);
   std::string text = "no measured case is like this";

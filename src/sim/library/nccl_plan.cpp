@@ -8,6 +8,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kinds.hpp"
+
 namespace peal::sim {
 
 namespace {
@@ -18,8 +20,6 @@ constexpr NcclAlgorithm kAlgorithms[] = {NcclAlgorithm::ring,         NcclAlgori
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 std::size_t index(NcclAlgorithm a) { return static_cast<std::size_t>(a); }
-bool is_gather(Collective c) { return c == Collective::all_gather || c == Collective::reduce_scatter; }
-bool is_rooted(Collective c) { return c == Collective::broadcast || c == Collective::reduce; }
 bool is_nvls(NcclAlgorithm a) { return a == NcclAlgorithm::nvls || a == NcclAlgorithm::nvls_tree; }
 bool is_collnet(NcclAlgorithm a) { return a == NcclAlgorithm::collnet_direct || a == NcclAlgorithm::collnet_chain; }
 bool is_planned(Collective c) { return c == Collective::all_reduce || is_gather(c) || is_rooted(c); }
@@ -42,7 +42,7 @@ std::string_view name_of(NcclAlgorithm algorithm) noexcept {
 }
 
 std::string_view nccl_table_of(std::string_view gpu) noexcept {
-  if (gpu == "cdna" || gpu == "ascend") return "hopper";
+  if (gpu == "cdna") return "hopper";
   return gpu == "blackwell-12" ? "blackwell" : gpu;
 }
 

@@ -13,7 +13,7 @@ enum class NcclAlgorithm : std::uint8_t { ring, tree, nvls, nvls_tree, pat, coll
 std::string_view name_of(NcclAlgorithm algorithm) noexcept;  ///< "Ring", "NVLSTree"; "Direct" where ranks just send to each other
 inline constexpr std::string_view kNcclProtocols[] = {"LL", "LL128", "Simple"};
 
-/// Generation whose figures NCCL's tables have for `gpu`; AMD's and Huawei's stand in the row of Hopper.
+/// Generation whose figures NCCL's tables have for `gpu`; AMD's stand in the row of Hopper.
 std::string_view nccl_table_of(std::string_view gpu) noexcept;
 
 /// The constant that limits LL: of the GPU's generation, between nodes of AMD's hosts theirs.

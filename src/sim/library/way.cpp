@@ -29,21 +29,30 @@ double value_or(const topology::LibraryConstants& constants, int index, double o
   return index < 0 ? otherwise : constants.value(index);
 }
 
-/// Narrowest of the limits with these constants; bytes a nanosecond.
-std::pair<double, const LibraryWay::Limit*> narrowest(const LibraryWay& way, const topology::LibraryConstants& constants) {
-  std::pair<double, const LibraryWay::Limit*> best{0, nullptr};
-  for (const LibraryWay::Limit& limit : way.limits) {
-    const double rate = limit.GBps * value_or(constants, limit.share, 1) * value_or(constants, way.two, 1);
-    if (best.second == nullptr || rate < best.first) best = {rate, &limit};
-  }
-  return best;
+/// Of one limit with these constants; bytes a nanosecond.
+double rate_of(const LibraryWay& way, const LibraryWay::Limit& limit, const topology::LibraryConstants& constants) {
+  return limit.GBps * value_or(constants, limit.share, 1) * value_or(constants, way.two, 1);
+}
+
+/// There is one.
+const LibraryWay::Limit& narrowest(const LibraryWay& way, const topology::LibraryConstants& constants) {
+  return *std::min_element(way.limits.begin(), way.limits.end(), [&](const LibraryWay::Limit& a, const LibraryWay::Limit& b) {
+    return rate_of(way, a, constants) < rate_of(way, b, constants);
+  });
+}
+
+/// Of the way's bytes: by its narrowest limit, or by all of them one after the other.
+double rate_of(const LibraryWay& way, const topology::LibraryConstants& constants) {
+  if (!way.limits_add) return rate_of(way, narrowest(way, constants), constants);
+  double ns_a_byte = 0;
+  for (const LibraryWay::Limit& limit : way.limits) ns_a_byte += 1 / rate_of(way, limit, constants);
+  return 1 / ns_a_byte;
 }
 
 }  // namespace
 
 Nanoseconds time_of(const LibraryWay& way, const topology::LibraryConstants& constants) {
-  const auto [rate, limit] = narrowest(way, constants);
-  const double move = limit == nullptr ? 0 : way.bytes / rate * 1e-3;
+  const double move = way.limits.empty() ? 0 : way.bytes / rate_of(way, constants) * 1e-3;
   const double inside = way.hops * value_or(constants, way.hop, 0) * (1 - way.halvings * value_or(constants, way.hop_short, 0));
   const double between =
       (way.net_hops - way.net_later) * value_or(constants, way.net_hop, 0) + way.net_later * way.net_later_us +
@@ -77,7 +86,10 @@ std::vector<int> constants_of(const LibraryWay& way, const topology::LibraryCons
   add(way.pieces, true);
   add(way.ramp, true);
   add(way.two, true);
-  if (const auto [rate, limit] = narrowest(way, constants); limit != nullptr) add(limit->share, true);
+  if (way.limits_add)
+    for (const LibraryWay::Limit& limit : way.limits) add(limit.share, true);
+  else if (!way.limits.empty())
+    add(narrowest(way, constants).share, true);
   return used;
 }
 
@@ -96,7 +108,7 @@ Result<WayMaker> WayMaker::make(const JobShape& shape, const LibraryOptions& opt
     const std::string own = fmt::format("{}.{}", name, whose);
     return constants.has(own) ? own : name;
   };
-  const std::string wire(shape.wire == NodeWire::hccs ? "xgmi" : name_of(shape.wire));
+  const std::string wire(name_of(shape.wire));
   PEAL_TRY(find("launch." + shape.gpu, maker.launch_));
   PEAL_TRY(find("launch.process", maker.launch_more_));
   for (std::size_t p = 0; p < 3; ++p) {

@@ -1,7 +1,7 @@
 // What another collective library (NCCL, RCCL, HCCL) would do on a cluster: algorithm, protocol, channels, and how long it takes.
 //
-// The choice is NCCL's own: its planning model with its published figures (data/constants/libraries/nccl.yaml). The time of what was
-// chosen:
+// The choice of NCCL and RCCL is NCCL's own: its planning model with its published figures (data/constants/libraries/nccl.yaml). The time
+// of what was chosen:
 //
 //   T = launch + F + N + X + 2 sqrt((F + r N) X)
 //
@@ -13,6 +13,8 @@
 // GPUs' memory, what brings the bytes to them may be narrower than they are: PCIe, on which both directions meet, or processes that copy.
 // Old versions' channels each fetch their work, which is part of the launch; and a process that drives several GPUs may need longer to hand
 // a call over than they need for it, which then is T.
+// HCCL goes by its own rules (data/constants/libraries/hccl.yaml): steps that each have all of their bytes, first inside a server and then
+// between servers, or both at once; X is the sum of what each takes, and there is no last term.
 // Constants belong to a generation of GPU, wire or network (fitted.yaml names the machines that they rest on), never to a case. `peal` has
 // no formula: its schedules are simulated (sim/simulate.hpp).
 #pragma once
@@ -39,7 +41,8 @@ Library library_of(const topology::Cluster& cluster, int device);
 struct LibraryOptions {
   Library whose = Library::nccl;
   bool one_process = false;              ///< one process drives all GPUs of a node
-  std::optional<std::string> algorithm;  ///< NCCL_ALGO: "Ring", "Tree", "NVLS", "NVLSTree", "PAT", "CollNetDirect", "CollNetChain"
+  std::optional<std::string> algorithm;  ///< NCCL_ALGO: "Ring", "Tree", "NVLS", "NVLSTree", "PAT", "CollNetDirect", "CollNetChain";
+                                         ///< HCCL_ALGO between servers: "Ring", "H-D_R", "NHR", "Pipeline", "Pairwise"
   std::optional<std::string> protocol;   ///< NCCL_PROTO: "LL", "LL128", "Simple"
   bool is_nvls_off = false;              ///< NCCL_NVLS_ENABLE=0
   bool is_p2p_off = false;               ///< NCCL_P2P_DISABLE=1: GPUs of a node meet in host memory
@@ -62,8 +65,8 @@ struct LibraryCall {
 
 struct LibraryAnswer {
   Nanoseconds time;
-  std::string algorithm, protocol;  ///< in the library's own names: "Ring", "LL128"
-  int channels = 0;
+  std::string algorithm, protocol;     ///< in the library's own names: "Ring", "LL128"
+  int channels = 0;                    ///< 0: the library has none
   std::vector<std::string> constants;  ///< names of the fitted ones that the time rests on; of Peal's schedules "SCOPE/PROTOCOL"
 };
 
@@ -73,7 +76,8 @@ struct LibraryWay {
     double GBps = 0;  ///< of the algorithm's bytes
     int share = -1;   ///< constant that scales it; -1: none
   };
-  std::string_view algorithm, protocol;
+  std::string algorithm;
+  std::string_view protocol;
   double bytes = 0;
   int launch = -1;
   int launch_more = -1;  ///< a process drives several GPUs
@@ -103,6 +107,7 @@ struct LibraryWay {
   double round_bytes = 0;     ///< most that pieces are cut from: what all buffers hold at once; 0: no such limit
   int two = -1;               ///< share of its rate that a ring of two GPUs reaches
   std::vector<Limit> limits;  ///< the narrowest counts; none: nothing is moved between GPUs
+  bool limits_add = false;    ///< one after the other: all of them count
 };
 
 /// What `way` takes with these constants.
@@ -113,7 +118,8 @@ std::vector<int> constants_of(const LibraryWay& way, const topology::LibraryCons
 /// Movable, thread-safe for reading.
 class LibraryModel {
  public:
-  /// Ranks on GPUs, equally many a node. Fails with a sentence for what the library cannot do there (NVLS on A100, an unknown algorithm).
+  /// Ranks on GPUs, equally many a node. Fails with a sentence for what the library cannot do there (NVLS on A100, an unknown algorithm,
+  /// another maker's GPUs).
   static Result<LibraryModel> make(const topology::Cluster& cluster, std::vector<int> device_of_rank, LibraryOptions options,
                                    topology::LibraryConstants constants);
   static Result<LibraryModel> make(const topology::Cluster& cluster, std::vector<int> device_of_rank, LibraryOptions options);
