@@ -25,7 +25,8 @@ void add_fault_options(CLI::App& command, FaultWords& words) {
   command
       .add_option(
           "--beside", words.beside,
-          "COLLECTIVE:SIZE: another call of the same ranks at the same time; /K or %K: in groups; @TIME: later (all_reduce:64M%8@100us)")
+          "COLLECTIVE:SIZE: another call of the same ranks at the same time; /K or %K: in groups; @TIME: later (all_reduce:64M%8@100us); "
+          ":PLACES: of a job that sits there (all_to_all:64M:32-63)")
       ->allow_extra_args(false);
   command.add_option("--fail-rank", words.failure, "RANK@TIME: it dies at that time of the largest call; who waits for whom");
 }

@@ -10,6 +10,8 @@ namespace {
 /// The first group's devices. Groups of one node do not meet on NVLink switches or a mesh of links; groups that leave their nodes share
 /// NICs, which is not in the formula.
 Result<std::vector<int>> devices_of_library(const QuestionWords& words, const topology::Cluster& cluster) {
+  if (!words.places.empty())
+    return fail(ErrorCode::unsupported, "what a formula says holds wherever ranks sit; leave --places out, or --library to simulate them");
   const int ranks = words.ranks > 0 ? words.ranks : cluster.ranks();
   if (ranks > cluster.ranks())
     return fail(ErrorCode::invalid_argument, "{} ranks, but the cluster has {} GPUs: type --ranks {} or more --nodes", ranks,

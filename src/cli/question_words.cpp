@@ -4,6 +4,7 @@
 #include <comm/host_environment.hpp>
 #include <discovery/discover.hpp>
 #include <schedule/registry.hpp>
+#include <sim/fault_words.hpp>
 #include <sim/pictures.hpp>
 #include <topology/degrade.hpp>
 
@@ -13,6 +14,8 @@ void add_question_options(CLI::App& command, QuestionWords& words) {
   command.add_option("collective", words.collective, "all_reduce, all_gather, broadcast, ...")->required();
   add_cluster_options(command, words.cluster);
   command.add_option("--ranks,-n", words.ranks, "Ranks (default: one on every device; on this host: one a core)");
+  command.add_option("--places", words.places,
+                     "Where on the cluster the ranks sit, counted through its devices: 0-31,40 (default: from the first on)");
   command.add_option("--dtype", words.type, "Element type")->capture_default_str();
   command.add_option("--root", words.root, "Root rank")->capture_default_str();
   command.add_option("--algorithm", words.algorithm, "Force an algorithm");
@@ -31,6 +34,20 @@ void add_question_options(CLI::App& command, QuestionWords& words) {
                      "(default: the one that most was measured at)");
   command.add_flag("--deterministic", words.deterministic, "Only canonical summation");
 }
+
+namespace {
+
+/// Of ranks that sit where the words say.
+Result<sim::Scene> scene_at(topology::Cluster cluster, const QuestionWords& words, const tuning::EnvironmentOptions& options) {
+  if (words.cluster.machine.empty() && words.cluster.file.empty())
+    return fail(ErrorCode::invalid_argument, "--places are of a cluster; give --machine or --file, or leave it out");
+  if (words.ranks > 0) return fail(ErrorCode::invalid_argument, "--places says how many ranks there are; leave --ranks out");
+  PEAL_ASSIGN(const std::vector<int> places, sim::parse_places(words.places));
+  PEAL_ASSIGN(std::vector<int> devices, sim::devices_at(cluster, places));
+  return sim::make_scene(std::move(cluster), std::move(devices), options, words.groups);
+}
+
+}  // namespace
 
 Result<sim::Scene> scene_of(const QuestionWords& words) {
   if (!words.nccl_version.empty() || words.processes != "each")
@@ -53,6 +70,7 @@ Result<sim::Scene> scene_of(const QuestionWords& words) {
     PEAL_ASSIGN(options.protocols, comm::host_protocols());
   }
   if (words.ranks < 0) return fail(ErrorCode::invalid_argument, "--ranks {} is no number of ranks; give 1 or more", words.ranks);
+  if (!words.places.empty()) return scene_at(std::move(cluster), words, options);
   PEAL_ASSIGN(sim::Scene scene, sim::make_scene(std::move(cluster), words.ranks, options, words.groups));
   if (!is_this_host && !words.cores.empty())
     return fail(ErrorCode::invalid_argument, "--cores asks what was measured on this host; leave it out for other machines");

@@ -61,6 +61,7 @@ constexpr Aspect kAspects[] = {
      }},
     {"nodes", [](QuestionWords& words, const std::string& value) { return set_number(words.cluster.nodes, "nodes", value); }},
     {"ranks", [](QuestionWords& words, const std::string& value) { return set_number(words.ranks, "ranks", value); }},
+    {"places", set_word<&QuestionWords::places>},
     {"groups", [](QuestionWords& words, const std::string& value) { return set_number(words.groups, "groups", value); }},
     {"library", set_word<&QuestionWords::whose>},
     {"library-version", set_word<&QuestionWords::nccl_version>},
@@ -107,7 +108,7 @@ Result<std::vector<Variant>> multiply(const std::vector<Variant>& variants, cons
     for (const std::string& value : values) {
       Variant& next = more.emplace_back(variant);
       PEAL_TRY(aspect->set(next.question, value));
-      constexpr std::string_view kNeedKeys[] = {"nodes", "ranks", "groups", "library-version", "processes"};
+      constexpr std::string_view kNeedKeys[] = {"nodes", "ranks", "places", "groups", "library-version", "processes"};
       const bool needs_key = std::find(std::begin(kNeedKeys), std::end(kNeedKeys), aspect->key) != std::end(kNeedKeys);
       next.name += fmt::format("{}{}{}", next.name.empty() ? "" : ", ", needs_key ? fmt::format("{} ", aspect->key) : "", value);
     }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <base/names.hpp>
 #include <charconv>
 #include <cmath>
@@ -70,8 +71,8 @@ Result<Beside> parse_beside(std::string_view text) {
   const auto refuse = [&](std::string_view why) {
     return fail(
         ErrorCode::invalid_argument,
-        "\"{}\" names no call beside this one{}; give COLLECTIVE:SIZE, with /K for groups of K neighbours, %K for ranks equal modulo K, "
-        "@TIME for its start, such as all_reduce:64M%8@100us",
+        "\"{}\" names no call beside this one{}; give COLLECTIVE:SIZE, with :0-31 for a job of its own on these places, /K for groups of K "
+        "neighbours, %K for ranks equal modulo K, @TIME for its start, such as all_reduce:64M:32-63%8@100us",
         text, why);
   };
   Beside beside;
@@ -89,8 +90,36 @@ Result<Beside> parse_beside(std::string_view text) {
   const std::size_t colon = rest.find(':');
   if (colon == std::string_view::npos) return refuse(": it has no size");
   PEAL_ASSIGN(beside.call.collective, parse_collective(rest.substr(0, colon)));
-  PEAL_ASSIGN(beside.call.bytes, parse_bytes(rest.substr(colon + 1)));
+  std::string_view size = rest.substr(colon + 1);
+  if (const std::size_t places = size.find(':'); places != std::string_view::npos) {
+    PEAL_ASSIGN(beside.places, parse_places(size.substr(places + 1)));
+    size = size.substr(0, places);
+  }
+  PEAL_ASSIGN(beside.call.bytes, parse_bytes(size));
   return beside;
+}
+
+Result<std::vector<int>> parse_places(std::string_view text) {
+  constexpr std::size_t kMost = 1 << 20;
+  std::vector<int> places;
+  for (std::string_view rest = text; true;) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view range = rest.substr(0, comma);
+    const std::size_t dash = range.find('-');
+    const std::optional<int> first = rank_in(range.substr(0, dash));
+    const std::optional<int> last = dash == std::string_view::npos ? first : rank_in(range.substr(dash + 1));
+    if (!first || !last || *last < *first || static_cast<std::size_t>(*last - *first) >= kMost - places.size())
+      return fail(ErrorCode::invalid_argument, "\"{}\" names no places of a cluster; give ranges of numbers from 0 on, such as 0-31,40",
+                  text);
+    for (int place = *first; place <= *last; ++place) places.push_back(place);
+    if (comma == std::string_view::npos) break;
+    rest = rest.substr(comma + 1);
+  }
+  std::vector<int> sorted = places;
+  std::sort(sorted.begin(), sorted.end());
+  if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
+    return fail(ErrorCode::invalid_argument, "\"{}\" has place {} twice; a rank has one of its own", text, *twice);
+  return places;
 }
 
 Result<MessageAsked> parse_message(std::string_view text) {

@@ -47,38 +47,50 @@ Result<Scene> make_scene(topology::Cluster cluster, int ranks, tuning::Environme
   if (ranks > places && is_gpu)
     return fail(ErrorCode::invalid_argument, "{} ranks, but the cluster has {} GPUs: type --ranks {} or more --nodes", ranks, places,
                 places);
+  std::vector<int> devices = tuning::spread(cluster, ranks);
+  return make_scene(std::move(cluster), std::move(devices), std::move(options), group_ranks);
+}
+
+Result<Scene> make_scene(topology::Cluster cluster, std::vector<int> device_of_rank, tuning::EnvironmentOptions options, int group_ranks) {
+  const auto ranks = static_cast<int>(device_of_rank.size());
   if (group_ranks < 0) return fail(ErrorCode::invalid_argument, "--groups {} is no number of ranks; give 1 or more", group_ranks);
   if (group_ranks > 0 && ranks % group_ranks != 0)
     return fail(ErrorCode::invalid_argument, "{} ranks cannot be split into groups of {}; give --groups a divisor of {}", ranks,
                 group_ranks, ranks);
   Scene scene;
   scene.options = std::move(options);
-  const std::vector<int> devices = tuning::spread(cluster, ranks);
   scene.resources = std::make_unique<topology::Resources>(std::move(cluster));
-  PEAL_ASSIGN(std::vector<Group> groups, make_groups(scene, devices, static_cast<std::size_t>(group_ranks > 0 ? group_ranks : ranks), 0));
+  PEAL_ASSIGN(std::vector<Group> groups,
+              make_groups(scene, device_of_rank, static_cast<std::size_t>(group_ranks > 0 ? group_ranks : ranks), 0));
   scene.device_of_rank = std::move(groups.front().device_of_rank);
   scene.environment = std::move(groups.front().environment);
   scene.further.assign(std::make_move_iterator(groups.begin() + 1), std::make_move_iterator(groups.end()));
   return scene;
 }
 
-Result<Scene> make_scene(topology::Cluster cluster, std::vector<int> device_of_rank, tuning::EnvironmentOptions options) {
-  Scene scene;
-  scene.options = std::move(options);
-  scene.device_of_rank = std::move(device_of_rank);
-  scene.resources = std::make_unique<topology::Resources>(std::move(cluster));
-  PEAL_ASSIGN(scene.environment, tuning::environment_of(*scene.resources, scene.device_of_rank, scene.options));
-  return scene;
+Result<std::vector<int>> devices_at(const topology::Cluster& cluster, std::span<const int> places) {
+  std::vector<int> devices;
+  for (const int place : places) {
+    if (place >= cluster.ranks())
+      return fail(ErrorCode::invalid_argument, "there is no place {}: the cluster has {}, 0 to {}", place, cluster.ranks(),
+                  cluster.ranks() - 1);
+    devices.push_back(cluster.device_of_rank(place));
+  }
+  return devices;
 }
 
-Result<std::vector<Group>> regroup(const Scene& scene, int group_ranks, int stride) {
+Result<std::vector<Group>> groups_beside(const Scene& scene, const Beside& beside) {
   std::vector<int> devices;
-  for (std::size_t g = 0; g < scene.groups(); ++g) devices.insert(devices.end(), scene.devices_of(g).begin(), scene.devices_of(g).end());
+  for (std::size_t g = 0; beside.places.empty() && g < scene.groups(); ++g)
+    devices.insert(devices.end(), scene.devices_of(g).begin(), scene.devices_of(g).end());
+  if (!beside.places.empty()) {
+    PEAL_ASSIGN(devices, devices_at(scene.resources->cluster(), beside.places));
+  }
   const auto ranks = static_cast<int>(devices.size());
-  const int divisor = stride != 0 ? stride : group_ranks != 0 ? group_ranks : ranks;
+  const int divisor = beside.stride != 0 ? beside.stride : beside.group_ranks != 0 ? beside.group_ranks : ranks;
   if (divisor < 1 || ranks % divisor != 0)
     return fail(ErrorCode::invalid_argument, "{} ranks cannot be split by {}; give a divisor of {}", ranks, divisor, ranks);
-  return make_groups(scene, devices, static_cast<std::size_t>(divisor), static_cast<std::size_t>(stride));
+  return make_groups(scene, devices, static_cast<std::size_t>(divisor), static_cast<std::size_t>(beside.stride));
 }
 
 }  // namespace peal::sim

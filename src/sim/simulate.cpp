@@ -33,7 +33,7 @@ struct Company {
 Result<Company> prepare_company(const Scene& scene, std::span<const Beside> beside) {
   Company company;
   for (const Beside& other : beside) {
-    PEAL_ASSIGN(std::vector<Group> groups, regroup(scene, other.group_ranks, other.stride));
+    PEAL_ASSIGN(std::vector<Group> groups, groups_beside(scene, other));
     company.groups.push_back(std::move(groups));
     std::vector<GroupView> views;
     for (const Group& group : company.groups.back()) views.push_back({group.device_of_rank, &group.environment});

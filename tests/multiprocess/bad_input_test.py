@@ -212,6 +212,16 @@ class BadWords(harness.ToolCase):
         self.refuse(f"{ascend} --gpudirect off", "--gpudirect")
         self.refuse(f"{ascend} --algorithm tree", "tree of HCCL is not modelled", "NHR")
 
+    def test_places(self):
+        machine = "sim all_reduce --machine dgx-h100"
+        self.refuse(f"{machine} --places 0-8", "no place 8", "0 to 7")
+        self.refuse(f"{machine} --places 0,0", "place 0 twice")
+        self.refuse(f"{machine} --places some", '"some"', "0-31,40")
+        self.refuse(f"{machine} --places 0-3 --ranks 4", "leave --ranks out")
+        self.refuse(f"{machine} --places 0-3 --library nccl", "leave --places out")
+        self.refuse(f"{machine} --beside all_reduce:1M:8-9", "no place 8")
+        self.refuse("sim all_reduce --places 0-1", "--machine")
+
     def test_export_form(self):
         self.refuse("topo --machine dgx-h100 --export png", '"png"', "nccl-xml", "yaml")
 

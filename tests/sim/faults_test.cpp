@@ -237,6 +237,11 @@ TEST(FaultWords, SayWhatTheyMean) {
   EXPECT_EQ(beside->stride, 8);
   EXPECT_EQ(beside->start.value, 100e3);
   EXPECT_EQ(parse_beside("all_reduce:8/4")->group_ranks, 4);
+  const auto job = parse_beside("all_to_all:1M:8-10,3%2@1us");
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->places, (std::vector<int>{8, 9, 10, 3}));
+  EXPECT_EQ(job->call.bytes.value, 1u << 20);
+  EXPECT_EQ(job->stride, 2);
   EXPECT_EQ(*parse_message("3:4"), (MessageAsked{3, 4, 0}));
   EXPECT_EQ(*parse_message("3:4:17"), (MessageAsked{3, 4, 17}));
 }
@@ -248,7 +253,9 @@ TEST(FaultWords, ThatMeanNothingAreRefused) {
   for (const char* text : {"", "3", "3=", "=2", "-1=2", "3=0", "3=fast", "3=1/0", "99999999999=2"})
     EXPECT_FALSE(parse_straggler(text)) << text;
   for (const char* text : {"", "3", "@40us", "3@", "3@40", "x@40us"}) EXPECT_FALSE(parse_failure(text)) << text;
-  for (const char* text : {"", "all_reduce", "all_reduce:", "all_reduce:8/", "all_reduce:8%0", "all_reduce:8@4", "reduce:8/4%2", ":8"})
+  for (const char* text :
+       {"", "all_reduce", "all_reduce:", "all_reduce:8/", "all_reduce:8%0", "all_reduce:8@4", "reduce:8/4%2", ":8",
+        "reduce:8:", "reduce:8:3-1", "reduce:8:1,1", "reduce:8:0-4,2", "reduce:8:-1", "reduce:8:0-9999999", "reduce::0-1"})
     EXPECT_FALSE(parse_beside(text)) << text;
   for (const char* text : {"", ":", "3", "3:", ":4", "3:3", "3:4:", "3:4:-1", "-1:4", "3:4:5:6"}) EXPECT_FALSE(parse_message(text)) << text;
 }

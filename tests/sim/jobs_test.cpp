@@ -76,15 +76,46 @@ Study study_beside(const Result<Scene>& scene, const tuning::Question& question,
 TEST(Beside, RanksEqualModuloTheStrideMakeAGroup) {
   const auto scene = groups_on("dgx-h100", 0, 2);
   ASSERT_TRUE(scene) << scene.error().message;
-  const auto groups = regroup(*scene, 0, 8);
+  const auto groups = groups_beside(*scene, {.stride = 8});
   ASSERT_TRUE(groups) << groups.error().message;
   ASSERT_EQ(groups->size(), 8u);
   for (std::size_t g = 0; g < 8; ++g) {
     EXPECT_EQ((*groups)[g].device_of_rank, (std::vector<int>{scene->device_of_rank[g], scene->device_of_rank[g + 8]}));
     EXPECT_EQ((*groups)[g].environment.nodes, 2);
   }
-  EXPECT_FALSE(regroup(*scene, 0, 3));
-  EXPECT_FALSE(regroup(*scene, 5, 0));
+  EXPECT_FALSE(groups_beside(*scene, {.stride = 3}));
+  EXPECT_FALSE(groups_beside(*scene, {.group_ranks = 5}));
+}
+
+// Four nodes on each of two leaves, whose way to the spine is narrow: jobs of their own leaves do not meet, jobs that lie across both do.
+TEST(Beside, JobsOfOtherRanksMeetWhereTheirPlacesMakeThem) {
+  const auto job = [](const std::vector<int>& nodes) {
+    std::vector<int> places;
+    for (const int node : nodes)
+      for (int gpu = 0; gpu < 8; ++gpu) places.push_back(8 * node + gpu);
+    return places;
+  };
+  const auto times = [&](const std::vector<int>& ours, const std::vector<int>& theirs) {
+    topology::Cluster cluster = *topology::build_cluster("dgx-h100", 8, "fat-tree,levels=2,radix=40,oversubscription=4,adaptive=true");
+    std::vector<int> devices = *devices_at(cluster, job(ours));
+    const auto scene = make_scene(std::move(cluster), std::move(devices));
+    tuning::Question question;
+    question.call.collective = Collective::all_to_all;
+    question.call.bytes = {16 << 20};
+    Beside other;
+    other.call = question.call;
+    other.places = job(theirs);
+    const double alone = study_of_scene(scene, question).row.out_of_place->time_us;
+    const Study both = study_beside(scene, question, other);
+    EXPECT_EQ(both.row.beside.at(0).ranks, 8 * static_cast<int>(theirs.size()));
+    return both.row.out_of_place->time_us / alone;
+  };
+  EXPECT_NEAR(times({0, 1, 2, 3}, {4, 5, 6, 7}), 1, 1e-6);
+  EXPECT_NEAR(times({0, 2, 4, 6}, {1, 3, 5, 7}), 2, 0.1);  // half of what they send crosses the same cables
+  const auto scene = groups_on("dgx-h100", 0, 2);
+  const auto none = groups_beside(*scene, {.places = {15, 16}});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().message, "there is no place 16: the cluster has 16, 0 to 15");
 }
 
 // Tensor parallelism inside the nodes has NVLink, data parallelism between them the NICs: they do not meet. Two calls between nodes do.

@@ -14,6 +14,7 @@ struct QuestionWords {
   ClusterWords cluster;
   std::string collective, type = "f32", transport = "auto", algorithm, protocol, partial_sums = "element";
   std::vector<std::string> dead_links;
+  std::string places;  ///< "0-31": that the ranks sit on; empty: from the first on
   int ranks = 0, root = 0, groups = 0;
   bool deterministic = false;
   std::string congestion = "auto", gpudirect = "on";

@@ -25,8 +25,11 @@ struct Straggler {
 /// "3=1.5" (a factor), "3=100us" (a delay)
 Result<Straggler> parse_straggler(std::string_view text);
 
-/// "all_to_all:64M", "all_reduce:64M/8" (neighbours in groups of 8), "all_reduce:64M%8" (ranks equal modulo 8 make a group), and any of
-/// them with "@100us", when it starts. Elements are f32, the root is 0.
+/// "0-31", "0-7,16-23,40": places of a cluster in the order of the ranks that sit there; none twice.
+Result<std::vector<int>> parse_places(std::string_view text);
+
+/// "all_to_all:64M", "all_to_all:64M:32-63" (ranks at these places), "all_reduce:64M/8" (neighbours in groups of 8), "all_reduce:64M%8"
+/// (ranks equal modulo 8 make a group), and any of them with "@100us", when it starts. Elements are f32, the root is 0.
 Result<Beside> parse_beside(std::string_view text);
 
 /// "3:4" (the first message from rank 3 to rank 4), "3:4:17" (that after 17 others)

@@ -34,12 +34,11 @@ struct Scene {
 /// `group_ranks` > 0: neighbours in groups of so many; it must divide the ranks.
 Result<Scene> make_scene(topology::Cluster cluster, int ranks, tuning::EnvironmentOptions options = {}, int group_ranks = 0);
 
-/// Rank r on device_of_rank[r], all in one group.
-Result<Scene> make_scene(topology::Cluster cluster, std::vector<int> device_of_rank, tuning::EnvironmentOptions options = {});
-
-/// All ranks of a scene in other groups: neighbours in groups of `group_ranks`, or with a stride those that are equal modulo it; 0 and 0:
-/// all in one.
-Result<std::vector<Group>> regroup(const Scene& scene, int group_ranks, int stride);
+/// Rank r on device_of_rank[r].
+Result<Scene> make_scene(topology::Cluster cluster, std::vector<int> device_of_rank, tuning::EnvironmentOptions options = {},
+                         int group_ranks = 0);
+/// The devices at these places of the cluster: what a rank on every device would have for its number. Fails where there are fewer.
+Result<std::vector<int>> devices_at(const topology::Cluster& cluster, std::span<const int> places);
 
 /// What groups that are wired alike choose.
 struct GroupChoice {
@@ -49,13 +48,17 @@ struct GroupChoice {
 /// In order of their first groups.
 Result<std::vector<GroupChoice>> choose(const Scene& scene, const tuning::Question& question);
 
-/// A call that is made at the same time, by the same ranks in other groups (or in one): another job on the same wires.
+/// A call that is made at the same time, by the same ranks in other groups (or in one), or by others: another job on the same wires.
 struct Beside {
   tuning::Call call;
-  int group_ranks = 0;     ///< 0: all ranks in one; else neighbours in groups of so many
-  int stride = 0;          ///< above 0, in place of group_ranks: ranks that are equal modulo it make a group
-  Nanoseconds start = {};  ///< after the call that is asked about
+  std::vector<int> places;  ///< of its ranks on the cluster (devices_at); empty: those of the call that is asked about
+  int group_ranks = 0;      ///< 0: all ranks in one; else neighbours in groups of so many
+  int stride = 0;           ///< above 0, in place of group_ranks: ranks that are equal modulo it make a group
+  Nanoseconds start = {};   ///< after the call that is asked about
 };
+
+/// The communicators that make it.
+Result<std::vector<Group>> groups_beside(const Scene& scene, const Beside& beside);
 
 /// A row, and what came out of its out-of-place run (with jitter: of the first).
 struct Study {
