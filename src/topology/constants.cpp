@@ -39,6 +39,12 @@ Result<Bytes> read_size(YamlFields& fields, std::string_view key) {
   return Bytes{static_cast<std::uint64_t>(bytes)};
 }
 
+Status read_if_there(YamlFields& fields, std::string_view key, Bytes& into) {
+  if (!fields.has(key)) return {};
+  PEAL_ASSIGN(into, read_size(fields, key));
+  return {};
+}
+
 Result<ProtocolConstants> read_set(const YamlNode& node, const std::string& file) {
   PEAL_ASSIGN(YamlFields fields, YamlFields::of(node, file, "set of constants"));
   ProtocolConstants set;
@@ -73,14 +79,9 @@ Result<MemoryTerms> read_memory(YamlFields& fields) {
   PEAL_ASSIGN(memory.small_page, read_time(fields, "small_page_ns", 0));
   PEAL_ASSIGN(memory.least_read, read_size(fields, "least_read_bytes"));
   PEAL_ASSIGN(memory.most_read, read_size(fields, "most_read_bytes"));
-  const auto read_if_there = [&](std::string_view key, Bytes& into) -> Status {
-    if (!fields.has(key)) return {};
-    PEAL_ASSIGN(into, read_size(fields, key));
-    return {};
-  };
-  PEAL_TRY(read_if_there("least_in_blocks_bytes", memory.least_in_blocks));
-  PEAL_TRY(read_if_there("least_halved_bytes", memory.least_halved));
-  PEAL_TRY(read_if_there("most_halved_bytes", memory.most_halved));
+  PEAL_TRY(read_if_there(fields, "least_in_blocks_bytes", memory.least_in_blocks));
+  PEAL_TRY(read_if_there(fields, "least_halved_bytes", memory.least_halved));
+  PEAL_TRY(read_if_there(fields, "most_halved_bytes", memory.most_halved));
   PEAL_ASSIGN(memory.slots_rate, read_rate(fields, "slots_GBps"));
   PEAL_ASSIGN(memory.written_share, fields.number("written_share", 0.01, 1, memory.written_share));
   PEAL_ASSIGN(memory.knows_own_copies, fields.flag("knows_own_copies", memory.knows_own_copies));
@@ -141,6 +142,8 @@ Result<ProcessorDefaults> read_processor(YamlFields& fields) {
   PEAL_ASSIGN(processor.is_for_shared_cores, fields.flag("shared_cores", false));
   PEAL_ASSIGN(processor.core_switch, read_time(fields, "core_switch_ns", 0));
   PEAL_ASSIGN(processor.same_core_gain, fields.number("same_core_gain", 0, 100, 0));
+  PEAL_TRY(read_if_there(fields, "least_within_cores_bytes", processor.least_within_cores));
+  PEAL_TRY(read_if_there(fields, "least_plain_within_cores_bytes", processor.least_plain_within_cores));
   PEAL_ASSIGN(processor.memory, read_memory(fields));
   PEAL_ASSIGN(processor.source, fields.text("source"));
   return processor;

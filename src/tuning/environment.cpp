@@ -333,15 +333,17 @@ Result<Environment> environment_of(const topology::Resources& resources, std::sp
     environment.cold_end = defaults.cold_end;
     environment.warm_ends = defaults.warm_ends;
     environment.half_cold_ends = defaults.half_cold_ends;
+    environment.least_within_cores = defaults.least_within_cores;
+    environment.most_within_cores = defaults.most_within_cores;
     const topology::ProcessorDefaults* const known = processor_of(defaults, cluster.machine(), environment);
     if (known != nullptr) {
       processor = known->name;
       if (known->core_switch.value > 0 && !polls_sockets) environment.core_switch = known->core_switch;
       if (known->same_core_gain > 0) environment.same_core_gain = known->same_core_gain;
+      if (known->least_within_cores.value > 0) environment.least_within_cores = known->least_within_cores;
+      environment.least_plain_within_cores = known->least_plain_within_cores;
     }
     environment.memory = known != nullptr ? known->memory : defaults.memory;
-    environment.least_within_cores = defaults.least_within_cores;
-    environment.most_within_cores = defaults.most_within_cores;
   }
   offer_protocols(environment, options, processor);
   look_at_switches(environment, resources, device_of_rank);

@@ -119,6 +119,7 @@ Result<Environment> read_environment_tree(const json& tree) {
   e.half_cold_ends = tree.at("half_cold_ends").get<double>();
   e.least_within_cores = {tree.at("least_within_cores").get<std::uint64_t>()};
   e.most_within_cores = {tree.at("most_within_cores").get<std::uint64_t>()};
+  e.least_plain_within_cores = {tree.at("least_plain_within_cores").get<std::uint64_t>()};
   e.memory.fetch_share = tree.at("fetch_share").get<double>();
   e.memory.shared_read = tree.at("shared_read").get<double>();
   e.memory.page_lock = {tree.at("page_lock_ns").get<double>()};
@@ -210,6 +211,7 @@ std::string to_json(const Environment& e) {
                {"half_cold_ends", e.half_cold_ends},
                {"least_within_cores", e.least_within_cores.value},
                {"most_within_cores", e.most_within_cores.value},
+               {"least_plain_within_cores", e.least_plain_within_cores.value},
                {"fetch_share", e.memory.fetch_share},
                {"shared_read", e.memory.shared_read},
                {"page_lock_ns", e.memory.page_lock.value},

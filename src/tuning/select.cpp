@@ -372,6 +372,13 @@ bool stays_within_cores(const Environment& environment, const Call& call) {
          call.bytes <= environment.most_within_cores;
 }
 
+/// Shorter ones: a message that crosses costs more than is predicted, and every step a turn (bench/RESULTS.md, "Ranks that share the cores
+/// of an Emerald Rapids").
+bool is_short_within_cores(const Environment& environment, const Call& call) {
+  return environment.shares_cores() && call.collective == Collective::all_reduce && environment.least_plain_within_cores.value > 0 &&
+         call.bytes >= environment.least_plain_within_cores && call.bytes < environment.least_within_cores;
+}
+
 /// An all-reduce of two ranks waits more for memory than for messages from here on, and whether each sums all of it or a half depends on
 /// what lies in which cache: that was measured for the processor (bench/RESULTS.md, "Whole sums or halves").
 constexpr std::uint64_t kLeastWhole = 128 * 1024;
@@ -400,6 +407,13 @@ void prefer_sparing(const Environment& environment, Selection& selection) {
     // Beside the one that is in front by now.
     if (!is_star && prefer(candidates, candidates.front().prediction.time.value * kAsGoodWhereStepsWait, crosses_as_little_and_is_plainer))
       selection.preferred_for = "as few bytes between cores, and whole messages or fewer for the busiest rank";
+  } else if (is_short_within_cores(environment, call)) {
+    const double few = candidates.empty() ? 0 : kFewerBetweenCores * candidates.front().prediction.crossed;
+    const auto crosses_few_in_fewer_steps = [few](const Candidate& a, const Candidate& b) {
+      return a.prediction.crossed < few && (b.prediction.crossed >= few || a.prediction.steps < b.prediction.steps);
+    };
+    if (prefer(candidates, fastest * kNearInTime, crosses_few_in_fewer_steps))
+      selection.preferred_for = "fewer bytes between cores, in as few steps as that takes";
   } else if (environment.is_host) {
     const bool is_pair_by_memory = is_pair(environment);
     const bool is_pair_at_all = is_pair_by_memory || environment.is_pair_by_sockets();

@@ -87,6 +87,20 @@ TEST(Processor, RanksThatTakeTurnsTakeThemAsFastAsThisProcessorDoes) {
   EXPECT_EQ(cores.same_core_gain, elsewhere.same_core_gain);
 }
 
+TEST(Processor, ShortAllReducesOfRanksThatShareCoresCrossInFewSteps) {
+  const auto way = [](const char* processor, int ranks, std::uint64_t bytes) {
+    const auto selection = select(host_with(processor, ranks, 2), asked(Collective::all_reduce, bytes));
+    EXPECT_TRUE(selection);
+    return std::string(selection->chosen().algorithm->name);
+  };
+  for (const std::uint64_t bytes : {2048, 4096, 8192}) EXPECT_EQ(way(kMeshed, 4, bytes), "recursive_doubling") << bytes;
+  EXPECT_EQ(way(kMeshed, 4, 1024), "one_shot");
+  EXPECT_EQ(way(kMeshed, 4, 16384), "rabenseifner");
+  EXPECT_EQ(way(kMeshed, 8, 4096), "star");
+  EXPECT_EQ(way(kMeshed, 8, 16384), "rabenseifner");
+  EXPECT_EQ(way(kZen4, 4, 4096), "one_shot") << "measured on another kind alone";
+}
+
 TEST(Processor, OfWaysThatStayWithinCoresThatIsTakenWhoseBusiestRankSendsLeast) {
   const Environment turns = host_with(kMeshed, 8, 2);
   const auto selection = select(turns, asked(Collective::all_reduce, 1 << 20));
@@ -332,13 +346,14 @@ TEST(Processor, TheEnvironmentThatRanksSendOneAnotherKeepsIt) {
   ASSERT_TRUE(zen4) << zen4.error().message;
   EXPECT_EQ(zen4->memory, host_with(kZen4, 2, 16).memory);
   EXPECT_GT(zen4->memory.most_halved.value, zen4->memory.least_halved.value);
-  for (const int ranks : {2, 4}) {
-    const Environment environment = host_with(kMeshed, ranks, 16);
+  for (const auto& [ranks, cores] : {std::pair{2, 16}, {4, 16}, {4, 2}}) {
+    const Environment environment = host_with(kMeshed, ranks, cores);
     const auto read = environment_from_json(to_json(environment));
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read->memory, environment.memory);
     EXPECT_EQ(read->least_within_cores, environment.least_within_cores);
     EXPECT_EQ(read->most_within_cores, environment.most_within_cores);
+    EXPECT_EQ(read->least_plain_within_cores, environment.least_plain_within_cores);
     EXPECT_TRUE(reads_in_place(*read));
   }
 }
