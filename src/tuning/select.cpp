@@ -372,11 +372,13 @@ bool stays_within_cores(const Environment& environment, const Call& call) {
          call.bytes <= environment.most_within_cores;
 }
 
-/// Shorter ones: a message that crosses costs more than is predicted, and every step a turn (bench/RESULTS.md, "Ranks that share the cores
-/// of an Emerald Rapids").
+/// Shorter ones, and sums for a root: a message that crosses costs more than is predicted, and every step a turn (bench/RESULTS.md, "Ranks
+/// that share the cores of an Emerald Rapids").
 bool is_short_within_cores(const Environment& environment, const Call& call) {
-  return environment.shares_cores() && call.collective == Collective::all_reduce && environment.least_plain_within_cores.value > 0 &&
-         call.bytes >= environment.least_plain_within_cores && call.bytes < environment.least_within_cores;
+  const bool is_there = environment.shares_cores() && environment.least_plain_within_cores.value > 0;
+  if (!is_there || call.bytes < environment.least_plain_within_cores) return false;
+  if (call.collective == Collective::reduce) return call.bytes <= environment.least_within_cores;
+  return call.collective == Collective::all_reduce && call.bytes < environment.least_within_cores;
 }
 
 /// An all-reduce of two ranks waits more for memory than for messages from here on, and whether each sums all of it or a half depends on

@@ -87,9 +87,9 @@ TEST(Processor, RanksThatTakeTurnsTakeThemAsFastAsThisProcessorDoes) {
   EXPECT_EQ(cores.same_core_gain, elsewhere.same_core_gain);
 }
 
-TEST(Processor, ShortAllReducesOfRanksThatShareCoresCrossInFewSteps) {
-  const auto way = [](const char* processor, int ranks, std::uint64_t bytes) {
-    const auto selection = select(host_with(processor, ranks, 2), asked(Collective::all_reduce, bytes));
+TEST(Processor, ShortReductionsOfRanksThatShareCoresCrossInFewSteps) {
+  const auto way = [](const char* processor, int ranks, std::uint64_t bytes, Collective collective = Collective::all_reduce) {
+    const auto selection = select(host_with(processor, ranks, 2), asked(collective, bytes));
     EXPECT_TRUE(selection);
     return std::string(selection->chosen().algorithm->name);
   };
@@ -98,6 +98,8 @@ TEST(Processor, ShortAllReducesOfRanksThatShareCoresCrossInFewSteps) {
   EXPECT_EQ(way(kMeshed, 4, 16384), "rabenseifner");
   EXPECT_EQ(way(kMeshed, 8, 4096), "star");
   EXPECT_EQ(way(kMeshed, 8, 16384), "rabenseifner");
+  for (const std::uint64_t bytes : {8192, 16384}) EXPECT_EQ(way(kMeshed, 8, bytes, Collective::reduce), "tree") << bytes;
+  EXPECT_EQ(way(kZen4, 8, 8192, Collective::reduce), "direct");
   EXPECT_EQ(way(kZen4, 4, 4096), "one_shot") << "measured on another kind alone";
 }
 

@@ -79,7 +79,7 @@ struct ProcessorDefaults {
   Nanoseconds core_switch;                           ///< HostDefaults::core_switch of it; 0: that of any host
   double same_core_gain = 0;                         ///< HostDefaults::same_core_gain of it; 0: that of any host
   Bytes least_within_cores;                          ///< HostDefaults::least_within_cores of it; 0: that of any host
-  Bytes least_plain_within_cores;  ///< ranks that share cores: shorter all-reduces than those, from here on, take few bytes
+  Bytes least_plain_within_cores;  ///< ranks that share cores: reductions shorter than those, from here on, take few bytes
                                    ///< from core to core in the fewest steps; 0: none
   MemoryTerms memory;
   std::string source;

@@ -80,7 +80,7 @@ struct Environment {
   double half_cold_ends = 1;          ///< with so many beyond these half of `cold_end` is paid
   Bytes least_within_cores;        ///< ranks that share cores: of all-reduces from here to most_within_cores few bytes go from core to core
   Bytes most_within_cores;         ///< none where it is the smaller one
-  Bytes least_plain_within_cores;  ///< of shorter ones from here on few bytes do, in the fewest steps; 0: none
+  Bytes least_plain_within_cores;  ///< of shorter reductions from here on few bytes do, in the fewest steps; 0: none
   /// Messages under direct_read that are shorter than its least_read go through slots; its most_read bounds the choice.
   topology::MemoryTerms memory;
   Level level[kLevels];
