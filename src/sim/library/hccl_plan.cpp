@@ -47,7 +47,7 @@ Result<HcclPlan> HcclPlan::make(const JobShape& shape, std::string_view processo
   constexpr double kRounding = 0.99;
   plan.is_mesh_ =
       shape.per_node > 1 && shape.wire == NodeWire::hccs && shape.port_GBps >= kRounding * shape.pair_GBps * (shape.per_node - 1);
-  plan.looks_at_bytes_ = processor.starts_with("Ascend 910B");
+  plan.is_910b_ = processor.find("910B") != std::string_view::npos;
   if (options.protocol) return fail(ErrorCode::invalid_argument, "HCCL has no protocols to choose from: leave --protocol out");
   if (options.is_gdr_off) return fail(ErrorCode::unsupported, "Ascend processors have NICs of their own: leave --gpudirect out");
   if (options.algorithm) {
@@ -61,7 +61,7 @@ Result<HcclPlan> HcclPlan::make(const JobShape& shape, std::string_view processo
                   "HCCL chooses by itself what goes on inside a server ({} here): leave --algorithm out, or give --nodes",
                   plan.is_mesh_ ? "a mesh" : "a ring");
     plan.forced_ = static_cast<HcclAlgorithm>(known - std::begin(kHcclNames));
-    if (plan.forced_ == HcclAlgorithm::pipeline && !(plan.is_mesh_ && plan.looks_at_bytes_))
+    if (plan.forced_ == HcclAlgorithm::pipeline && !(plan.is_mesh_ && plan.is_910b_))
       return fail(ErrorCode::unsupported,
                   "HCCL's Pipeline needs servers of several Ascend 910B that are wired to each other: type --algorithm Ring");
   }
@@ -92,7 +92,7 @@ Result<HcclPlan> HcclPlan::make(const JobShape& shape, std::string_view processo
 
 /// GetDefaultAlgoLevel1V2: long blocks of several ranks a server, and few enough tasks.
 bool HcclPlan::is_pipelined(const LibraryCall& call) const {
-  if (!is_mesh_ || !looks_at_bytes_ || !can_do(HcclAlgorithm::pipeline, call.collective)) return false;
+  if (!is_mesh_ || !is_910b_ || !can_do(HcclAlgorithm::pipeline, call.collective)) return false;
   if (call.collective != Collective::all_gather && !sums_in_place(call.type)) return false;
   const bool is_all_reduce = call.collective == Collective::all_reduce;
   const double block = static_cast<double>(call.bytes.value) / shape_.ranks;
@@ -108,7 +108,7 @@ Result<HcclAlgorithm> HcclPlan::between(const LibraryCall& call) const {
   if (call.collective == Collective::all_to_all) return HcclAlgorithm::pairwise;
   if (call.collective == Collective::scatter) return HcclAlgorithm::ring;
   const auto nodes = static_cast<unsigned>(shape_.nodes);
-  if (looks_at_bytes_ && !is_rooted(call.collective)) {
+  if (is_910b_ && !is_rooted(call.collective)) {
     if (is_pipelined(call)) return HcclAlgorithm::pipeline;
     // The costs that it compares (SelectAlgoTypeFor...) give ring, NHR and powers of two of H-D_R the same bytes, so that their steps
     // decide, and of equals the first.
@@ -118,7 +118,7 @@ Result<HcclAlgorithm> HcclPlan::between(const LibraryCall& call) const {
 }
 
 bool HcclPlan::is_oneshot(const LibraryCall& call) const {
-  return shape_.nodes == 1 && is_mesh_ && looks_at_bytes_ && call.collective == Collective::all_reduce && sums_in_place(call.type) &&
+  return shape_.nodes == 1 && is_mesh_ && is_910b_ && call.collective == Collective::all_reduce && sums_in_place(call.type) &&
          static_cast<double>(call.bytes.value) <= oneshot_bytes_;
 }
 
@@ -151,16 +151,20 @@ void HcclPlan::go_between(LibraryWay& way, const LibraryCall& call, HcclAlgorith
     if (is_rooted(call.collective)) steps = 1 + passes * (doublings - 1);
     times += is_rooted(call.collective) ? 1 : passes;
   }
-  if (call.collective == Collective::all_to_all) times *= shape_.per_node;           // every rank has so many bytes
-  if (call.collective == Collective::scatter) times *= shape_.per_node;              // all leave by the root's NIC
-  if (call.collective == Collective::send_recv) steps = 1, times = shape_.per_node;  // one NIC
+  if (call.collective == Collective::send_recv) {
+    steps = 1;
+    times = 1;
+  }
+  // Every rank has so many bytes, or all leave by the one NIC of who has them.
+  const bool is_each_whole =
+      call.collective == Collective::all_to_all || call.collective == Collective::scatter || call.collective == Collective::send_recv;
+  if (is_each_whole) times *= shape_.per_node;
   way.net_hops = steps;
   way.limits.push_back({shape_.net_GBps / times, net_share_});
 }
 
 Result<LibraryWay> HcclPlan::way(const LibraryCall& call) const {
-  if (call.collective == Collective::gather)
-    return fail(ErrorCode::unsupported, "HCCL has no gather: ask for all_gather, or for scatter the other way");
+  if (call.collective == Collective::gather) return fail(ErrorCode::unsupported, "HCCL has no gather: ask for all_gather");
   LibraryWay way;
   way.bytes = static_cast<double>(call.bytes.value);
   way.launch = launch_;

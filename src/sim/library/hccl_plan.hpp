@@ -26,8 +26,8 @@ class HcclPlan {
   void go_between(LibraryWay& way, const LibraryCall& call, HcclAlgorithm algorithm) const;
 
   JobShape shape_;
-  bool is_mesh_ = false;         // every two of a server are wired to each other
-  bool looks_at_bytes_ = false;  // on Ascend 910B
+  bool is_mesh_ = false;  // every two of a server are wired to each other
+  bool is_910b_ = false;  // where bytes count in the choice
   std::optional<HcclAlgorithm> forced_;
   double oneshot_bytes_ = 0, gather_block_ = 0, reduce_block_ = 0, most_tasks_ = 0, most_ring_ = 0;
   int launch_ = -1, step_ = -1, net_step_ = -1, share_ = -1, net_share_ = -1;
