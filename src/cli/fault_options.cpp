@@ -23,10 +23,9 @@ void add_fault_options(CLI::App& command, FaultWords& words) {
   command.add_option("--hash-seeds", words.hash_seeds,
                      "So many choices of ways by the fabric's hash (ECMP), from its `seed` on: how the time and the bus bandwidth spread");
   command
-      .add_option(
-          "--beside", words.beside,
-          "COLLECTIVE:SIZE: another call of the same ranks at the same time; /K or %K: in groups; @TIME: later (all_reduce:64M%8@100us); "
-          ":PLACES: of a job that sits there (all_to_all:64M:32-63)")
+      .add_option("--beside", words.beside,
+                  "COLLECTIVE:SIZE[:PLACES]: another call at the same time, of the same ranks or a job elsewhere (all_to_all:64M:32-63); "
+                  "/K, %K: in groups; @TIME: later")
       ->allow_extra_args(false);
   command.add_option("--fail-rank", words.failure, "RANK@TIME: it dies at that time of the largest call; who waits for whom");
 }

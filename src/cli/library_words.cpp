@@ -7,16 +7,20 @@ namespace peal::cli {
 
 namespace {
 
-/// The first group's devices. Groups of one node do not meet on NVLink switches or a mesh of links; groups that leave their nodes share
-/// NICs, which is not in the formula.
-Result<std::vector<int>> devices_of_library(const QuestionWords& words, const topology::Cluster& cluster) {
-  if (!words.places.empty())
-    return fail(ErrorCode::unsupported, "what a formula says holds wherever ranks sit; leave --places out, or --library to simulate them");
+/// Of all ranks.
+Result<std::vector<int>> all_devices_of(const QuestionWords& words, const topology::Cluster& cluster) {
+  if (!words.places.empty()) return devices_of_places(words, cluster);
   const int ranks = words.ranks > 0 ? words.ranks : cluster.ranks();
   if (ranks > cluster.ranks())
     return fail(ErrorCode::invalid_argument, "{} ranks, but the cluster has {} GPUs: type --ranks {} or more --nodes", ranks,
                 cluster.ranks(), cluster.ranks());
-  std::vector<int> devices = tuning::spread(cluster, ranks);
+  return tuning::spread(cluster, ranks);
+}
+
+/// The first group's of them. Groups of one node do not meet on NVLink switches or a mesh of links; groups that leave their nodes share
+/// NICs, which is not in the formula.
+Result<std::vector<int>> first_group_of(const QuestionWords& words, const topology::Cluster& cluster, std::vector<int> devices) {
+  const auto ranks = static_cast<int>(devices.size());
   if (words.groups <= 0) return devices;
   if (ranks % words.groups != 0)
     return fail(ErrorCode::invalid_argument, "{} ranks cannot be split into groups of {}; give --groups a divisor of {}", ranks,
@@ -62,7 +66,9 @@ Result<LibraryScene> library_scene_of(const QuestionWords& words) {
   if (words.transport == "tcp") options.network = "tcp";
   PEAL_ASSIGN(options.is_gdr_off, is_staged(words));
   PEAL_ASSIGN(const topology::Cluster cluster, cluster_of(words.cluster));
-  PEAL_ASSIGN(const std::vector<int> devices, devices_of_library(words, cluster));
+  PEAL_ASSIGN(std::vector<int> all, all_devices_of(words, cluster));
+  const std::size_t ranks = all.size();
+  PEAL_ASSIGN(const std::vector<int> devices, first_group_of(words, cluster, std::move(all)));
   PEAL_ASSIGN(sim::LibraryModel model, sim::LibraryModel::make(cluster, devices, options));
   tuning::Call call;
   PEAL_ASSIGN(call.collective, parse_collective(words.collective));
@@ -72,7 +78,7 @@ Result<LibraryScene> library_scene_of(const QuestionWords& words) {
   sim::Table table;
   table.collective = call.collective;
   table.ranks = static_cast<int>(devices.size());
-  table.groups = words.groups > 0 ? (words.ranks > 0 ? words.ranks : cluster.ranks()) / words.groups : 1;
+  table.groups = words.groups > 0 ? static_cast<int>(ranks) / words.groups : 1;
   table.nodes = static_cast<int>(nodes.size());
   table.machine = cluster.machine().title;
   table.wires = words.whose;

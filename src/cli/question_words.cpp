@@ -41,13 +41,17 @@ namespace {
 Result<sim::Scene> scene_at(topology::Cluster cluster, const QuestionWords& words, const tuning::EnvironmentOptions& options) {
   if (words.cluster.machine.empty() && words.cluster.file.empty())
     return fail(ErrorCode::invalid_argument, "--places are of a cluster; give --machine or --file, or leave it out");
-  if (words.ranks > 0) return fail(ErrorCode::invalid_argument, "--places says how many ranks there are; leave --ranks out");
-  PEAL_ASSIGN(const std::vector<int> places, sim::parse_places(words.places));
-  PEAL_ASSIGN(std::vector<int> devices, sim::devices_at(cluster, places));
+  PEAL_ASSIGN(std::vector<int> devices, devices_of_places(words, cluster));
   return sim::make_scene(std::move(cluster), std::move(devices), options, words.groups);
 }
 
 }  // namespace
+
+Result<std::vector<int>> devices_of_places(const QuestionWords& words, const topology::Cluster& cluster) {
+  if (words.ranks > 0) return fail(ErrorCode::invalid_argument, "--places says how many ranks there are; leave --ranks out");
+  PEAL_ASSIGN(const std::vector<int> places, sim::parse_places(words.places));
+  return sim::devices_at(cluster, places);
+}
 
 Result<sim::Scene> scene_of(const QuestionWords& words) {
   if (!words.nccl_version.empty() || words.processes != "each")
@@ -70,8 +74,8 @@ Result<sim::Scene> scene_of(const QuestionWords& words) {
     PEAL_ASSIGN(options.protocols, comm::host_protocols());
   }
   if (words.ranks < 0) return fail(ErrorCode::invalid_argument, "--ranks {} is no number of ranks; give 1 or more", words.ranks);
-  if (!words.places.empty()) return scene_at(std::move(cluster), words, options);
-  PEAL_ASSIGN(sim::Scene scene, sim::make_scene(std::move(cluster), words.ranks, options, words.groups));
+  PEAL_ASSIGN(sim::Scene scene, words.places.empty() ? sim::make_scene(std::move(cluster), words.ranks, options, words.groups)
+                                                     : scene_at(std::move(cluster), words, options));
   if (!is_this_host && !words.cores.empty())
     return fail(ErrorCode::invalid_argument, "--cores asks what was measured on this host; leave it out for other machines");
   if (!is_this_host) return scene;

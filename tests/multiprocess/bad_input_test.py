@@ -218,7 +218,8 @@ class BadWords(harness.ToolCase):
         self.refuse(f"{machine} --places 0,0", "place 0 twice")
         self.refuse(f"{machine} --places some", '"some"', "0-31,40")
         self.refuse(f"{machine} --places 0-3 --ranks 4", "leave --ranks out")
-        self.refuse(f"{machine} --places 0-3 --library nccl", "leave --places out")
+        self.refuse(f"{machine} --nodes 2 --places 0-8 --library nccl", "give every node equally many")
+        self.refuse(f"{machine} --places 0-3 --cores near", "--cores")
         self.refuse(f"{machine} --beside all_reduce:1M:8-9", "no place 8")
         self.refuse("sim all_reduce --places 0-1", "--machine")
 

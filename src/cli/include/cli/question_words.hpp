@@ -26,6 +26,8 @@ struct QuestionWords {
 
 void add_question_options(CLI::App& command, QuestionWords& words);
 
+/// Where the ranks sit, with --places.
+Result<std::vector<int>> devices_of_places(const QuestionWords& words, const topology::Cluster& cluster);
 /// The ranks on their devices, ready to be asked.
 Result<sim::Scene> scene_of(const QuestionWords& words);
 /// The timeline of a study that kept its trace, as SVG.
