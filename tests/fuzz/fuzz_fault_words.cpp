@@ -1,6 +1,7 @@
 // Faults, and what holds senders back, as people type them: no crash, and what is accepted means something.
 #include <cmath>
 #include <cstdlib>
+#include <set>
 #include <sim/congestion.hpp>
 #include <sim/fault_words.hpp>
 
@@ -18,6 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (message->from < 0 || message->to < 0 || message->from == message->to) std::abort();
   if (const auto beside = peal::sim::parse_beside(text))
     if (beside->group_ranks < 0 || beside->stride < 0 || !(beside->start.value >= 0)) std::abort();
+  if (const auto places = peal::sim::parse_places(text))
+    if (places->empty() || std::set<int>(places->begin(), places->end()).size() != places->size() || *places->begin() < 0) std::abort();
   if (const auto compute = peal::sim::parse_compute(text))
     if (!(compute->compute.value >= 0) || compute->parts < 1) std::abort();
   static const peal::topology::Cluster nothing{peal::topology::Graph{}};
