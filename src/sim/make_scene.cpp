@@ -81,9 +81,9 @@ Result<std::vector<int>> devices_at(const topology::Cluster& cluster, std::span<
 
 Result<std::vector<Group>> groups_beside(const Scene& scene, const Beside& beside) {
   std::vector<int> devices;
-  for (std::size_t g = 0; beside.places.empty() && g < scene.groups(); ++g)
-    devices.insert(devices.end(), scene.devices_of(g).begin(), scene.devices_of(g).end());
-  if (!beside.places.empty()) {
+  if (beside.places.empty()) {
+    for (std::size_t g = 0; g < scene.groups(); ++g) devices.insert(devices.end(), scene.devices_of(g).begin(), scene.devices_of(g).end());
+  } else {
     PEAL_ASSIGN(devices, devices_at(scene.resources->cluster(), beside.places));
   }
   const auto ranks = static_cast<int>(devices.size());

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "kinds.hpp"
 #include "nccl_plan.hpp"
 #include "way.hpp"
 
@@ -195,7 +196,7 @@ void WayMaker::limit_between(LibraryWay& way, double between) const {
 
 void WayMaker::ring(LibraryWay& way, int protocol, Collective collective) const {
   const RingSteps steps = ring_steps(collective, shape_);
-  const bool is_rooted = collective == Collective::broadcast || collective == Collective::reduce;
+  const bool is_rooted = peal::sim::is_rooted(collective);
   const double rounds = is_rooted ? 1 : static_cast<double>(steps.all) / shape_.ranks;  // times that each byte passes a wire
   const double share = ring_protocol_[at(protocol)];
   way.two = shape_.ranks == 2 && shape_.nodes == 1 ? ring_of_two_ : -1;

@@ -57,7 +57,8 @@ struct Beside {
   Nanoseconds start = {};   ///< after the call that is asked about
 };
 
-/// The communicators that make it.
+/// The communicators that make it, in the order of their first ranks. Fails where the cluster has no such place or the groups do not divide
+/// the ranks.
 Result<std::vector<Group>> groups_beside(const Scene& scene, const Beside& beside);
 
 /// A row, and what came out of its out-of-place run (with jitter: of the first).
